@@ -1,0 +1,62 @@
+"""Runs every benchmark, each in a process of its own, and writes what they print to benchmarks/RESULTS.md."""
+
+import datetime
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from benchmarks.common import ROOT, arguments, environment, machine, versions
+from benchmarks.data import FULL, PEER, SMALL, DataSet
+
+NAMES = ("startup", "opening", "lookup", "native", "sync", "flatten", "edits")
+_PACKAGES = ("geolookup", "numpy", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "maxminddb", "mmdb_writer")
+_RESULTS = os.path.join(ROOT, "benchmarks", "RESULTS.md")
+
+
+def _page(sections: Sequence[tuple[str, str, str]], data: Sequence[str]) -> str:
+    lines = [
+        "# Benchmark results",
+        "",
+        "Written by `python -m benchmarks.run`: do not edit. Nothing here is a promise about another machine: read the",
+        "ratios, which were taken side by side in one run. Where a target is set, it stands beside what was measured.",
+        "",
+        f"- date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        *(f"- {name}: {value}" for name, value in machine()),
+        f"- versions: {', '.join(f'{name} {found}' for name, found in versions(*_PACKAGES))}",
+        *(f"- data: {line}" for line in data),
+    ]
+    for title, command, printed in sections:
+        lines += ["", f"## {title}", "", f"`{command}`", "", "```", printed.strip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run them; with ``--only``, the page's other sections are left out, so write it elsewhere."""
+    parser = arguments(__doc__)
+    parser.add_argument("--only", choices=NAMES, action="append", help="run this one (may be repeated)")
+    parser.add_argument("--output", metavar="FILE", help="instead of benchmarks/RESULTS.md; - writes no file")
+    options = parser.parse_args()
+    output = options.output or ("-" if options.small or options.only else _RESULTS)
+    sections = []
+    described = []
+    for size in (SMALL,) if options.small else (PEER, FULL):
+        # Made before anything is measured.
+        data = DataSet(size, options.data)
+        described.append(f"{size.name}: {data.describe()}")
+        made = [data.home, data.service_db if size is not PEER else "", data.mmdb if size is not FULL else ""]
+        assert all(os.path.exists(path) for path in made if path)
+    for name in options.only or NAMES:
+        words = [f"benchmarks.{name}", *(["--small"] if options.small else [])]
+        command = [sys.executable, "-m", *words, "--data", options.data]
+        done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
+        print(done.stdout, end="", flush=True)
+        sections.append((name, f"python -m {' '.join(words)}", done.stdout))
+    if output != "-":
+        with open(output, "w", encoding="utf-8") as file:
+            file.write(_page(sections, described))
+        print(f"written: {output}")
+
+
+if __name__ == "__main__":
+    main()

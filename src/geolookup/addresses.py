@@ -1,0 +1,183 @@
+"""IP addresses as text and as integers, families, inclusive ranges, networks.
+
+Text is read strictly: a dotted quad of four decimal numbers without leading zeros, or RFC 4291 section 2.2 text for
+IPv6. An IPv4-mapped IPv6 address (``::ffff:a.b.c.d``, RFC 4291 section 2.5.5.2) is the IPv4 address. This module
+stands on the path of ``geolookup 8.8.8.8``, so it imports only what costs nothing: `_socket` holds the C library's own
+parser without the 12 ms that `socket` takes to import.
+"""
+
+from _socket import AF_INET, AF_INET6, inet_ntop, inet_pton
+
+from geolookup.errors import InvalidAddressError, InvalidRangeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal, TypeAlias
+
+    Family: TypeAlias = Literal[4, 6]
+    #: Text, or an object of ``ipaddress`` or ``netaddr`` (which has no types of its own, hence Any).
+    AddressLike: TypeAlias = str | Any
+
+IPV4_MAX = (1 << 32) - 1
+IPV6_MAX = (1 << 128) - 1
+
+_MAPPED_FIRST = 0xFFFF << 32
+_MAPPED_LAST = _MAPPED_FIRST | IPV4_MAX
+
+_from_bytes = int.from_bytes
+
+
+def _has_leading_zero(text: str) -> bool:
+    return any(len(part) > 1 and part[0] == "0" for part in text.rpartition(":")[2].split("."))
+
+
+def _c_library_reads_leading_zeros() -> bool:
+    try:
+        inet_pton(AF_INET, "127.0.0.01")
+    except OSError:
+        return False
+    return True
+
+
+# glibc and musl refuse "010.8.8.8"; the BSD parser (macOS) has not always.
+_CHECK_ZEROS = _c_library_reads_leading_zeros()
+
+
+def parse(text: str) -> "tuple[Family, int]":
+    """Read an address: (4, value below 2**32) or (6, value below 2**128).
+
+    :raises InvalidAddressError: for anything but strict text, naming it and, where it can be told, what is wrong
+    """
+    try:
+        if ":" not in text:
+            value = _from_bytes(inet_pton(AF_INET, text))
+            if _CHECK_ZEROS and _has_leading_zero(text):
+                raise InvalidAddressError(_explain(text))
+            return 4, value
+        value = _from_bytes(inet_pton(AF_INET6, text))
+    except (OSError, ValueError):
+        raise InvalidAddressError(_explain(text)) from None
+    except TypeError:
+        raise InvalidAddressError(f"an address is text, not {type(text).__name__}: {text!r}") from None
+    if "%" in text or (_CHECK_ZEROS and "." in text and _has_leading_zero(text)):
+        raise InvalidAddressError(_explain(text))
+    if value >> 32 == 0xFFFF:
+        return 4, value & IPV4_MAX
+    return 6, value
+
+
+def parse_any(address: "AddressLike") -> "tuple[Family, int]":
+    """Like `parse`, and also takes the address objects of ``ipaddress`` and ``netaddr``.
+
+    ``bool``, ``int`` and ``bytes`` are refused: an integer does not say its family, and text in bytes is a mistake
+    more often than not.
+    """
+    if isinstance(address, str):
+        return parse(address)
+    # Told by what they have, since importing either library only to ask costs more than a thousand lookups.
+    version = getattr(address, "version", None)
+    is_network = hasattr(address, "prefixlen") or hasattr(address, "network")
+    if version in (4, 6) and not is_network and not isinstance(address, type):
+        if getattr(address, "scope_id", None):
+            raise InvalidAddressError(f"{str(address)!r} has a zone: leave out everything from % on")
+        packed = getattr(address, "packed", None)
+        if isinstance(packed, bytes) and len(packed) == (4 if version == 4 else 16):
+            return from_integer(version, _from_bytes(packed))
+    kind = type(address).__name__
+    raise InvalidAddressError(f"an address is text or an ipaddress or netaddr address, not {kind}: {address!r:.80}")
+
+
+def from_integer(family: int, value: int) -> "tuple[Family, int]":
+    """Check an address given as an integer and its family; an IPv4-mapped one becomes IPv4.
+
+    :raises InvalidAddressError: where the family is not 4 or 6, or the value does not fit it
+    """
+    if family == 4 and 0 <= value <= IPV4_MAX:
+        return 4, value
+    if family == 6 and 0 <= value <= IPV6_MAX:
+        if _MAPPED_FIRST <= value <= _MAPPED_LAST:
+            return 4, value & IPV4_MAX
+        return 6, value
+    raise InvalidAddressError(f"{value} is not an IPv{family} address")
+
+
+def to_text(family: int, value: int) -> str:
+    """Write an address: a dotted quad, or RFC 5952 text.
+
+    The value must fit the family: it always comes from `parse` or from an index.
+    """
+    if family == 4:
+        return f"{value >> 24}.{value >> 16 & 255}.{value >> 8 & 255}.{value & 255}"
+    if 0xFFFF < value <= IPV4_MAX:
+        # C libraries still write this space as ::a.b.c.d, a form that RFC 4291 calls deprecated.
+        return f"::{value >> 16:x}:{value & 0xFFFF:x}"
+    return inet_ntop(AF_INET6, value.to_bytes(16, "big"))
+
+
+def parse_range(first: str, last: str | None = None) -> "tuple[Family, int, int]":
+    """Read an inclusive range: two addresses, or one network (CIDR) or single address as ``first`` alone.
+
+    A range whose two ends are IPv4-mapped is the IPv4 range.
+
+    :raises InvalidAddressError: where an end is not an address
+    :raises InvalidRangeError: where the ends are of two families or out of order, or the network has host bits
+    """
+    if last is None:
+        if "/" not in first:
+            family, value = parse(first)
+            return family, value, value
+        return _parse_network(first)
+    (family, low), (other, high) = parse(first), parse(last)
+    if family != other:
+        raise InvalidRangeError(f"{first} and {last} are not of one family: a range is IPv4 or IPv6")
+    if low > high:
+        raise InvalidRangeError(f"{first} comes after {last}: give the first address of the range first")
+    return family, low, high
+
+
+def _parse_network(text: str) -> "tuple[Family, int, int]":
+    from netaddr import AddrFormatError, IPNetwork
+
+    address, _, bits = text.partition("/")
+    family, value = parse(address)
+    width = 128 if ":" in address else 32
+    if not (bits.isascii() and bits.isdecimal() and int(bits) <= width):
+        raise InvalidRangeError(f"{text!r} is not a network: after the slash stands a number of bits, 0 to {width}")
+    if width == 128 and family == 4:  # a network inside ::ffff:0:0/96
+        if int(bits) < 96:
+            raise InvalidRangeError(f"{text!r} has host bits set: the address does not begin a network of that size")
+        bits = str(int(bits) - 96)
+    try:
+        network = IPNetwork(f"{to_text(family, value)}/{bits}")
+    except (AddrFormatError, ValueError) as error:
+        raise InvalidRangeError(f"{text!r} is not a network") from error
+    if network.first != value:
+        raise InvalidRangeError(f"{text!r} has host bits set: did you mean {network.cidr}?")
+    return family, network.first, network.last
+
+
+def networks(family: int, first: int, last: int) -> list[str]:
+    """The fewest networks (CIDR text, ascending) that make up an inclusive range."""
+    from netaddr import IPAddress, iprange_to_cidrs
+
+    return [str(network) for network in iprange_to_cidrs(IPAddress(first, family), IPAddress(last, family))]
+
+
+def _explain(text: str) -> str:
+    """Why `parse` refused a text: only ever asked on the way to an error."""
+    if not text:
+        return "an address is missing: the text is empty"
+    shown = repr(text if len(text) <= 60 else text[:57] + "...")
+    if "%" in text:
+        return f"{shown} is not an IP address: leave out the zone, everything from % on"
+    if text != text.strip():
+        return f"{shown} is not an IP address: there are blanks around it"
+    if "/" in text:
+        return f"{shown} is not an IP address: it looks like a network"
+    if ":" not in text and text.count(".") == 3 and _has_leading_zero(text):
+        return (
+            f"{shown} is not an IP address: write its numbers without leading zeros (some programs read them as octal)"
+        )
+    if ":" not in text and text.isascii() and text.replace(".", "").isdecimal() and text.count(".") < 3:
+        return f"{shown} is not an IP address: write all four numbers of a dotted quad"
+    return f"{shown} is not an IP address"

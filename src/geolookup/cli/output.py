@@ -1,0 +1,166 @@
+"""How results and errors are written: results to standard output, everything else to standard error."""
+
+import contextlib
+import csv
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+import click
+import msgspec
+
+from geolookup.cli import exit_codes
+from geolookup.cli.plain import match_line, not_covered_line
+from geolookup.harmless import harmless
+from geolookup.model import FIELD_NAMES, Match
+
+#: The members of the object for one address, in their order.
+FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending")
+
+_SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def done(text: str) -> None:
+    """A result, on a line of its own. The text may hold data: it is made harmless for a terminal."""
+    click.echo("\n".join(harmless(line, 10_000) for line in text.split("\n")))
+
+
+def row(*cells: str) -> None:
+    """A result of several cells on one line, separated by tabs."""
+    click.echo("\t".join(harmless(cell, 10_000) for cell in cells))
+
+
+def note(text: str) -> None:
+    """Anything that is no result: progress, warnings."""
+    click.echo("\n".join(harmless(line, 10_000) for line in text.split("\n")), err=True)
+
+
+def fail(text: str) -> None:
+    """An error that does not end the command by itself."""
+    note(f"geolookup: {text}")
+
+
+def json_line(value: Any) -> str:
+    """One line of JSON. Whole numbers of any size are written as they are; what is not printable is escaped."""
+    text = msgspec.json.encode(value).decode("utf-8")
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def json_result(value: Any) -> None:
+    """A result for programs, indented for people."""
+    text = msgspec.json.format(json_line(value), indent=2)
+    sys.stdout.write(f"{text}\n")
+
+
+def _escaped(character: str) -> str:
+    """A character of JSON text; one that a terminal might obey as the escape that stands for it (RFC 8259, 7)."""
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))
+
+
+def _cell(value: Any) -> Any:
+    """A CSV cell: on one line, and nothing that a spreadsheet takes for a formula. Numbers stay numbers."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        value = harmless(value, 1 << 20)
+        return f"'{value}" if value.startswith(_SPREADSHEET_FORMULA) else value
+    return value
+
+
+@contextlib.contextmanager
+def answers(form: str) -> Iterator[Callable[[str, Match | None, str | None], None]]:
+    """A writer for answers in one of the formats, one call an address: (as asked, match or None, error or None).
+
+    It writes as it goes, so a stream of any length needs constant memory.
+    """
+    out = sys.stdout
+    if form == "text":
+        yield lambda address, match, error: _write_text(out, address, match, error)
+    elif form == "ndjson":
+        yield lambda address, match, error: _write(out, json_line(flat(address, match, error)) + "\n")
+    elif form == "csv":
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow((*FLAT_NAMES, "error"))
+        yield lambda address, match, error: _write_csv(writer, address, match, error)
+    else:
+        separator = "[\n"
+
+        def write_item(address: str, match: Match | None, error: str | None) -> None:
+            nonlocal separator
+            _write(out, separator + json_line(flat(address, match, error)))
+            separator = ",\n"
+
+        yield write_item
+        _write(out, "[]\n" if separator == "[\n" else "\n]\n")
+
+
+def flat(address: str, match: Match | None, error: str | None) -> dict[str, Any]:
+    """The object for one address: a not covered one has null members, a malformed one only its error."""
+    if error is not None:
+        return {"ip": address, "locid": None, "error": error}
+    if match is None:
+        return {**dict.fromkeys(FLAT_NAMES), "ip": address}
+    return match.flat()
+
+
+def _write(out: TextIO, text: str) -> None:
+    out.write(text)
+
+
+def _write_text(out: TextIO, address: str, match: Match | None, error: str | None) -> None:
+    if error is not None:
+        return  # standard error has it; a line here would be taken for an answer
+    if match is None:
+        _write(out, not_covered_line(address) + "\n")
+        return
+    place = match.geolocation
+    line = match_line(
+        address,
+        locid=place.locid,
+        country=place.country,
+        region=place.region,
+        city=place.city,
+        postalcode=place.postalcode,
+        first=match.first,
+        last=match.last,
+        layer=match.layer,
+        pending=match.pending,
+    )
+    _write(out, line + "\n")
+
+
+def _write_csv(writer: Any, address: str, match: Match | None, error: str | None) -> None:
+    row = flat(address, match, error)
+    writer.writerow([_cell(row.get(name)) for name in (*FLAT_NAMES, "error")])
+
+
+class Exits:
+    """Collects why a command that goes on after a bad item must not exit with 0: malformed beats not covered."""
+
+    def __init__(self) -> None:
+        self.code = exit_codes.DONE
+
+    def not_covered(self) -> None:
+        self.code = max(self.code, exit_codes.NOT_COVERED)
+
+    def malformed(self, text: str) -> None:
+        fail(text)
+        self.code = exit_codes.MALFORMED
+
+
+@contextlib.contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on standard error where that is a terminal; told (done, total or None)."""
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

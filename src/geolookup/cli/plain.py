@@ -1,0 +1,27 @@
+"""The one line that a person reads for an address. Light, since ``geolookup 8.8.8.8`` prints nothing else."""
+
+from geolookup.harmless import harmless
+
+
+def match_line(
+    address: str,
+    *,
+    locid: int,
+    country: str,
+    region: str,
+    city: str,
+    postalcode: str,
+    first: str,
+    last: str,
+    layer: str,
+    pending: bool,
+) -> str:
+    """Address, place, range and origin, separated by tabs."""
+    place = ", ".join(harmless(part) for part in (city, region, postalcode, country) if part) or "-"
+    waits = ", pending" if pending else ""
+    return f"{harmless(address)}\t{place}\t{first}-{last}\t{layer} {locid}{waits}"
+
+
+def not_covered_line(address: str) -> str:
+    """The line for an address that no block covers."""
+    return f"{harmless(address)}\tnot covered"

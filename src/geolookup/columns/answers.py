@@ -1,0 +1,215 @@
+"""One snapshot's index files as Arrow arrays: slots of a column, and the answers that stand in those slots."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geolookup.addresses import parse, to_text
+from geolookup.columns.arrowlib import pa, pc
+from geolookup.columns.kernel import ABSENT, EMPTY, OVERLAY, SlotFinder, Slots
+from geolookup.errors import ColumnError, IndexDamagedError
+from geolookup.index.reader import IndexReader
+
+_TEXTS: Final = ("country", "region", "city", "postalcode", "dmacode", "areacode")
+_DEGREES: Final = ("latitude", "longitude")
+
+#: What each field is in a result. Text is dictionary-encoded; `decoded` makes it plain.
+TYPES: Final = {
+    "locid": pa.int64(),
+    **dict.fromkeys(_TEXTS, pa.dictionary(pa.int32(), pa.string())),
+    **dict.fromkeys(_DEGREES, pa.float64()),
+    "first": pa.string(),
+    "last": pa.string(),
+    "layer": pa.dictionary(pa.int8(), pa.string()),
+    "pending": pa.bool_(),
+}
+
+
+class Answers:
+    """The default and the custom layer of one snapshot, ready for columns.
+
+    ``texts`` is the dictionary of every text column. It looks into the mapped file without a copy, unless the custom
+    layer has texts that the default one lacks: then both were copied into one, once for the snapshot and not for each
+    batch, so that every batch of a stream has the same dictionary.
+
+    :raises IndexDamagedError: where the file's strings, or what names them, lead outside it: Arrow trusts both
+    """
+
+    def __init__(self, base: IndexReader, overlay: IndexReader) -> None:
+        self.base = base
+        self.overlay = overlay
+        self.finder = SlotFinder(base, overlay)
+        self._arrays = base.arrays()
+        self._over = overlay.arrays()
+        self.texts = _string_table(base, self._arrays)
+        if overlay.location_count:
+            self.texts = self._add_overlay_texts()
+
+    def _add_overlay_texts(self) -> Any:
+        own = _string_table(self.overlay, self._over)
+        known = pc.index_in(own, value_set=self.texts)
+        is_new = known.is_null()
+        ids = known.fill_null(0).to_numpy().astype(np.int32)
+        new = is_new.to_numpy(zero_copy_only=False)
+        ids[new] = len(self.texts) + np.arange(int(new.sum()), dtype=np.int32)
+        for name in _TEXTS:
+            self._over[f"loc.{name}"] = ids[self._over[f"loc.{name}"]]
+        return pa.concat_arrays([self.texts, own.filter(is_new)]) if new.any() else self.texts
+
+    def slots(self, column: Any) -> Slots:
+        """The slot of each row of an Arrow array; see `SlotFinder` for what they mean.
+
+        :raises ColumnError: where its type holds no addresses
+        """
+        kind = column.type
+        length, offset = len(column), column.offset
+        if not length or pa.types.is_null(kind):
+            if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind) or _is_dictionary(kind)):
+                raise _no_addresses(kind)
+            return np.full(length, ABSENT, np.uint32)
+        if _is_dictionary(kind):
+            return self._dictionary_slots(column)
+        if pa.types.is_string_view(kind):
+            if self.finder.accelerated:
+                validity, views, *buffers = column.buffers()
+                return self.finder.views(views, tuple(buffers), validity, offset, length)
+            column = column.cast(pa.large_string())
+            return self.slots(column)
+        if _is_text(kind):
+            validity, offsets, data = column.buffers()
+            large = pa.types.is_large_string(kind)
+            return self.finder.strings(data, offsets, validity, offset, length, large=large)
+        if pa.types.is_integer(kind):
+            if kind not in (pa.uint32(), pa.uint64(), pa.int64()):
+                return self.slots(column.cast(pa.int64()))
+            validity, values = column.buffers()
+            return self.finder.integers(values, validity, offset, length, bits=kind.bit_width)
+        raise _no_addresses(kind)
+
+    def _dictionary_slots(self, column: Any) -> Slots:
+        dictionary = column.dictionary
+        valid = column.indices.is_valid().to_numpy(zero_copy_only=False)
+        indices = column.indices.fill_null(0).to_numpy().astype(np.int64)
+        if not len(dictionary) or not valid.any():
+            self.slots(dictionary)  # for its type
+            return np.full(len(column), ABSENT, np.uint32)
+        if len(dictionary) > len(column):  # a slice of a column can bring the dictionary of the whole
+            used, indices = np.unique(indices, return_inverse=True)
+            dictionary = _take(dictionary, used)
+        found: Slots = self.slots(dictionary)[indices]
+        found[~valid] = ABSENT
+        return found
+
+    def columns(self, column: Any, slots: Slots, fields: Sequence[str]) -> list[Any]:
+        """One array a field, null where nothing covers the row's address or it has none."""
+        rows = _Rows(slots)
+        ranges = self._ranges(column, rows) if "first" in fields or "last" in fields else {}
+        return [ranges[name] if name in ranges else self._column(name, rows) for name in fields]
+
+    def _column(self, name: str, rows: "_Rows") -> Any:
+        if name == "layer":
+            is_custom = np.zeros(rows.count, np.int8)
+            is_custom[rows.over] = 1
+            return pa.DictionaryArray.from_arrays(
+                rows.array(pa.int8(), is_custom), pa.array(["default", "custom"]), safe=False
+            )
+        if name == "pending":
+            is_pending = np.zeros(rows.count, np.bool_)
+            if "loc.pending" in self._over:
+                is_pending[rows.over] = self._over["loc.pending"][rows.over_slots] != 0
+            return rows.array(pa.bool_(), np.packbits(is_pending, bitorder="little"))
+        section = self._arrays[f"loc.{name}"]
+        values = np.zeros(rows.count, section.dtype)
+        values[rows.base] = section[rows.base_slots]
+        values[rows.over] = self._over[f"loc.{name}"][rows.over_slots]
+        if name in _TEXTS:
+            return pa.DictionaryArray.from_arrays(rows.array(pa.int32(), values), self.texts, safe=False)
+        if name in _DEGREES:
+            return rows.array(pa.float64(), values, known=~np.isnan(values))
+        return rows.array(TYPES[name], values)
+
+    def _ranges(self, column: Any, rows: "_Rows") -> dict[str, Any]:
+        # One at a time: what a range is, the neighbours of both layers decide. Repeated addresses cost a dict's lookup.
+        known: dict[Any, tuple[str, str]] = {}
+        firsts: list[str | None] = [None] * rows.count
+        lasts: list[str | None] = [None] * rows.count
+        covered = np.flatnonzero(rows.covered)
+        for row, address in zip(covered.tolist(), _take(column, covered).to_pylist(), strict=True):
+            found = known.get(address)
+            if found is None:
+                found = known[address] = self._range(address)
+            firsts[row], lasts[row] = found
+        return {"first": pa.array(firsts, pa.string()), "last": pa.array(lasts, pa.string())}
+
+    def _range(self, address: str | int) -> tuple[str, str]:
+        family, value = parse(address) if isinstance(address, str) else (4, address)
+        slot, first, last = self.overlay.segment(family, value)
+        if slot == EMPTY:
+            _, base_first, base_last = self.base.segment(family, value)
+            first, last = max(first, base_first), min(last, base_last)
+        return to_text(family, first), to_text(family, last)
+
+
+class _Rows:
+    """Which rows each layer covers, and in which slots; told once for all fields of a batch."""
+
+    def __init__(self, slots: Slots) -> None:
+        self.count = len(slots)
+        self.covered: NDArray[np.bool_] = slots < ABSENT
+        self.base: Any = np.flatnonzero(slots < OVERLAY)
+        self.over = np.flatnonzero((slots >= OVERLAY) & self.covered)
+        self.base_slots = slots[self.base]
+        self.over_slots = slots[self.over] & np.uint32(~OVERLAY & EMPTY)
+        if len(self.base) == self.count:
+            self.base = slice(None)
+
+    def array(self, kind: Any, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
+        """An Arrow array over ``values`` itself, null where a row is not covered or not ``known``."""
+        is_valid = self.covered if known is None else self.covered & known
+        validity = None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+        return pa.Array.from_buffers(kind, self.count, [validity, pa.py_buffer(values)])
+
+
+def _take(array: Any, rows: NDArray[np.int64]) -> Any:
+    if pa.types.is_string_view(array.type):  # which pyarrow cannot pick from
+        array = array.cast(pa.large_string())
+    return array.take(pa.array(rows, pa.int64()))
+
+
+def decoded(array: Any) -> Any:
+    """An array without its dictionary, for those to whom the whole string table of the index would be a burden."""
+    return array.dictionary_decode() if _is_dictionary(array.type) else array
+
+
+def plain_type(field: str) -> Any:
+    """The type of a field where text is not dictionary-encoded."""
+    kind = TYPES[field]
+    return kind.value_type if _is_dictionary(kind) else kind
+
+
+def _string_table(reader: IndexReader, arrays: dict[str, NDArray[Any]]) -> Any:
+    offsets, data = arrays["strings.offsets"], arrays["strings.bytes"]
+    table = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise IndexDamagedError(f"{reader.path}: the strings are damaged: {error}") from error
+    for name in _TEXTS:
+        ids = arrays[f"loc.{name}"]
+        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
+            raise IndexDamagedError(f"{reader.path}: loc.{name} names a text that is not there: the file is damaged")
+    return table
+
+
+def _is_dictionary(kind: Any) -> bool:
+    return bool(pa.types.is_dictionary(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _no_addresses(kind: Any) -> ColumnError:
+    return ColumnError(f"a column of addresses holds text, or whole numbers that are IPv4 addresses, not {kind}")

@@ -1,0 +1,211 @@
+"""Columns of addresses as Arrow arrays: `locate` answers one, `enrich` a stream of record batches."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geolookup.addresses import parse
+from geolookup.columns.answers import Answers
+from geolookup.columns.arrowlib import pa
+from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
+from geolookup.columns.kernel import BAD, EMPTY
+from geolookup.columns.sources import default_geo
+from geolookup.engine import GeoLookup
+from geolookup.errors import ColumnError, InvalidAddressError
+from geolookup.index.reader import IndexReader
+
+Errors: TypeAlias = Literal["null", "raise"]
+
+#: Members of a result's schema metadata: in how many rows the address is malformed, and in how many nothing covers it.
+MALFORMED_KEY = b"geolookup.malformed"
+NOT_COVERED_KEY = b"geolookup.not_covered"
+
+_answers: "WeakKeyDictionary[GeoLookup, Answers]" = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Located:
+    """What one array of addresses was answered with.
+
+    ``column`` is the array, ``batch`` a record batch of the same length with a column a field; ``malformed`` has the
+    rows (from 0) whose address is none, and ``not_covered`` counts those that nothing covers. Nulls are neither.
+    """
+
+    column: Any
+    batch: Any
+    malformed: NDArray[np.int64]
+    not_covered: int
+
+    def reason(self, row: int) -> str:
+        """What is wrong with the address of a malformed row."""
+        return _reason(self.column, row)
+
+
+def locate(
+    geo: GeoLookup | None, column: Any, fields: str | Iterable[str] = DEFAULT_FIELDS, *, errors: Errors = "null"
+) -> Any:
+    """Answer a column of addresses: a ``RecordBatch`` for an array, a ``Table`` of as many chunks for a chunked one.
+
+    ``column`` is of type string, large_string, string_view, dictionary of these, or integer: whole numbers are IPv4
+    addresses, and one that does not fit 32 bits is malformed. ``fields`` are names of `fields.FIELDS`; text is
+    dictionary-encoded, ``latitude`` and ``longitude`` are float64 in degrees, ``locid`` is int64, ``pending`` bool, and
+    ``first`` and ``last`` plain text (they cost some microseconds a distinct address, the others nanoseconds). A row is
+    null where its address is null, not covered or malformed; the schema's metadata count the last two under
+    ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers.
+
+    :raises InvalidAddressError: at the first malformed address, naming its row (from 0), where ``errors`` is "raise"
+    :raises ColumnError: for a column of another type, or an unknown field
+    """
+    names = checked_fields(fields)
+    if not isinstance(column, pa.Array | pa.ChunkedArray):
+        raise ColumnError(f"a column is an Arrow array or chunked array, not {type(column).__name__}")
+    is_chunked = isinstance(column, pa.ChunkedArray)
+    # One chunk at least, so that an empty column gives a table of the right types.
+    chunks = (column.chunks or [pa.array([], column.type)]) if is_chunked else [column]
+    geo = default_geo() if geo is None else geo
+
+    def answer(base: IndexReader, overlay: IndexReader) -> list[Located]:
+        answers = _answers_of(geo, base, overlay)
+        return [locate_with(answers, chunk, names) for chunk in chunks]
+
+    found = geo.with_readers(answer)
+    if errors == "raise":
+        raise_first(found)
+    counts = {
+        MALFORMED_KEY: str(sum(len(one.malformed) for one in found)),
+        NOT_COVERED_KEY: str(sum(one.not_covered for one in found)),
+    }
+    if not is_chunked:
+        return found[0].batch.replace_schema_metadata(counts)
+    return pa.Table.from_batches([one.batch for one in found]).replace_schema_metadata(counts)
+
+
+def enrich(
+    geo: GeoLookup | None,
+    batches: Any,
+    *,
+    column: str,
+    fields: str | Iterable[str] = DEFAULT_FIELDS,
+    prefix: str = "geo_",
+    threads: int = 1,
+    errors: Errors = "null",
+    observe: Callable[[Located], None] | None = None,
+) -> Iterator[Any]:
+    """The record batches with a column more for each field, named by ``prefix`` and the field, in their order.
+
+    ``batches`` is an iterable of record batches (a ``RecordBatchReader`` among them) or a table. A few batches for each
+    of ``threads`` are held at a time, whatever the length of the stream; the whole of it is answered from the
+    generation that it began with. ``observe`` is called with each batch's `Located`, in order, before that batch
+    is handed out.
+
+    :raises InvalidAddressError: where ``errors`` is "raise": naming the row, counted from the begin of the stream
+    :raises ColumnError: where a batch has no such column or already has one that would be added, or as for `locate`
+    """
+    names = checked_fields(fields)
+    waiting: deque[Any] = deque()
+
+    def columns() -> Iterator[Any]:
+        for batch in batches.to_batches() if isinstance(batches, pa.Table) else batches:
+            found = _column_of(batch, column, [prefix + name for name in names])
+            waiting.append(batch)
+            yield found
+
+    before = 0
+    for located in locate_each(geo, columns(), names, threads=threads):
+        if errors == "raise":
+            raise_first([located], before)
+        if observe is not None:
+            observe(located)
+        batch = waiting.popleft()
+        before += batch.num_rows
+        schema = batch.schema
+        for name, field in zip(names, located.batch.schema, strict=True):
+            schema = schema.append(field.with_name(prefix + name))
+        yield pa.RecordBatch.from_arrays([*batch.columns, *located.batch.columns], schema=schema)
+
+
+def locate_each(
+    geo: GeoLookup | None, columns: Iterable[Any], fields: tuple[str, ...], *, threads: int = 1
+) -> Iterator[Located]:
+    """The answers to a stream of arrays, in their order; ``columns`` is read a few ahead, in the caller's thread.
+
+    :raises ColumnError: as for `locate`
+    """
+    geo = default_geo() if geo is None else geo
+    answers = answers_of(geo)
+    if threads <= 1:
+        for column in columns:
+            yield locate_with(answers, column, fields)
+        return
+    under_way: deque[Future[Located]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="geolookup-columns")
+    try:
+        for column in columns:
+            under_way.append(pool.submit(locate_with, answers, column, fields))
+            if len(under_way) > 2 * threads:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def answers_of(geo: GeoLookup) -> Answers:
+    """What ``geo`` serves now, ready for columns. It stays as it is when something newer is published."""
+    return geo.with_readers(lambda base, overlay: _answers_of(geo, base, overlay))
+
+
+def locate_with(answers: Answers, column: Any, fields: tuple[str, ...]) -> Located:
+    """Answer one array from one snapshot."""
+    slots = answers.slots(column)
+    arrays = answers.columns(column, slots, fields)
+    return Located(
+        column=column,
+        batch=pa.RecordBatch.from_arrays(arrays, names=list(fields)),
+        malformed=np.flatnonzero(slots == BAD),
+        not_covered=int(np.count_nonzero(slots == EMPTY)),
+    )
+
+
+def _answers_of(geo: GeoLookup, base: IndexReader, overlay: IndexReader) -> Answers:
+    found = _answers.get(geo)
+    if found is None or found.base is not base or found.overlay is not overlay:
+        found = _answers[geo] = Answers(base, overlay)
+    return found
+
+
+def _column_of(batch: Any, name: str, added: list[str]) -> Any:
+    check_columns(batch.schema.names, name, added)
+    return batch.column(name)
+
+
+def raise_first(found: list[Located], before: int = 0) -> None:
+    """Raise at the first malformed address there is; ``before`` counts the rows that came earlier.
+
+    :raises InvalidAddressError: naming its row
+    """
+    for one in found:
+        if len(one.malformed):
+            row = int(one.malformed[0])
+            raise InvalidAddressError(f"row {before + row}: {one.reason(row)}")
+        before += len(one.column)
+
+
+def _reason(column: Any, row: int) -> str:
+    try:
+        value = column[row].as_py()
+    except UnicodeDecodeError:
+        return "the address is not text in UTF-8"
+    if not isinstance(value, str):
+        return f"{value} is not an IPv4 address"
+    try:
+        parse(value)
+    except InvalidAddressError as error:
+        return str(error)
+    return f"{value!r} is not an IP address"

@@ -1,0 +1,56 @@
+"""DuckDB: ``register(connection)``, then geo_country(ip) and its siblings in SQL, a vector of rows at a time."""
+
+from collections.abc import Callable
+from typing import Any
+
+from geolookup.columns.answers import decoded, plain_type
+from geolookup.columns.arrow import locate
+from geolookup.columns.arrowlib import pa
+from geolookup.columns.records import FUNCTION_FIELDS, json_of
+from geolookup.columns.sources import default_geo
+from geolookup.engine import GeoLookup
+from geolookup.errors import MissingExtraError
+
+try:
+    import duckdb
+except ImportError as error:
+    raise MissingExtraError(f"this needs DuckDB: pip install 'geolookup[duckdb]' ({error})") from error
+
+__all__ = ["register"]
+
+_KINDS = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
+
+
+def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = None) -> None:
+    """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
+
+    ``ip`` is text. The answer is NULL for NULL, where nothing covers the address, and for what is no address: one bad
+    row does not end a query. With ``geo`` None, the state directory of the settings answers.
+    """
+    geo = default_geo() if geo is None else geo
+    for name in FUNCTION_FIELDS:
+        _add(connection, f"geo_{name}", _field(geo, name), _KINDS[plain_type(name)])
+    _add(connection, "geo_json", _json(geo), "VARCHAR")
+
+
+def _add(connection: Any, name: str, function: Callable[[Any], Any], kind: str) -> None:
+    # Special null handling, since the default one wants as many answers as there are rows that are not null.
+    connection.create_function(name, function, ["VARCHAR"], kind, type="arrow", null_handling="special")
+
+
+def _field(geo: GeoLookup, name: str) -> Callable[[Any], Any]:
+    def answer(column: Any) -> Any:
+        return decoded(locate(geo, _one(column), [name]).column(0))
+
+    return answer
+
+
+def _json(geo: GeoLookup) -> Callable[[Any], Any]:
+    def answer(column: Any) -> Any:
+        return pa.array([json_of(geo, value) for value in column.to_pylist()], pa.string())
+
+    return answer
+
+
+def _one(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

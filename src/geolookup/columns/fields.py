@@ -1,0 +1,39 @@
+"""The fields that a column of addresses can be answered with."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from geolookup.errors import ColumnError
+from geolookup.model import FIELD_NAMES
+
+#: Every field, in the order in which an address's object has them.
+FIELDS: Final = ("locid", *FIELD_NAMES, "first", "last", "layer", "pending")
+#: What is answered where nothing is asked for.
+DEFAULT_FIELDS: Final = ("country", "region", "city")
+
+
+def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
+    """The fields as asked for: names, or one text of names with commas between them.
+
+    :raises ColumnError: where one is unknown or named twice, or there is none
+    """
+    names: Sequence[str] = [name.strip() for name in fields.split(",")] if isinstance(fields, str) else list(fields)
+    for name in names:
+        if name not in FIELDS:
+            raise ColumnError(f"{name!r} is no field: there are {', '.join(FIELDS)}")
+    if not names or len(set(names)) != len(names):
+        raise ColumnError("name at least one field, and each only once")
+    return tuple(names)
+
+
+def check_columns(present: Sequence[str], column: str, added: Sequence[str]) -> None:
+    """See that ``column`` is there once and none of ``added`` is.
+
+    :raises ColumnError: saying which
+    """
+    if list(present).count(column) != 1:
+        many = "no column" if column not in present else "more than one column"
+        raise ColumnError(f"there is {many} {column!r}: there are {', '.join(map(repr, present))}")
+    taken = [name for name in added if name in present]
+    if taken:
+        raise ColumnError(f"there is a column {taken[0]!r} already: choose another prefix")

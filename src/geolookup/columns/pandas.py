@@ -1,0 +1,77 @@
+"""pandas: ``import geolookup.columns.pandas``, then ``frame["ip"].geo.country()``."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from geolookup.columns.answers import decoded
+from geolookup.columns.arrow import Errors, locate
+from geolookup.columns.arrowlib import pa
+from geolookup.columns.fields import DEFAULT_FIELDS
+from geolookup.engine import GeoLookup
+from geolookup.errors import ColumnError, MissingExtraError
+
+try:
+    import pandas as pd
+except ImportError as error:
+    raise MissingExtraError(f"this needs pandas: pip install 'geolookup[pandas]' ({error})") from error
+
+__all__ = ["GeoAccessor"]
+
+
+@pd.api.extensions.register_series_accessor("geo")
+class GeoAccessor:
+    """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
+
+    Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (the one of the settings
+    where there is none), and ``errors``: "null" for a missing value where an address is malformed, "raise" for an
+    error.
+    """
+
+    def __init__(self, series: Any) -> None:
+        self._series = series
+
+    def locate(
+        self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
+    ) -> Any:
+        """A DataFrame with a column a field, missing where nothing covers the address.
+
+        :raises ColumnError: for an unknown field, or a series that holds something else than addresses
+        """
+        try:
+            column = pa.array(self._series, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ColumnError(f"the series {self._series.name!r} does not hold addresses as text: {error}") from error
+        found = locate(geo, column, fields, errors=errors)
+        table = {name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
+        frame = pa.table(table).to_pandas()
+        frame.index = self._series.index
+        return frame
+
+    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """One field of `fields.FIELDS` as a series.
+
+        :raises ColumnError: as for `locate`
+        """
+        return self.locate([name], geo=geo, errors=errors)[name]
+
+    def country(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The country code."""
+        return self.field("country", geo=geo, errors=errors)
+
+    def region(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The region code."""
+        return self.field("region", geo=geo, errors=errors)
+
+    def city(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The city's name."""
+        return self.field("city", geo=geo, errors=errors)
+
+    def locid(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The geolocation's identifier: below zero custom, above zero default."""
+        return self.field("locid", geo=geo, errors=errors)
+
+
+def _arrays(found: Any) -> list[Any]:
+    # A series of several Arrow chunks gives a table, any other a record batch.
+    columns: list[Any] = found.columns
+    return [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]

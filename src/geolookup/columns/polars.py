@@ -1,0 +1,85 @@
+"""Polars: ``import geolookup.columns.polars``, then ``pl.col("ip").geo.country()`` in any expression."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from geolookup.columns.answers import decoded, plain_type
+from geolookup.columns.arrow import Errors, locate
+from geolookup.columns.arrowlib import pa
+from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
+from geolookup.engine import GeoLookup
+from geolookup.errors import MissingExtraError
+
+try:
+    import polars as pl
+except ImportError as error:
+    raise MissingExtraError(f"this needs Polars: pip install 'geolookup[polars]' ({error})") from error
+
+__all__ = ["GeoNamespace"]
+
+
+@pl.api.register_expr_namespace("geo")
+class GeoNamespace:
+    """The geolocations of an expression's addresses: text, or integers that are IPv4 addresses.
+
+    Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (the one of the settings
+    where there is none), and ``errors``: "null" for null where an address is malformed, "raise" for an error.
+    """
+
+    def __init__(self, expression: Any) -> None:
+        self._expression = expression
+
+    def locate(
+        self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
+    ) -> Any:
+        """A struct with a member a field, each of them null where nothing covers the address.
+
+        :raises ColumnError: for an unknown field
+        """
+        names = checked_fields(fields)
+        kind = pl.Struct({name: _KINDS[plain_type(name)] for name in names})
+
+        def answer(series: Any) -> Any:
+            batch = locate(geo, _addresses(series), names, errors=errors)
+            struct = pa.StructArray.from_arrays([decoded(column) for column in batch.columns], names=list(names))
+            return pl.Series(series.name, pl.from_arrow(struct), dtype=kind)
+
+        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True)
+
+    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """One field of `fields.FIELDS`: null where nothing covers the address.
+
+        :raises ColumnError: for an unknown field
+        """
+        names = checked_fields([name])
+        kind = _KINDS[plain_type(name)]
+
+        def answer(series: Any) -> Any:
+            batch = locate(geo, _addresses(series), names, errors=errors)
+            return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
+
+        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True)
+
+    def country(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The country code."""
+        return self.field("country", geo=geo, errors=errors)
+
+    def region(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The region code."""
+        return self.field("region", geo=geo, errors=errors)
+
+    def city(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The city's name."""
+        return self.field("city", geo=geo, errors=errors)
+
+    def locid(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+        """The geolocation's identifier: below zero custom, above zero default."""
+        return self.field("locid", geo=geo, errors=errors)
+
+
+_KINDS = {pa.string(): pl.String, pa.float64(): pl.Float64, pa.int64(): pl.Int64, pa.bool_(): pl.Boolean}
+
+
+def _addresses(series: Any) -> Any:
+    # The newest level hands out text as the string views that it is, without a copy.
+    return series.rechunk().to_arrow(compat_level=pl.CompatLevel.newest())

@@ -1,0 +1,282 @@
+"""Files of rows, read some thousand rows at a time: CSV (RFC 4180), NDJSON and Parquet."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from geolookup.addresses import to_text
+from geolookup.columns.arrowlib import pa
+from geolookup.columns.fields import check_columns
+from geolookup.errors import ColumnError, DataFileError
+
+Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
+
+#: Rows read, answered and written together.
+CHUNK_ROWS: Final = 16_384
+#: A longer line is no row, and must not fill the memory.
+MAX_LINE_BYTES: Final = 1 << 26
+
+
+@dataclass(slots=True, kw_only=True)
+class Chunk:
+    """Some rows that follow each other.
+
+    ``batch`` is a record batch: all columns, or only the address column where ``raw`` has the rows' bytes as they
+    stand, line ends included. ``lines`` are the rows' numbers in the file, from 1. Those of ``bad`` (row in the chunk,
+    what is wrong) could not be read: where there is ``raw`` they are in it all the same, and their address is null;
+    else they are left out, and their number is that of the line itself.
+    """
+
+    batch: Any
+    lines: Sequence[int]
+    raw: list[bytes] | None = None
+    bad: list[tuple[int, str]] = field(default_factory=list)
+
+
+class Reader(Protocol):
+    """An open file of rows.
+
+    ``header`` is the first line as it stands where a CSV's rows are handed out as they stand, else empty; ``schema``
+    the columns where they are known beforehand, else None; ``rows`` how many there are, or None; ``word`` what a row
+    is called in a message.
+    """
+
+    header: bytes
+    schema: Any
+    rows: int | None
+    word: str
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All rows.
+
+        :raises DataFileError: where the file cannot be read on
+        """
+
+
+class CsvReader:
+    """A CSV file with a header; where ``as_is``, rows are handed out as they stand, in any encoding.
+
+    :raises DataFileError: where it is empty
+    :raises ColumnError: where the column is not there once, or one of ``added`` is there already
+    """
+
+    rows: int | None = None
+    word = "line"
+
+    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str], as_is: bool) -> None:
+        self._name = name
+        self._stream = stream
+        self._as_is = as_is
+        self._column = column
+        self._line = 0
+        self._taken: list[bytes] = []
+        self._reader = csv.reader(self._texts())
+        found = next(self._records(), None)
+        if found is None:
+            raise DataFileError(f"{name}: is empty: its first line should name the columns")
+        _, names, header = found
+        names[0] = names[0].removeprefix("\ufeff").strip('"') if names[0].startswith("\ufeff") else names[0]
+        check_columns(names, column, added)
+        self.header = header if as_is else b""
+        self._names = names
+        self._place = names.index(column)
+        self.schema = None if as_is else pa.schema([(name, pa.string()) for name in names])
+
+    def _texts(self) -> Iterator[str]:
+        while line := self._stream.readline(MAX_LINE_BYTES):
+            self._line += 1
+            if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+                raise DataFileError(f"{self._name}, line {self._line}: is longer than {MAX_LINE_BYTES} bytes")
+            self._taken.append(line)
+            try:
+                yield line.decode("utf-8", "replace" if self._as_is else "strict")
+            except UnicodeDecodeError as error:
+                raise DataFileError(f"{self._name}, line {self._line}: is not UTF-8") from error
+
+    def _records(self) -> Iterator[tuple[int, list[str], bytes]]:
+        """Each record: the line on which it begins, its values, and its bytes."""
+        while True:
+            begins = self._line + 1
+            self._taken.clear()
+            try:
+                row = next(self._reader, None)
+            except csv.Error as error:
+                raise DataFileError(f"{self._name}, line {begins}: is not CSV: {error}") from error
+            except OSError as error:
+                raise DataFileError(f"{self._name}: cannot be read on: {error.strerror}") from error
+            if row is None:
+                return
+            yield begins, row, b"".join(self._taken)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """See `Reader`."""
+        lines: list[int] = []
+        rows: list[list[str]] = []
+        raw: list[bytes] = []
+        bad: list[tuple[int, str]] = []
+        for line, row, data in self._records():
+            if row and len(row) != len(self._names):
+                what = f"has {len(row)} values where the header names {len(self._names)} columns"
+                bad.append((len(lines) if self._as_is else line, what))
+                row = []
+            if self._as_is or row:
+                lines.append(line)
+                rows.append(row)
+                raw.append(data)
+            if len(lines) >= CHUNK_ROWS:
+                yield self._chunk(lines, rows, raw, bad)
+                lines, rows, raw, bad = [], [], [], []
+        if lines or bad:
+            yield self._chunk(lines, rows, raw, bad)
+
+    def _chunk(self, lines: list[int], rows: list[list[str]], raw: list[bytes], bad: list[tuple[int, str]]) -> Chunk:
+        if not self._as_is:
+            # An empty value stays empty text, but the address: CSV has no other way to say that there is none.
+            columns = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(self._names))]
+            columns[self._place] = pa.array([row[self._place] or None for row in rows], pa.string())
+            return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self.schema), lines=lines, bad=bad)
+        addresses = [row[self._place] or None if row else None for row in rows]
+        batch = pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self._column])
+        return Chunk(batch=batch, lines=lines, raw=raw, bad=bad)
+
+
+class NdjsonReader:
+    """A file of JSON objects, one a line (https://github.com/ndjson/ndjson-spec); blank lines are no rows.
+
+    Where not ``as_is``, the members of the first rows say what there is and of which type.
+    """
+
+    rows: int | None = None
+    word = "line"
+    header = b""
+    schema: Any = None
+
+    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str], as_is: bool) -> None:
+        self._name = name
+        self._stream = stream
+        self._column = column
+        self._added = added
+        self._as_is = as_is
+        self._fixed: Any = None
+        self._has_column = False
+
+    def chunks(self) -> Iterator[Chunk]:
+        """See `Reader`.
+
+        :raises ColumnError: at the end, where no row had the column
+        """
+        lines: list[int] = []
+        rows: list[dict[str, Any]] = []
+        raw: list[bytes] = []
+        bad: list[tuple[int, str]] = []
+        number = 0
+        try:
+            while data := self._stream.readline(MAX_LINE_BYTES):
+                number += 1
+                if len(data) == MAX_LINE_BYTES and not data.endswith(b"\n"):
+                    raise DataFileError(f"{self._name}, line {number}: is longer than {MAX_LINE_BYTES} bytes")
+                row: dict[str, Any] = {}
+                if data.strip():
+                    try:
+                        row = self._row(data)
+                    except (ValueError, RecursionError) as error:
+                        bad.append((len(lines) if self._as_is else number, str(error)))
+                if self._as_is or row:
+                    lines.append(number)
+                    rows.append(row)
+                    raw.append(data)
+                if len(lines) >= CHUNK_ROWS:
+                    yield self._chunk(lines, rows, raw, bad)
+                    lines, rows, raw, bad = [], [], [], []
+        except OSError as error:
+            raise DataFileError(f"{self._name}: cannot be read on: {error.strerror}") from error
+        if lines or bad:
+            yield self._chunk(lines, rows, raw, bad)
+        if number and not self._has_column:
+            raise ColumnError(f"{self._name}: no row has a member {self._column!r}")
+
+    def _row(self, data: bytes) -> dict[str, Any]:
+        try:
+            row = msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError("is not a JSON object")  # noqa: TRY004 - it is the row that is wrong
+        for name in self._added:
+            if name in row:
+                raise ValueError(f"has a member {name!r} already")
+        self._has_column |= self._column in row
+        return row
+
+    def _chunk(
+        self, lines: list[int], rows: list[dict[str, Any]], raw: list[bytes], bad: list[tuple[int, str]]
+    ) -> Chunk:
+        if self._as_is:
+            addresses = [_address(row.get(self._column)) for row in rows]
+            batch = pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self._column])
+            return Chunk(batch=batch, lines=lines, raw=raw, bad=bad)
+        try:
+            if self._fixed is None:
+                names = list(dict.fromkeys(name for row in rows for name in row))
+                batch = pa.RecordBatch.from_arrays(
+                    [pa.array([self._value(row, name) for row in rows]) for name in names], names=names
+                )
+                self._fixed = batch.schema
+                return Chunk(batch=batch, lines=lines, bad=bad)
+            strange = next((name for row in rows for name in row if name not in self._fixed.names), None)
+            if strange is not None:
+                raise DataFileError(
+                    f"{self._name}, after line {lines[0] - 1}: has a member {strange!r} that the first rows lack"
+                )
+            columns = [pa.array([self._value(row, field.name) for row in rows], field.type) for field in self._fixed]
+        except (pa.ArrowException, OverflowError) as error:
+            raise DataFileError(f"{self._name}, after line {lines[0] - 1}: the rows do not fit: {error}") from error
+        return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self._fixed), lines=lines, bad=bad)
+
+    def _value(self, row: dict[str, Any], name: str) -> Any:
+        return _address(row.get(name)) if name == self._column else row.get(name)
+
+
+class ParquetReader:
+    """A Parquet file (https://parquet.apache.org/docs/file-format/); no stream, since it is read from its end.
+
+    :raises DataFileError: where it cannot be read
+    :raises ColumnError: as for `CsvReader`
+    """
+
+    word = "row"
+    header = b""
+
+    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str]) -> None:
+        from pyarrow import parquet
+
+        self._name = name
+        try:
+            self._file = parquet.ParquetFile(stream)
+            self.schema = self._file.schema_arrow
+        except (pa.ArrowException, OSError) as error:
+            raise DataFileError(f"{name}: cannot be read as Parquet: {error}") from error
+        self.rows: int | None = self._file.metadata.num_rows
+        check_columns(self.schema.names, column, added)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """See `Reader`."""
+        before = 0
+        try:
+            for batch in self._file.iter_batches(CHUNK_ROWS):
+                yield Chunk(batch=batch, lines=range(before + 1, before + 1 + batch.num_rows))
+                before += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise DataFileError(f"{self._name}, after row {before}: cannot be read on: {error}") from error
+
+
+def _address(value: Any) -> str | None:
+    """A JSON value as the text of an address; what is none becomes text that is none either."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 32:
+        return to_text(4, value)
+    return msgspec.json.encode(value).decode("utf-8")

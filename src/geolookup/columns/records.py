@@ -1,0 +1,38 @@
+"""What the SQL engines' functions answer with, one address at a time or a column of them."""
+
+from typing import Any, Final
+
+import msgspec
+
+from geolookup.addresses import IPV4_MAX, to_text
+from geolookup.engine import GeoLookup
+from geolookup.errors import InvalidAddressError
+from geolookup.model import FIELD_NAMES, Geolocation, Match
+
+#: The fields that have a function ``geo_FIELD``; ``geo_json`` has all of an address's object.
+FUNCTION_FIELDS: Final = ("locid", *FIELD_NAMES)
+
+
+def place_of(geo: GeoLookup, value: Any) -> Geolocation | None:
+    """The geolocation of a value of SQL; None for NULL, for what is no address, and where nothing covers it."""
+    text = _text(value)
+    try:
+        return None if text is None else geo.lookup(text)
+    except InvalidAddressError:
+        return None
+
+
+def json_of(geo: GeoLookup, value: Any) -> str | None:
+    """The object that the command's NDJSON has for an address, as text; None as for `place_of`."""
+    text = _text(value)
+    try:
+        match: Match | None = None if text is None else geo.match(text)
+    except InvalidAddressError:
+        return None
+    return None if match is None else msgspec.json.encode(match.flat()).decode("utf-8")
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, int) and 0 <= value <= IPV4_MAX:
+        return to_text(4, value)
+    return value if isinstance(value, str) else None

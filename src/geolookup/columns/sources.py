@@ -1,0 +1,21 @@
+"""Which GeoLookup answers where an adapter was given none: one a state directory, open as long as the process."""
+
+from geolookup import opening, settings
+from geolookup.engine import GeoLookup
+
+_open: dict[str, GeoLookup] = {}
+
+
+def default_geo() -> GeoLookup:
+    """The GeoLookup of the state directory that the settings name; opened at the first call, and never closed.
+
+    :raises NoStateError: where an upstream is configured and nothing has been pulled from it yet
+    :raises SettingsError: where the settings cannot be used
+    """
+    chosen = settings.load()
+    home = chosen.state_home()
+    geo = _open.get(home)
+    if geo is None:
+        # No lock, which a fork might copy while it is held: that two threads both open it at first does no harm.
+        geo = _open.setdefault(home, opening.open(home, settings=chosen))
+    return geo

@@ -1,0 +1,53 @@
+"""SQLite: geo_country(ip) and its siblings, for any connection; sqlite-utils and Datasette find them by themselves."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pluggy import HookimplMarker
+
+from geolookup.columns.records import FUNCTION_FIELDS, json_of, place_of
+from geolookup.columns.sources import default_geo
+from geolookup.engine import GeoLookup
+
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["prepare_connection", "register"]
+
+
+def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> None:
+    """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
+
+    ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, where nothing covers the
+    address, and for what is no address: one bad row does not end a query. With ``geo`` None, the state directory of
+    the settings answers; it is opened at the first call.
+    """
+    source = _Source(geo)
+    for name in FUNCTION_FIELDS:
+        # Not deterministic: SQLite would let an index or a generated column keep what the next sync makes wrong.
+        connection.create_function(f"geo_{name}", 1, partial(_field, source, name))
+    connection.create_function("geo_json", 1, lambda value: json_of(source.geo(), value))
+
+
+@HookimplMarker("sqlite_utils")
+@HookimplMarker("datasette")
+def prepare_connection(conn: "sqlite3.Connection") -> None:
+    """The hook of both: `register` with the settings' state directory."""
+    register(conn)
+
+
+class _Source:
+    """The GeoLookup of a connection, looked for once."""
+
+    def __init__(self, geo: GeoLookup | None) -> None:
+        self._geo = geo
+
+    def geo(self) -> GeoLookup:
+        if self._geo is None:
+            self._geo = default_geo()
+        return self._geo
+
+
+def _field(source: _Source, name: str, value: Any) -> Any:
+    place = place_of(source.geo(), value)
+    return None if place is None else getattr(place, name)

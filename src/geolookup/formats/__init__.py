@@ -1,0 +1,1 @@
+"""Files that people exchange: one reader and writer a format."""

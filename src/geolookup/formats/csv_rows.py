@@ -1,0 +1,105 @@
+"""Rows of a CSV file with a header line (RFC 4180), plain or compressed with gzip, one at a time."""
+
+import csv
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import IO, cast
+
+from geolookup.errors import DataFileError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class CsvRows:
+    """An open CSV file: a context manager, and an iterator of its rows as lists of text.
+
+    ``name`` is the file's path; ``header`` its column names, lower-cased and without blanks around them; ``line`` the
+    number (from 1) of the line on which the row handed out last ends. Whether the file is compressed its first bytes
+    say, not its name. Blank lines are passed over.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Open the file and read its header.
+
+        :raises DataFileError: where it cannot be read, is empty, or its header names a column twice
+        """
+        self.name = os.fspath(path)
+        try:
+            raw = open(self.name, "rb")  # noqa: SIM115 - closed by `close`
+        except OSError as error:
+            raise DataFileError(f"{self.name}: cannot be read: {error.strerror}") from error
+        self._raw = raw
+        self.header: list[str] = []
+        try:
+            compressed = raw.peek(2)[:2] == _GZIP_MAGIC
+            binary = cast(IO[bytes], gzip.GzipFile(fileobj=raw)) if compressed else raw
+            self._text = io.TextIOWrapper(binary, encoding="utf-8-sig", newline="")
+            self._reader = csv.reader(self._text, strict=True)
+            self._rows = self._read()
+            first = next(self._rows, None)
+            if first is None:
+                raise DataFileError(f"{self.name}: is empty: its first line should name the columns")
+            self.header = [column.strip().lower() for column in first]
+            if len(set(self.header)) != len(self.header):
+                raise DataFileError(f"{self.name}, line 1: a column is named twice")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def line(self) -> int:
+        """See the class."""
+        return self._reader.line_num
+
+    def columns(self, *names: str) -> list[int]:
+        """Where the named columns stand.
+
+        :raises DataFileError: where one is missing
+        """
+        missing = [name for name in names if name not in self.header]
+        if missing:
+            raise DataFileError(f"{self.name}, line 1: there is no column {', '.join(missing)}")
+        return [self.header.index(name) for name in names]
+
+    def error(self, message: str) -> DataFileError:
+        """An error about the row that was handed out last."""
+        return DataFileError(f"{self.name}, line {self.line}: {message}")
+
+    def __iter__(self) -> Iterator[list[str]]:
+        """The rows after the header, each with as many values as the header has.
+
+        :raises DataFileError: at a row that has more or fewer, that is no CSV, or where the file cannot be read on
+        """
+        width = len(self.header)
+        for row in self._rows:
+            if len(row) != width:
+                raise self.error(f"has {len(row)} values where the header names {width} columns")
+            yield row
+
+    def _read(self) -> Iterator[list[str]]:
+        try:
+            for row in self._reader:
+                if row:
+                    yield row
+        except csv.Error as error:
+            raise self.error(f"is not CSV: {error}") from error
+        except UnicodeDecodeError as error:
+            raise DataFileError(f"{self.name}, after line {self.line}: is not UTF-8") from error
+        except (EOFError, OSError, zlib.error) as error:  # gzip's own BadGzipFile is an OSError
+            raise DataFileError(f"{self.name}, after line {self.line}: cannot be read on: {error}") from error
+
+    def close(self) -> None:
+        """Close the file; harmless when repeated."""
+        self._raw.close()
+
+    def __enter__(self) -> "CsvRows":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

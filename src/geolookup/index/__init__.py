@@ -1,0 +1,1 @@
+"""The interval index: arrays and files; no SQL, no HTTP."""

@@ -1,0 +1,111 @@
+/* Strict address text: what geolookup.addresses.parse accepts, and nothing else. */
+
+#include <stdint.h>
+
+static int parse4(const unsigned char *p, const unsigned char *end, uint32_t *value)
+{
+    uint32_t all = 0;
+    for (int part = 0; part < 4; part++) {
+        if (part && (p == end || *p++ != '.'))
+            return 0;
+        unsigned number, digit;
+        if (p == end || (number = (unsigned)*p - '0') > 9)
+            return 0;
+        p++;
+        if (p < end && (digit = (unsigned)*p - '0') <= 9) {
+            if (number == 0)
+                return 0; /* a leading zero: some programs read it as octal */
+            number = number * 10 + digit;
+            p++;
+            if (p < end && (digit = (unsigned)*p - '0') <= 9) {
+                number = number * 10 + digit;
+                p++;
+                if (number > 255)
+                    return 0;
+            }
+        }
+        all = all << 8 | number;
+    }
+    *value = all;
+    return p == end;
+}
+
+/* The value of a hexadecimal digit and one more; 0 for anything else. */
+static const unsigned char HEXADECIMAL[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+    ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16,
+};
+
+/* RFC 4291 section 2.2. */
+static int parse6(const unsigned char *p, const unsigned char *end, uint64_t *hi, uint64_t *lo)
+{
+    uint16_t groups[8], placed[8] = {0};
+    int count = 0, gap = -1;
+    if (end - p < 2)
+        return 0;
+    if (*p == ':') {
+        if (p[1] != ':')
+            return 0;
+        gap = 0;
+        p += 2;
+    }
+    while (p < end) {
+        if (count == 8)
+            return 0;
+        const unsigned char *start = p;
+        unsigned value = 0, digit;
+        while (p < end && (digit = HEXADECIMAL[*p])) {
+            if (++p - start > 4)
+                return 0;
+            value = value << 4 | (digit - 1);
+        }
+        if (p < end && *p == '.') {
+            uint32_t quad;
+            if (count > 6 || !parse4(start, end, &quad))
+                return 0;
+            groups[count++] = (uint16_t)(quad >> 16);
+            groups[count++] = (uint16_t)quad;
+            break;
+        }
+        if (p == start)
+            return 0;
+        groups[count++] = (uint16_t)value;
+        if (p == end)
+            break;
+        if (*p++ != ':' || p == end)
+            return 0;
+        if (*p == ':') {
+            if (gap >= 0)
+                return 0;
+            gap = count;
+            p++;
+        }
+    }
+    if (gap < 0 ? count != 8 : count == 8)
+        return 0;
+    for (int i = 0; i < count; i++)
+        placed[gap < 0 || i < gap ? i : 8 - count + i] = groups[i];
+    *hi = (uint64_t)placed[0] << 48 | (uint64_t)placed[1] << 32 | (uint64_t)placed[2] << 16 | placed[3];
+    *lo = (uint64_t)placed[4] << 48 | (uint64_t)placed[5] << 32 | (uint64_t)placed[6] << 16 | placed[7];
+    return 1;
+}
+
+/* The family of an address, whose value is in lo (4) or hi and lo (6); 0 where the text is none. */
+static int parse(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo)
+{
+    const unsigned char *p = (const unsigned char *)text, *end = p + length;
+    uint32_t quad;
+    if (parse4(p, end, &quad)) {
+        *lo = quad;
+        return 4;
+    }
+    if (!parse6(p, end, hi, lo))
+        return 0;
+    if (*hi == 0 && *lo >> 32 == 0xFFFF) { /* RFC 4291 section 2.5.5.2: mapped, so it is the IPv4 address */
+        *lo &= 0xFFFFFFFFu;
+        return 4;
+    }
+    return 6;
+}
+

@@ -1,0 +1,566 @@
+/* The optional accelerator: addresses and whole columns to slots and records. reader.py is its oracle.
+ *
+ * Written to the limited API of CPython 3.11, so one build serves every later release. Single lookups hold the GIL
+ * throughout; columns release it. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <time.h>
+
+#include "_search.h"
+
+enum { V4_FIRST, V4_SLOT, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_TABLE, SECTION_COUNT };
+
+/* One open index file, whose sections stay mapped for as long as this lives, and the records made from it. */
+typedef struct {
+    PyObject_HEAD
+    Py_buffer sections[SECTION_COUNT];
+    Index index;
+    /* One place a slot. Zeroed memory of this size costs nothing until it is used. The cyclic collector is not told of
+     * it: a record holds text and numbers only, and walking a hundred thousand at each collection would be felt. */
+    PyObject **records;
+    Py_ssize_t kept, limit;
+} Layer;
+
+typedef struct {
+    PyObject_HEAD
+    Layer *base, *overlay;
+} Searcher;
+
+typedef struct {
+    PyObject *layer_type, *searcher_type, *damaged_error;
+} State;
+
+/* ---- Layer, to Python ---- */
+
+static void Layer_forget(Layer *self)
+{
+    for (uint32_t slot = 0; self->kept > 0 && slot < self->index.locations; slot++) {
+        PyObject *record = self->records[slot];
+        if (record) {
+            self->records[slot] = NULL;
+            self->kept--;
+            Py_DECREF(record);
+        }
+    }
+}
+
+static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static const char *names[] = {"sections", "locations", "limit", NULL};
+    static const int sizes[SECTION_COUNT] = {4, 4, 4, 8, 8, 4, 4};
+    PyObject *given;
+    Py_ssize_t locations, limit;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nn", (char **)names, &PyTuple_Type, &given, &locations,
+                                     &limit))
+        return NULL;
+    if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC || limit < 1) {
+        PyErr_SetString(PyExc_ValueError, "seven sections, less than 2**31 - 4 locations, and room for a record");
+        return NULL;
+    }
+    Layer *self = (Layer *)PyType_GenericAlloc(type, 0);
+    if (!self)
+        return NULL;
+    Py_ssize_t items[SECTION_COUNT];
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        Py_buffer *section = &self->sections[i];
+        if (PyObject_GetBuffer(PyTuple_GetItem(given, i), section, PyBUF_SIMPLE) < 0)
+            goto failed;
+        items[i] = section->len / sizes[i];
+        if (section->len % sizes[i] || (uintptr_t)section->buf % sizes[i] || items[i] >= (Py_ssize_t)EMPTY)
+            goto unfit;
+    }
+    if (items[V4_FIRST] < 1 || items[V4_SLOT] != items[V4_FIRST] || items[V4_TABLE] != TABLE_LENGTH ||
+        items[V6_HI] < 1 || items[V6_LO] != items[V6_HI] || items[V6_SLOT] != items[V6_HI] ||
+        items[V6_TABLE] != TABLE_LENGTH)
+        goto unfit;
+    self->index.keys4.at[0] = self->sections[V4_FIRST].buf;
+    self->index.slot4 = self->sections[V4_SLOT].buf;
+    self->index.table4 = self->sections[V4_TABLE].buf;
+    self->index.keys6.at[0] = self->sections[V6_HI].buf;
+    self->index.lo6 = self->sections[V6_LO].buf;
+    self->index.slot6 = self->sections[V6_SLOT].buf;
+    self->index.table6 = self->sections[V6_TABLE].buf;
+    self->index.count4 = (uint32_t)items[V4_FIRST];
+    self->index.count6 = (uint32_t)items[V6_HI];
+    self->limit = limit;
+    self->records = PyMem_Calloc(locations ? locations : 1, sizeof(PyObject *));
+    if (!self->records) {
+        PyErr_NoMemory();
+        goto failed;
+    }
+    self->index.locations = (uint32_t)locations;
+    self->index.until_sampled = SAMPLE_AFTER;
+    return (PyObject *)self;
+unfit:
+    PyErr_SetString(PyExc_ValueError, "the sections do not fit each other, or are not aligned");
+failed:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static void Layer_dealloc(PyObject *object)
+{
+    Layer *self = (Layer *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Layer_forget(self);
+    PyMem_Free(self->records);
+    for (int level = 1; level < LEVELS; level++) {
+        PyMem_Free((void *)self->index.keys4.at[level]);
+        PyMem_Free((void *)self->index.keys6.at[level]);
+    }
+    for (int i = 0; i < SECTION_COUNT; i++)
+        PyBuffer_Release(&self->sections[i]); /* one that was never filled has no owner, and this does nothing */
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static Py_ssize_t Layer_length(PyObject *self)
+{
+    return ((Layer *)self)->kept;
+}
+
+static int slot_of(const Layer *self, PyObject *key, size_t *slot)
+{
+    *slot = PyLong_AsSize_t(key);
+    if (*slot == (size_t)-1 && PyErr_Occurred())
+        return 0;
+    if (*slot < self->index.locations)
+        return 1;
+    PyErr_SetObject(PyExc_KeyError, key);
+    return 0;
+}
+
+static PyObject *Layer_get(PyObject *object, PyObject *key)
+{
+    Layer *self = (Layer *)object;
+    size_t slot;
+    if (!slot_of(self, key, &slot))
+        return NULL;
+    PyObject *record = self->records[slot];
+    if (!record) {
+        PyErr_SetObject(PyExc_KeyError, key);
+        return NULL;
+    }
+    return Py_NewRef(record);
+}
+
+static int Layer_set(PyObject *object, PyObject *key, PyObject *record)
+{
+    Layer *self = (Layer *)object;
+    size_t slot;
+    if (!slot_of(self, key, &slot))
+        return -1;
+    if (!record) {
+        PyErr_SetString(PyExc_TypeError, "a record is not taken away singly");
+        return -1;
+    }
+    PyObject *before = self->records[slot];
+    if (!before && self->kept >= self->limit)
+        Layer_forget(self); /* cheaper than to keep an order of use; what is asked for again comes back */
+    self->records[slot] = Py_NewRef(record);
+    self->kept += !before;
+    Py_XDECREF(before);
+    return 0;
+}
+
+/* ---- Searcher, to Python ---- */
+
+static PyObject *Searcher_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static const char *names[] = {"base", "overlay", NULL};
+    State *state = PyType_GetModuleState(type);
+    PyObject *base, *overlay;
+    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!", (char **)names, state->layer_type, &base,
+                                               state->layer_type, &overlay))
+        return NULL;
+    Searcher *self = (Searcher *)PyType_GenericAlloc(type, 0);
+    if (self) {
+        self->base = (Layer *)Py_NewRef(base);
+        self->overlay = (Layer *)Py_NewRef(overlay);
+    }
+    return (PyObject *)self;
+}
+
+static void Searcher_dealloc(PyObject *object)
+{
+    Searcher *self = (Searcher *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    Py_XDECREF((PyObject *)self->base);
+    Py_XDECREF((PyObject *)self->overlay);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+static PyObject *damaged(PyObject *self)
+{
+    State *state = PyType_GetModuleState(Py_TYPE(self));
+    if (state)
+        PyErr_SetString(state->damaged_error, "a table or slot leads outside its section: the index file is damaged");
+    return NULL;
+}
+
+static PyObject *Searcher_find(PyObject *self, PyObject *address)
+{
+    Py_ssize_t length;
+    uint64_t hi = 0, lo = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(address, &length);
+    if (!text) {
+        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+            return NULL;
+        PyErr_Clear();
+        return PyLong_FromUnsignedLong(BAD);
+    }
+    Searcher *searcher = (Searcher *)self;
+    int family = parse(text, length, &hi, &lo);
+    uint32_t slot = family ? find(&searcher->base->index, &searcher->overlay->index, family, hi, lo) : BAD;
+    return slot == DAMAGED ? damaged(self) : PyLong_FromUnsignedLong(slot);
+}
+
+/* What all columns have in common; `item_bytes` each, and `spare` more items than rows. */
+static PyObject *locate_column(PyObject *self, Column *column, const Py_buffer *items, Py_ssize_t item_bytes,
+                               Py_ssize_t spare, const Py_buffer *validity, const Py_buffer *out)
+{
+    Py_ssize_t offset = column->offset, length = column->length, bad = 0;
+    int outcome = COLUMN_DAMAGED;
+    if (offset >= 0 && length >= 0 && offset <= PY_SSIZE_T_MAX / 32 && length <= PY_SSIZE_T_MAX / 32 &&
+        out->len / 4 >= length &&
+        (length == 0 || (items->len / item_bytes - spare >= offset + length &&
+                         (!validity->buf || validity->len >= (offset + length + 7) / 8)))) {
+        column->items = items->buf;
+        column->validity = validity->buf;
+        Index *base = &((Searcher *)self)->base->index, *overlay = &((Searcher *)self)->overlay->index;
+        expect(base, length);
+        expect(overlay, length);
+        base->batches++;
+        overlay->batches++;
+        Py_BEGIN_ALLOW_THREADS
+        outcome = locate(base, overlay, column, out->buf, &bad);
+        Py_END_ALLOW_THREADS
+        base->batches--;
+        overlay->batches--;
+    }
+    if (outcome == FILE_DAMAGED)
+        return damaged(self);
+    if (outcome == COLUMN_DAMAGED) {
+        PyErr_SetString(PyExc_ValueError, "the column's buffers do not fit its rows");
+        return NULL;
+    }
+    return PyLong_FromSsize_t(bad);
+}
+
+static PyObject *Searcher_locate_strings(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    static const char *names[] = {"data", "offsets", "validity", "offset", "length", "out", "large", NULL};
+    Py_buffer data, offsets, validity, out;
+    Column column = {0};
+    int large = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "z*y*z*nnw*|p", (char **)names, &data, &offsets, &validity,
+                                     &column.offset, &column.length, &out, &large))
+        return NULL;
+    column.kind = large ? STRINGS64 : STRINGS32;
+    column.data = data.buf ? data.buf : "";
+    column.data_bytes = data.buf ? data.len : 0;
+    PyObject *found = locate_column(self, &column, &offsets, large ? 8 : 4, 1, &validity, &out);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&offsets);
+    PyBuffer_Release(&validity);
+    PyBuffer_Release(&out);
+    return found;
+}
+
+static PyObject *Searcher_locate_views(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    static const char *names[] = {"views", "buffers", "validity", "offset", "length", "out", NULL};
+    PyObject *given, *found = NULL;
+    Py_buffer views, validity, out;
+    Column column = {.kind = VIEWS};
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "y*O!z*nnw*", (char **)names, &views, &PyTuple_Type, &given,
+                                     &validity, &column.offset, &column.length, &out))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(given), held = 0;
+    Py_buffer *buffers = PyMem_Calloc(count ? count : 1, sizeof(Py_buffer));
+    if (!buffers)
+        PyErr_NoMemory();
+    else
+        while (held < count && PyObject_GetBuffer(PyTuple_GetItem(given, held), &buffers[held], PyBUF_SIMPLE) == 0)
+            held++;
+    if (buffers && held == count) {
+        column.buffers = buffers;
+        column.buffer_count = count;
+        found = locate_column(self, &column, &views, 16, 0, &validity, &out);
+    }
+    while (held > 0)
+        PyBuffer_Release(&buffers[--held]);
+    PyMem_Free(buffers);
+    PyBuffer_Release(&views);
+    PyBuffer_Release(&validity);
+    PyBuffer_Release(&out);
+    return found;
+}
+
+static PyObject *locate_numbers(PyObject *self, PyObject *arguments, PyObject *keywords, Column column)
+{
+    static const char *names[] = {"values", "validity", "offset", "length", "out", NULL};
+    Py_buffer values, validity, out;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "y*z*nnw*", (char **)names, &values, &validity,
+                                     &column.offset, &column.length, &out))
+        return NULL;
+    PyObject *found = locate_column(self, &column, &values, column.kind == U32 ? 4 : 8, 0, &validity, &out);
+    PyBuffer_Release(&values);
+    PyBuffer_Release(&validity);
+    PyBuffer_Release(&out);
+    return found;
+}
+
+static PyObject *Searcher_locate_u32(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    return locate_numbers(self, arguments, keywords, (Column){.kind = U32});
+}
+
+static PyObject *Searcher_locate_u64(PyObject *self, PyObject *arguments, PyObject *keywords)
+{
+    return locate_numbers(self, arguments, keywords, (Column){.kind = U64});
+}
+
+/* ---- Finder: one address to its record ---- */
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *slow;
+    Searcher *searcher;
+    double look_at;
+} Finder;
+
+/* The clock of Python's time.monotonic, but coarse: read in a tenth of the time, and late by some milliseconds. */
+static double now_s(void)
+{
+    struct timespec now;
+#if defined(CLOCK_MONOTONIC_COARSE)
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+#elif defined(CLOCK_UPTIME_RAW_APPROX)
+    clock_gettime(CLOCK_UPTIME_RAW_APPROX, &now);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static PyObject *Finder_lookup(PyObject *object, PyObject *address)
+{
+    Finder *self = (Finder *)object;
+    if (PyUnicode_CheckExact(address) && self->searcher && now_s() < self->look_at) {
+        Py_ssize_t length;
+        uint64_t hi = 0, lo = 0;
+        int family = 0;
+        const char *text = PyUnicode_AsUTF8AndSize(address, &length);
+        if (text)
+            family = parse(text, length, &hi, &lo);
+        else
+            PyErr_Clear();
+        if (family) {
+            Layer *base = self->searcher->base, *overlay = self->searcher->overlay;
+            expect(&base->index, 1);
+            expect(&overlay->index, 1);
+            uint32_t slot = find(&base->index, &overlay->index, family, hi, lo);
+            if (slot == EMPTY)
+                Py_RETURN_NONE;
+            if (slot != DAMAGED) {
+                PyObject *record = (slot & OVERLAY ? overlay : base)->records[slot & ~OVERLAY];
+                if (record)
+                    return Py_NewRef(record);
+            }
+        }
+    }
+    return PyObject_CallFunctionObjArgs(self->slow, address, NULL);
+}
+
+static PyObject *Finder_use(PyObject *object, PyObject *searcher)
+{
+    Finder *self = (Finder *)object;
+    State *state = PyType_GetModuleState(Py_TYPE(object));
+    if (!state)
+        return NULL;
+    if (searcher != Py_None && !Py_IS_TYPE(searcher, (PyTypeObject *)state->searcher_type)) {
+        PyErr_SetString(PyExc_TypeError, "a Searcher, or None");
+        return NULL;
+    }
+    Searcher *before = self->searcher;
+    self->searcher = searcher == Py_None ? NULL : (Searcher *)Py_NewRef(searcher);
+    Py_XDECREF((PyObject *)before);
+    Py_RETURN_NONE;
+}
+
+static PyObject *Finder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static const char *names[] = {"slow", NULL};
+    PyObject *slow;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O", (char **)names, &slow))
+        return NULL;
+    Finder *self = (Finder *)PyType_GenericAlloc(type, 0);
+    if (self)
+        self->slow = Py_NewRef(slow);
+    return (PyObject *)self;
+}
+
+static int Finder_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((Finder *)object)->slow);
+    return 0;
+}
+
+static int Finder_clear(PyObject *object)
+{
+    Finder *self = (Finder *)object;
+    Py_CLEAR(self->searcher);
+    /* Someone's destructor may still call lookup, so `slow` is replaced and never missing. */
+    PyObject *slow = self->slow;
+    self->slow = Py_NewRef(Py_None);
+    Py_XDECREF(slow);
+    return 0;
+}
+
+static void Finder_dealloc(PyObject *object)
+{
+    Finder *self = (Finder *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Py_CLEAR(self->searcher);
+    Py_CLEAR(self->slow);
+    PyObject_GC_Del(object);
+    Py_DECREF(type);
+}
+
+/* ---- The module ---- */
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
+
+static PyType_Slot layer_slots[] = {
+    {Py_tp_new, Layer_new},
+    {Py_tp_dealloc, Layer_dealloc},
+    {Py_mp_length, Layer_length},
+    {Py_mp_subscript, Layer_get},
+    {Py_mp_ass_subscript, Layer_set},
+    {Py_tp_doc, "The search sections of one open index file, and a bounded mapping of slots to records."},
+    {0, NULL},
+};
+
+static PyMethodDef searcher_methods[] = {
+    {"find", Searcher_find, METH_O, "The slot of an address given as text."},
+    {"locate_strings", KEYWORDS(Searcher_locate_strings), "Slots for an Arrow string column."},
+    {"locate_views", KEYWORDS(Searcher_locate_views), "Slots for an Arrow string view column."},
+    {"locate_u32", KEYWORDS(Searcher_locate_u32), "Slots for IPv4 addresses as unsigned 32-bit integers."},
+    {"locate_u64", KEYWORDS(Searcher_locate_u64), "Slots for IPv4 addresses as 64-bit integers."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot searcher_slots[] = {
+    {Py_tp_new, Searcher_new},
+    {Py_tp_dealloc, Searcher_dealloc},
+    {Py_tp_methods, searcher_methods},
+    {Py_tp_doc, "Both layers, searched together, the overlay first."},
+    {0, NULL},
+};
+
+static PyMethodDef finder_methods[] = {
+    {"lookup", Finder_lookup, METH_O, "The geolocation of an address, or None where no block covers it."},
+    {"use", Finder_use, METH_O, "Answer from this Searcher from now on; with None, only `slow` answers."},
+    {NULL, NULL, 0, NULL},
+};
+static PyMemberDef finder_members[] = {
+    {"look_at", T_DOUBLE, offsetof(Finder, look_at), 0, "When `slow` is asked next whatever is known, by monotonic()."},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyType_Slot finder_slots[] = {
+    {Py_tp_new, Finder_new},
+    {Py_tp_dealloc, Finder_dealloc},
+    {Py_tp_traverse, Finder_traverse},
+    {Py_tp_clear, Finder_clear},
+    {Py_tp_methods, finder_methods},
+    {Py_tp_members, finder_members},
+    {Py_tp_doc, "One address to its record in one call; `slow` answers whatever is not at hand."},
+    {0, NULL},
+};
+
+static PyType_Spec layer_spec = {"geolookup.index._native.Layer", sizeof(Layer), 0, Py_TPFLAGS_DEFAULT, layer_slots};
+static PyType_Spec searcher_spec = {"geolookup.index._native.Searcher", sizeof(Searcher), 0, Py_TPFLAGS_DEFAULT,
+                                    searcher_slots};
+static PyType_Spec finder_spec = {"geolookup.index._native.Finder", sizeof(Finder), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, finder_slots};
+
+static int module_exec(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    PyObject *errors = PyImport_ImportModule("geolookup.errors");
+    if (!errors)
+        return -1;
+    state->damaged_error = PyObject_GetAttrString(errors, "IndexDamagedError");
+    Py_DECREF(errors);
+    if (!state->damaged_error)
+        return -1;
+    PyObject *finder_type = PyType_FromModuleAndSpec(module, &finder_spec, NULL);
+    state->layer_type = PyType_FromModuleAndSpec(module, &layer_spec, NULL);
+    state->searcher_type = PyType_FromModuleAndSpec(module, &searcher_spec, NULL);
+    int failed = !finder_type || !state->layer_type || !state->searcher_type ||
+                 PyModule_AddObjectRef(module, "Finder", finder_type) < 0 ||
+                 PyModule_AddObjectRef(module, "Layer", state->layer_type) < 0 ||
+                 PyModule_AddObjectRef(module, "Searcher", state->searcher_type) < 0 ||
+                 PyModule_AddIntConstant(module, "GROUP", GROUP) < 0;
+    Py_XDECREF(finder_type);
+    return failed ? -1 : 0;
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *state = PyModule_GetState(module);
+    Py_VISIT(state->layer_type);
+    Py_VISIT(state->searcher_type);
+    Py_VISIT(state->damaged_error);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    Py_CLEAR(state->layer_type);
+    Py_CLEAR(state->searcher_type);
+    Py_CLEAR(state->damaged_error);
+    return 0;
+}
+
+static PyObject *module_parse(PyObject *module, PyObject *address)
+{
+    Py_ssize_t length;
+    uint64_t hi = 0, lo = 0;
+    const char *text = PyUnicode_AsUTF8AndSize(address, &length);
+    int family = text ? parse(text, length, &hi, &lo) : 0;
+    if (!text && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
+        return NULL;
+    PyErr_Clear();
+    if (!family)
+        Py_RETURN_NONE;
+    return Py_BuildValue("iKK", family, (unsigned long long)hi, (unsigned long long)lo);
+}
+
+static PyMethodDef module_functions[] = {
+    {"parse", module_parse, METH_O, "(family, upper 64 bits, lower 64 bits) of strict address text, or None."},
+    {NULL, NULL, 0, NULL},
+};
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "geolookup.index._native",
+    .m_doc = "Strict address text, search in mapped sections, whole columns.",
+    .m_size = sizeof(State),
+    .m_methods = module_functions,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

@@ -1,0 +1,70 @@
+"""What _native.c offers. Everything takes buffers as they are; nothing is copied, and all are held while in use."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, final
+
+from typing_extensions import Buffer
+
+_Record = TypeVar("_Record")
+
+#: How many rows of a column are searched for together.
+GROUP: int
+
+def parse(text: str, /) -> tuple[int, int, int] | None:
+    """(family, upper 64 bits, lower 64 bits) of strict address text, or None."""
+
+@final
+class Layer(Generic[_Record]):
+    """The search sections of one open index file, and a bounded mapping of slots to records.
+
+    ``sections`` are the bytes of v4.first, v4.slot, v4.table, v6.hi, v6.lo, v6.slot and v6.table; ``limit`` is how many
+    records it keeps: one more, and all are let go. A slot without a record is a KeyError.
+
+    :raises ValueError: where the sections do not fit each other
+    """
+
+    def __new__(cls, sections: tuple[Buffer, ...], locations: int, limit: int) -> Layer[Any]: ...
+    def __getitem__(self, slot: int, /) -> _Record: ...
+    def __setitem__(self, slot: int, record: _Record, /) -> None: ...
+    def __len__(self) -> int: ...
+
+@final
+class Searcher:
+    """Both layers, searched together, the overlay first. See `geolookup.index.native` for what the answers mean."""
+
+    def __new__(cls, base: Layer[Any], overlay: Layer[Any]) -> Searcher: ...
+    def find(self, address: str, /) -> int: ...
+    def locate_strings(
+        self,
+        data: Buffer | None,
+        offsets: Buffer,
+        validity: Buffer | None,
+        offset: int,
+        length: int,
+        out: Buffer,
+        large: bool = False,
+    ) -> int: ...
+    def locate_views(
+        self,
+        views: Buffer,
+        buffers: tuple[Buffer, ...],
+        validity: Buffer | None,
+        offset: int,
+        length: int,
+        out: Buffer,
+    ) -> int: ...
+    def locate_u32(self, values: Buffer, validity: Buffer | None, offset: int, length: int, out: Buffer) -> int: ...
+    def locate_u64(self, values: Buffer, validity: Buffer | None, offset: int, length: int, out: Buffer) -> int: ...
+
+@final
+class Finder:
+    """One address to its record in one call; ``slow`` answers whatever is not at hand.
+
+    That is: anything but strict text, damage, a record that was not kept yet, no Searcher, and the first call at or
+    after ``look_at`` (seconds of `time.monotonic`, whose coarse twin is asked: it may be late by some milliseconds).
+    """
+
+    look_at: float
+    def __new__(cls, slow: Callable[[Any], Any]) -> Finder: ...
+    def lookup(self, address: Any, /) -> Any: ...
+    def use(self, searcher: Searcher | None, /) -> None: ...

@@ -1,0 +1,139 @@
+"""Checking every byte and every invariant of an index file."""
+
+import os
+import zlib
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from geolookup.errors import IndexDamagedError
+from geolookup.index.flatten import Array, Flags, covered_v4, covered_v6, table_v4, table_v6
+from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, SECTIONS, encode_header
+from geolookup.index.reader import IndexReader
+
+_TEXT_COLUMNS = ("loc.country", "loc.region", "loc.city", "loc.postalcode", "loc.dmacode", "loc.areacode")
+
+
+def verify_index(index: IndexReader | str | os.PathLike[str]) -> None:
+    """Check an open index, or the file at a path: reads the whole of it.
+
+    :raises IndexDamagedError: naming the section and the position in it
+    :raises IndexFileError: where a path cannot be opened
+    """
+    if isinstance(index, IndexReader):
+        _Check(index).run()
+    else:
+        with IndexReader.open(index) as reader:
+            _Check(reader).run()
+
+
+class _Check:
+    def __init__(self, reader: IndexReader) -> None:
+        self.reader = reader
+        self.arrays = reader.arrays()
+
+    def run(self) -> None:
+        self.header()
+        self.checksums()
+        self.segments()
+        self.strings()
+        self.locations()
+        self.counts()
+
+    def fail(self, what: str) -> NoReturn:
+        raise IndexDamagedError(f"{self.reader.path}: {what}: the file is damaged")
+
+    def require(self, section: str, right: Flags | Any, what: str) -> None:
+        """Fail at the first item that is not right."""
+        if not np.all(right):
+            self.fail(f"{section}: entry {int(np.argmin(right))} {what}")
+
+    def header(self) -> None:
+        header = self.reader.header
+        if encode_header(header.tree) != header.raw:
+            self.fail("the header is not written the one way that it can be")
+        end = 8 + len(header.raw)
+        size_before = 8
+        for name, section in header.sections.items():
+            if section.begin != end:
+                self.fail(f"{name}: it does not begin where the section before it ends")
+            end = section.end
+            item_bytes = ITEM_FORMATS.get(section.dtype, ("", size_before))[1]
+            if item_bytes > size_before:
+                self.fail(f"{name}: its items are larger than those of the section before it")
+            size_before = item_bytes
+
+    def checksums(self) -> None:
+        metadata = self.reader.metadata
+        for name, section in self.reader.header.sections.items():
+            said = metadata.get(CRC_PREFIX + name)
+            if said is None and name not in SECTIONS:
+                continue
+            found = f"{zlib.crc32(self.reader.section_bytes(name)):08x}"
+            if found != said:
+                self.fail(f"{name}: the CRC-32 of bytes {section.begin} to {section.end} is {found}, not {said}")
+
+    def segments(self) -> None:
+        arrays = self.arrays
+        first, hi, lo = arrays["v4.first"], arrays["v6.hi"], arrays["v6.lo"]
+        self.require("v4.first", np.append(first[0] == 0, first[1:] > first[:-1]), "is out of order")
+        rising = (hi[1:] > hi[:-1]) | ((hi[1:] == hi[:-1]) & (lo[1:] > lo[:-1]))
+        self.require("v6.hi and v6.lo", np.append((hi[0] == 0) & (lo[0] == 0), rising), "is out of order")
+        make_tables: tuple[tuple[str, Callable[[Array], Array], Array], ...] = (
+            ("v4", table_v4, first),
+            ("v6", table_v6, hi),
+        )
+        for family, make_table, starts in make_tables:
+            slot = arrays[f"{family}.slot"]
+            known = (slot < self.reader.location_count) | (slot == EMPTY)
+            self.require(f"{family}.slot", known, "names no location")
+            merged = np.append(True, slot[1:] != slot[:-1])
+            self.require(f"{family}.slot", merged, "is the same as the one before it")
+            self.require(f"{family}.table", arrays[f"{family}.table"] == make_table(starts), "is not where that begins")
+
+    def strings(self) -> None:
+        offsets = self.arrays["strings.offsets"]
+        self.require("strings.offsets", np.append(offsets[0] == 0, offsets[1:] >= offsets[:-1]), "is out of order")
+        if offsets[1] != 0:
+            self.fail('strings.offsets: entry 1 is not 0, so text 0 is not ""')
+        data = bytes(self.reader.section_bytes("strings.bytes"))
+        if offsets[-1] != len(data):
+            self.fail(f"strings.offsets: entry {len(offsets) - 1} is not the number of bytes")
+        seen = set()
+        for number, (begin, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+            try:
+                text = data[begin:end].decode("utf-8")
+            except UnicodeDecodeError:
+                self.fail(f"strings.bytes: text {number}, at {begin}, is not UTF-8")
+            if text in seen:
+                self.fail(f"strings.bytes: text {number}, at {begin}, is there twice")
+            seen.add(text)
+
+    def locations(self) -> None:
+        arrays = self.arrays
+        texts = len(arrays["strings.offsets"]) - 1
+        for name in _TEXT_COLUMNS:
+            self.require(name, (arrays[name] >= 0) & (arrays[name] < texts), "names no text")
+        locid = arrays["loc.locid"]
+        right_sign = locid < 0 if self.reader.layer == "custom" else locid > 0
+        self.require("loc.locid", right_sign, f"cannot be in the {self.reader.layer} layer")
+        self.require("loc.locid", locid[1:] > locid[:-1], "and the next are not ascending")
+        for name in ("loc.latitude", "loc.longitude"):
+            self.require(name, ~np.isinf(arrays[name]), "is infinite")
+        if "loc.pending" in arrays:
+            if self.reader.layer != "custom":
+                self.fail("loc.pending: only the custom layer has it")
+            self.require("loc.pending", arrays["loc.pending"] <= 1, "is neither 0 nor 1")
+
+    def counts(self) -> None:
+        arrays = self.arrays
+        found = {
+            "segments_v4": int(np.count_nonzero(arrays["v4.slot"] != EMPTY)),
+            "segments_v6": int(np.count_nonzero(arrays["v6.slot"] != EMPTY)),
+            "covered_v4": covered_v4(arrays["v4.first"], arrays["v4.slot"]),
+            "covered_v6": covered_v6(arrays["v6.hi"], arrays["v6.lo"], arrays["v6.slot"]),
+        }
+        for name, number in found.items():
+            if self.reader.counts[name] != number:
+                self.fail(f"the header says {name} is {self.reader.counts[name]}, and it is {number}")

@@ -1,0 +1,41 @@
+"""Where the state directory and the settings file are, without importing platformdirs where that can be helped.
+
+The two rules for Linux (the XDG Base Directory Specification) stand here again because the import would double the
+start-up time of ``geolookup 8.8.8.8``; a test holds them against platformdirs. Elsewhere platformdirs is asked.
+"""
+
+import os
+import sys
+
+SETTINGS_FILE = "geolookup.toml"
+
+
+def _xdg(variable: str, *fallback: str) -> str:
+    base = os.environ.get(variable, "").strip()
+    if not os.path.isabs(base):  # the specification has relative ones ignored
+        base = os.path.join(os.path.expanduser("~"), *fallback)
+    return os.path.join(base, "geolookup")
+
+
+def default_home() -> str:
+    """The state directory where nothing else is said: the platform's user data directory."""
+    if sys.platform == "linux" and "ANDROID_DATA" not in os.environ:
+        return _xdg("XDG_DATA_HOME", ".local", "share")
+    from platformdirs import user_data_dir
+
+    return user_data_dir("geolookup", appauthor=False)
+
+
+def settings_path() -> str:
+    """The settings file: ``GEOLOOKUP_CONFIG``, else one in the user's configuration directory.
+
+    Never one in the working directory: a stranger's folder must not redirect a token.
+    """
+    named = os.environ.get("GEOLOOKUP_CONFIG")
+    if named:
+        return named
+    if sys.platform == "linux" and "ANDROID_DATA" not in os.environ:
+        return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), SETTINGS_FILE)
+    from platformdirs import user_config_dir
+
+    return os.path.join(user_config_dir("geolookup", appauthor=False), SETTINGS_FILE)

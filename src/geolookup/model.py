@@ -1,0 +1,202 @@
+"""The values that geolookup answers with: geolocations, blocks, matches, explanations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias
+
+from geolookup import addresses
+
+Layer: TypeAlias = Literal["custom", "default"]
+
+#: The eight fields that create and update take, in the service's order.
+FIELD_NAMES = ("country", "region", "city", "postalcode", "latitude", "longitude", "dmacode", "areacode")
+
+#: Locids at or below this one are provisional: given here, until the service assigns one.
+PROVISIONAL_LOCID = -(10**15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class IPBlock:
+    """An inclusive range of addresses that belongs to a geolocation.
+
+    ``first`` and ``last`` are integers below 2**32 (``family`` 4) or 2**128 (``family`` 6), ``first <= last``.
+    """
+
+    family: Literal[4, 6]
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, first: str, last: str | None = None) -> "IPBlock":
+        """From two addresses, or from one network or address.
+
+        :raises InvalidAddressError: where an end is not an address
+        :raises InvalidRangeError: where the two are no range
+        """
+        family, low, high = addresses.parse_range(first, last)
+        return cls(family=family, first=low, last=high)
+
+    @property
+    def startip(self) -> str:
+        """The first address as text."""
+        return addresses.to_text(self.family, self.first)
+
+    @property
+    def endip(self) -> str:
+        """The last address as text."""
+        return addresses.to_text(self.family, self.last)
+
+    def __str__(self) -> str:
+        if self.first == self.last:
+            return self.startip
+        return f"{self.startip}-{self.endip}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Geolocation:
+    """A place that addresses resolve to.
+
+    Text is empty where the service knows nothing; ``latitude`` and ``longitude`` are degrees, or None.
+    ``locid`` is below zero for custom geolocations and above zero for default ones; one at or below -10**15 is
+    provisional: it was created here and the service has not assigned its own yet. ``ipblocks`` is empty in what a
+    lookup returns: ask `explain` for blocks.
+    """
+
+    locid: int
+    country: str
+    region: str
+    city: str
+    postalcode: str
+    latitude: float | None
+    longitude: float | None
+    dmacode: str
+    areacode: str
+    ipblocks: tuple[IPBlock, ...] = ()
+
+    @property
+    def layer(self) -> Layer:
+        """``custom`` or ``default``, as the sign of the locid says."""
+        return "custom" if self.locid < 0 else "default"
+
+    def fields(self) -> dict[str, str | float | None]:
+        """The eight fields of the service's create and update, by name."""
+        return {name: getattr(self, name) for name in FIELD_NAMES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """What an address resolves to, and by which range.
+
+    ``address`` is as it was asked for; ``first`` and ``last`` are the inclusive ends of the winning segment: every
+    address between them has this same answer, from the same layer. ``pending`` is true while the edit behind it has
+    not reached the service.
+    """
+
+    address: str
+    geolocation: Geolocation
+    first: str
+    last: str
+    layer: Layer
+    pending: bool
+
+    def flat(self) -> dict[str, str | int | float | bool | None]:
+        """The object that the command line and the service write for an address, in the order of its keys."""
+        place = self.geolocation
+        return {
+            "ip": self.address,
+            "locid": place.locid,
+            **place.fields(),
+            "first": self.first,
+            "last": self.last,
+            "layer": self.layer,
+            "pending": self.pending,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A piece of the flattened index: disjoint from all others, with one answer.
+
+    ``first`` and ``last`` are inclusive integers of the family that was asked for.
+    """
+
+    first: int
+    last: int
+    geolocation: Geolocation
+    layer: Layer
+    pending: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveringBlock:
+    """One block that covers an explained address, and what became of it.
+
+    ``wins`` is true for exactly one of an explanation's blocks; ``reason`` says in words by which rule this one wins
+    or loses.
+    """
+
+    block: IPBlock
+    geolocation: Geolocation
+    layer: Layer
+    wins: bool
+    reason: str
+    pending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an address resolves as it does.
+
+    ``match`` is None where nothing covers the address; ``covering`` has every block of both layers that covers it,
+    the winner first and the others in the order in which they would have won. ``generation`` is the published sync
+    that answered and ``age_s`` the seconds since it was pulled or last confirmed. ``edits`` describes the pending
+    edits behind the answer, oldest first.
+    """
+
+    address: str
+    match: Match | None
+    covering: tuple[CoveringBlock, ...]
+    generation: int
+    source: str
+    age_s: float
+    edits: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[CoveringBlock]:
+        return iter(self.covering)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What an open GeoLookup serves, and how well.
+
+    ``age_s`` counts seconds since the generation was pulled or last confirmed; counts are of what is published.
+    ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
+    been so; both are None while all is well. ``temporary`` is true where no state could be written and a throwaway
+    one serves. ``pending_edits`` is None where edits.db cannot be read. ``reader`` names the implementation in use.
+    """
+
+    home: str
+    sequence: int
+    generation: int
+    overlay: int
+    source: str
+    url: str | None
+    digest: str
+    published_at: str
+    checked_at: str
+    age_s: float
+    geolocations: int
+    custom_geolocations: int
+    blocks: int
+    segments: int
+    overlay_segments: int
+    pending_edits: int | None
+    held: str | None
+    problem: str | None
+    problem_since_s: float | None
+    temporary: bool
+    reader: str
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it by name, for ``status --json``."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}

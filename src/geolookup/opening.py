@@ -1,0 +1,136 @@
+"""``geolookup.open``: the state that is there, else one built from the bundled data."""
+
+import atexit
+import logging
+import os
+import tempfile
+
+from geolookup import settings as settings_module
+from geolookup.engine import GeoLookup
+from geolookup.errors import NoStateError, StateUnwritableError
+from geolookup.formats.country_ranges import bundled_ranges_path, read_country_ranges
+from geolookup.settings import Settings
+from geolookup.state import files
+from geolookup.state.clock import now_text
+from geolookup.state.directory import StateDirectory
+from geolookup.state.editor import Editor
+from geolookup.sync.pull import BUNDLED
+from geolookup.sync.staging import Staging
+from geolookup.upstream.decode import Block, PulledGeolocation
+
+_log = logging.getLogger("geolookup")
+
+#: Several first lookups at once: all but one wait this long, at most, for the one that builds.
+_BUILD_WAIT_S = 120.0
+
+
+def open(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> GeoLookup:  # noqa: A001
+    """Open a state directory for lookups.
+
+    ``path`` is the directory; with none, ``GEOLOOKUP_HOME``, the settings file or the platform's user data directory
+    say where it is. Where nothing has been published there and no upstream is configured, the state is built from the
+    bundled registry data (countries only), with a warning in the log; where the directory cannot be written, a
+    temporary one serves until this process ends.
+
+    :raises NoStateError: where an upstream is configured and nothing has been pulled from it yet
+    :raises SettingsError: where the settings cannot be used
+    """
+    settings, home = _resolve(path, settings)
+    try:
+        return GeoLookup(home)
+    except NoStateError:
+        if settings.url is not None:
+            raise
+    try:
+        build_bundled_state(home)
+    except StateUnwritableError as error:
+        return _open_temporary(error)
+    return GeoLookup(home)
+
+
+def open_editor(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> Editor:
+    """Open a state directory for editing custom geolocations; ``path`` and an empty state as for `open`.
+
+    :raises NoStateError: where an upstream is configured and nothing has been pulled from it yet
+    :raises StateUnwritableError: where the directory cannot be written: an edit must be durable
+    """
+    settings, home = _resolve(path, settings)
+    if StateDirectory(home).current() is None:
+        if settings.url is not None:
+            raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
+        build_bundled_state(home)
+    return Editor(home)
+
+
+def _resolve(path: str | os.PathLike[str] | None, settings: Settings | None) -> tuple[Settings, str]:
+    if settings is None:
+        settings = settings_module.load()
+    return settings, os.path.abspath(os.fspath(path)) if path is not None else settings.state_home()
+
+
+def _open_temporary(reason: StateUnwritableError) -> GeoLookup:
+    _log.warning("%s; using a temporary state until this process ends", reason)
+    home = tempfile.mkdtemp(prefix="geolookup-")
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked child ends too, and must leave its parent's files alone
+            files.remove_tree(home)
+
+    atexit.register(remove)
+    build_bundled_state(home, quiet=True)
+    return GeoLookup(home, temporary=True)
+
+
+def build_bundled_state(home: str, *, quiet: bool = False) -> None:
+    """Publish the bundled data in ``home``, unless something is published there by now.
+
+    Countries are geolocations with positive locids in the alphabetical order of their codes; city and coordinates are
+    empty there.
+
+    :raises StateUnwritableError: where the directory cannot be written
+    """
+    directory = StateDirectory(home)
+    with directory.run_lock(wait_s=_BUILD_WAIT_S):
+        if directory.current() is not None:
+            return
+        if not quiet:
+            _log.warning("no state yet: building one in %s from the bundled registry data (countries only)", home)
+        began_at = now_text()
+        with directory.candidate() as candidate:
+            with Staging(candidate) as staging:
+                for place in _bundled_geolocations():
+                    staging.add([place])
+                staged = staging.finish({"source": BUNDLED})
+            published = {
+                "source": BUNDLED,
+                "url": None,
+                "digest": staged.digest,
+                "etag": None,
+                "began_at": began_at,
+                "pulled_at": now_text(),
+                "rows": staged.rows,
+            }
+            candidate.seal(published, {})
+            directory.publish(candidate)
+
+
+def _bundled_geolocations() -> list[PulledGeolocation]:
+    countries: dict[str, list[Block]] = {}
+    for row in read_country_ranges(bundled_ranges_path()):
+        countries.setdefault(row.country, []).append((row.family, row.first, row.last, row.startip, row.endip))
+    return [
+        PulledGeolocation(
+            locid=locid,
+            country=country,
+            region="",
+            city="",
+            postalcode="",
+            latitude=None,
+            longitude=None,
+            dmacode="",
+            areacode="",
+            blocks=countries[country],
+        )
+        for locid, country in enumerate(sorted(countries), start=1)
+    ]

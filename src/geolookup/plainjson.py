@@ -1,0 +1,49 @@
+"""Reading JSON without importing `json`, whose import takes as long as two bare interpreters.
+
+The interpreter's own C scanner does the work; where it is missing (another implementation of Python), the ordinary
+module does.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class _Context:
+    """What the C scanner asks its caller for: the options that `json.loads` has by default, but strict numbers."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    memo: "dict[str, str]" = {}  # noqa: RUF012 - the scanner reads the attribute, and clears it
+
+    @staticmethod
+    def parse_constant(name: str) -> float:
+        raise ValueError(f"{name} is not JSON")
+
+    parse_float = float
+    parse_int = int
+
+
+def loads(data: bytes) -> "Any":
+    """The value of a whole JSON text in UTF-8.
+
+    :raises ValueError: where it is not JSON, or something stands after it
+    """
+    text = data.decode("utf-8")
+    try:
+        from _json import make_scanner
+    except ImportError:
+        import json
+
+        return json.loads(text)
+    start = len(text) - len(text.lstrip(" \t\n\r"))
+    try:
+        value, end = make_scanner(_Context)(text, start)  # type: ignore[arg-type] # any object with these members will do
+    except StopIteration:
+        raise ValueError("not JSON") from None
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    if text[end:].strip(" \t\n\r"):
+        raise ValueError(f"something stands after the JSON, at character {end}")
+    return value

@@ -1,0 +1,125 @@
+"""The service's tables, in SQLAlchemy Core, with nothing in them that only one database knows."""
+
+import unicodedata
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ColumnElement,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    func,
+)
+
+SCHEMA_VERSION = 1
+
+#: The text fields that a list can be filtered by; each has a column ``<name>_key`` beside it.
+FILTERS = ("country", "region", "city", "postalcode")
+
+#: Decimal digits of the greatest address of a family.
+_DIGITS = {4: 10, 6: 39}
+
+metadata = MetaData()
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
+    Column("schema_version", Integer, nullable=False),
+    Column("uuid", String(32), nullable=False),
+    # Counts the transactions that changed geolocations or blocks: with the uuid it names one content.
+    Column("revision", BigInteger, nullable=False),
+    # The lowest locid ever given out, so that no custom geolocation inherits a deleted one's number.
+    Column("last_custom", BigInteger, nullable=False),
+)
+
+
+def place_columns() -> list[Column[Any]]:
+    """The eight fields and their keys, as new columns."""
+    return [
+        Column("country", Text, nullable=False),
+        Column("region", Text, nullable=False),
+        Column("city", Text, nullable=False),
+        Column("postalcode", Text, nullable=False),
+        Column("latitude", Float(53)),
+        Column("longitude", Float(53)),
+        Column("dmacode", Text, nullable=False),
+        Column("areacode", Text, nullable=False),
+        # lower() of a database may know ASCII only (SQLite's does), and knows no folding: Python folds.
+        *(Column(f"{name}_key", Text, nullable=False) for name in FILTERS),
+    ]
+
+
+geolocations = Table(
+    "geolocations",
+    metadata,
+    Column("locid", BigInteger, primary_key=True, autoincrement=False),
+    *place_columns(),
+)
+
+ipblocks = Table(
+    "ipblocks",
+    metadata,
+    Column("locid", BigInteger, ForeignKey("geolocations.locid", ondelete="CASCADE"), primary_key=True),
+    Column("family", SmallInteger, primary_key=True),
+    # Numbers as decimal text padded to the family's width: IPv6 fits no integer that databases share, and within
+    # a family this text sorts as the numbers do.
+    Column("startipnum", String(39), primary_key=True),
+    Column("endipnum", String(39), primary_key=True),
+    Column("startip", String(45), nullable=False),
+    Column("endip", String(45), nullable=False),
+    # The primary key is the order in which the list is streamed: with the rows stored in it, a list is one pass.
+    sqlite_with_rowid=False,
+)
+
+Index(
+    "one_custom_owner",
+    ipblocks.c.family,
+    ipblocks.c.startipnum,
+    ipblocks.c.endipnum,
+    unique=True,
+    sqlite_where=ipblocks.c.locid < 0,
+    postgresql_where=ipblocks.c.locid < 0,
+)
+
+idempotency = Table(
+    "idempotency",
+    metadata,
+    Column("key", String(255), primary_key=True),
+    # Of the operation, the locid and the body's value.
+    Column("digest", String(64), nullable=False),
+    Column("status", SmallInteger, nullable=False),
+    Column("answer", LargeBinary, nullable=False),
+    # Seconds since the epoch.
+    Column("created", BigInteger, nullable=False, index=True),
+)
+
+
+def padded(family: int, value: int) -> str:
+    """An address's number as it is stored."""
+    return str(value).zfill(_DIGITS[family])
+
+
+def unpadded(column: ColumnElement[str]) -> ColumnElement[str]:
+    """SQL for a stored number as JSON writes it."""
+    return func.coalesce(func.nullif(func.ltrim(column, "0"), ""), "0")
+
+
+def fold(text: str) -> str:
+    """The key under which a text field is compared without regard to case, for any script."""
+    return unicodedata.normalize("NFC", text.casefold())
+
+
+def with_keys(fields: dict[str, Any]) -> dict[str, Any]:
+    """The eight fields, with the keys that go into the columns beside them."""
+    return {**fields, **{f"{name}_key": fold(fields[name]) for name in FILTERS}}

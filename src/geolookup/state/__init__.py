@@ -1,0 +1,1 @@
+"""The state directory: the only SQLite code, and the only code that publishes files."""

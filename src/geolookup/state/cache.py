@@ -1,0 +1,280 @@
+"""A generation's ``cache.db``: what was pulled, as rows. Its schema, its load in one go, and its questions."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from geolookup.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.state import files
+from geolookup.state.sqlite import create_private, open_published, published_uri, translated
+
+SCHEMA_VERSION = 1
+
+#: (locid, the eight fields, number of blocks, digest of the row with its blocks)
+GeolocationRow = tuple[int, str, str, str, str, float | None, float | None, str, str, int, str]
+#: (locid, family, startip, endip, startipnum, endipnum); numbers as `stored_number` makes them
+BlockRow = tuple[int, int, str, str, int | str, int | str]
+
+_COLUMNS = "locid, country, region, city, postalcode, latitude, longitude, dmacode, areacode"
+
+
+def stored_number(family: int, value: int) -> int | str:
+    """An address as SQLite can hold and order it: an integer, or for IPv6 decimal text padded to 39 digits."""
+    return value if family == 4 else f"{value:039d}"
+
+
+class CacheWriter:
+    """Writes a new cache.db: rows go in as they come, in one transaction, and `finish` makes the file durable.
+
+    It is written where nobody looks and thrown away whole after any failure, so it needs no journal.
+    """
+
+    def __init__(self, path: str) -> None:
+        from sqlite_utils import Database  # late: it imports pandas where that is installed
+
+        self.path = path
+        with files.translated(path), translated(path):
+            create_private(path)
+            self._connection = sqlite3.connect(path, isolation_level=None)
+            try:
+                for pragma in (
+                    "journal_mode = off",
+                    "synchronous = off",
+                    "locking_mode = exclusive",
+                    "cache_size = -32768",
+                ):
+                    self._connection.execute(f"PRAGMA {pragma}")
+                self._database = Database(self._connection, execute_plugins=False)
+                self._create_tables()
+                self._connection.execute("BEGIN")
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def _create_tables(self) -> None:
+        self._database.table("geolocations").create(
+            {
+                "locid": int,
+                "country": str,
+                "region": str,
+                "city": str,
+                "postalcode": str,
+                "latitude": float,
+                "longitude": float,
+                "dmacode": str,
+                "areacode": str,
+                "blocks": int,
+                "digest": str,
+            },
+            pk="locid",
+            not_null={"country", "region", "city", "postalcode", "dmacode", "areacode", "blocks", "digest"},
+        )
+        self._database.table("ipblocks").create(
+            # The numbers are integers in IPv4 rows and text in IPv6 rows: BLOB is the one affinity that keeps both.
+            {"locid": int, "family": int, "startip": str, "endip": str, "startipnum": bytes, "endipnum": bytes},
+            foreign_keys=[("locid", "geolocations", "locid")],
+            not_null={"locid", "family", "startip", "endip", "startipnum", "endipnum"},
+        )
+        self._database.table("about").create({"name": str, "value": str}, pk="name")
+
+    def add(self, geolocations: Iterable[GeolocationRow], blocks: Iterable[BlockRow]) -> None:
+        """Add rows; a locid that was added before is for the caller to have noticed."""
+        with translated(self.path):
+            self._connection.executemany("INSERT INTO geolocations VALUES (?,?,?,?,?,?,?,?,?,?,?)", geolocations)
+            self._connection.executemany("INSERT INTO ipblocks VALUES (?,?,?,?,?,?)", blocks)
+
+    def finish(self, about: Mapping[str, str]) -> None:
+        """Index, say what the file is, close it and make its bytes durable."""
+        with translated(self.path), files.translated(self.path):
+            self._connection.execute("COMMIT")
+            self._database.table("ipblocks").create_index(["locid"])
+            self._database.table("about").insert_all({"name": name, "value": value} for name, value in about.items())
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._connection.close()
+            files.sync_file(self.path)
+
+
+class Cache:
+    """Questions to a published cache.db. Each opens and closes the file by itself, so that a fork is harmless."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        with open_published(self.path) as connection:
+            _check_version(connection, self.path)
+            return connection.execute(sql, parameters).fetchall()
+
+    def geolocation(self, locid: int) -> Geolocation | None:
+        """One geolocation without its blocks, or None."""
+        rows = self._rows(f"SELECT {_COLUMNS} FROM geolocations WHERE locid = ?", (locid,))  # noqa: S608
+        return _geolocation(self.path, rows[0]) if rows else None
+
+    def custom(self) -> list[Geolocation]:
+        """The custom geolocations with their blocks, in the order of their locids."""
+        with open_published(self.path) as connection:
+            _check_version(connection, self.path)
+            places = connection.execute(
+                f"SELECT {_COLUMNS} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
+            ).fetchall()
+            return [_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
+
+    def _blocks(self, connection: sqlite3.Connection, locid: int) -> tuple[IPBlock, ...]:
+        rows = connection.execute(
+            "SELECT family, startipnum, endipnum FROM ipblocks WHERE locid = ? ORDER BY family, startipnum, endipnum",
+            (locid,),
+        )
+        return tuple(_block(self.path, *row) for row in rows)
+
+    def covering(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation]]:
+        """Every block of both layers that covers an address, in no order. Reads all blocks: 0.2 s a million."""
+        number = stored_number(family, value)
+        rows = self._rows(
+            f"SELECT startipnum, endipnum, {', '.join(f'g.{name.strip()}' for name in _COLUMNS.split(','))}"  # noqa: S608
+            " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
+            " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
+            (family, number, number),
+        )
+        return [(_block(self.path, family, row[0], row[1]), _geolocation(self.path, row[2:])) for row in rows]
+
+    def find(
+        self,
+        *,
+        country: str | None = None,
+        region: str | None = None,
+        city: str | None = None,
+        postalcode: str | None = None,
+        layer: str | None = None,
+        top: int | None = None,
+    ) -> Iterator[tuple[Geolocation, int]]:
+        """Geolocations that fit all filters (without regard to case), with their number of blocks, by locid."""
+        conditions, parameters = [], []
+        for name, wanted in (("country", country), ("region", region), ("city", city), ("postalcode", postalcode)):
+            if wanted:
+                conditions.append(f"casefold({name}) = ?")
+                parameters.append(wanted.casefold())
+        if layer:
+            conditions.append("locid < 0" if layer == "custom" else "locid > 0")
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        limit = "" if top is None else f"LIMIT {int(top)}"
+        with open_published(self.path) as connection:
+            _check_version(connection, self.path)
+            connection.create_function("casefold", 1, str.casefold, deterministic=True)
+            sql = f"SELECT {_COLUMNS}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
+            for row in connection.execute(sql, parameters):
+                yield _geolocation(self.path, row[:-1]), row[-1]
+
+    def country_blocks(self) -> dict[str, int]:
+        """The number of blocks of each country in the default layer."""
+        return dict(self._rows("SELECT country, sum(blocks) FROM geolocations WHERE locid > 0 GROUP BY country"))
+
+    def custom_digests(self) -> dict[int, str]:
+        """The digest of each custom geolocation with its blocks, by locid."""
+        return dict(self._rows("SELECT locid, digest FROM geolocations WHERE locid < 0"))
+
+    def counts(self) -> dict[str, int]:
+        """Rows by layer: default and custom geolocations, default and custom blocks."""
+        ((default, custom, default_blocks, custom_blocks),) = self._rows(
+            "SELECT count(*) FILTER (WHERE locid > 0), count(*) FILTER (WHERE locid < 0),"
+            " coalesce(sum(blocks) FILTER (WHERE locid > 0), 0), coalesce(sum(blocks) FILTER (WHERE locid < 0), 0)"
+            " FROM geolocations"
+        )
+        return {"default": default, "custom": custom, "default_blocks": default_blocks, "custom_blocks": custom_blocks}
+
+    def check(self) -> None:
+        """Have SQLite check the whole file.
+
+        :raises StateDamagedError: naming what it found
+        """
+        found = [row[0] for row in self._rows("PRAGMA integrity_check(5)")]
+        if found != ["ok"]:
+            raise StateDamagedError(f"{self.path}: {'; '.join(found)}")
+
+
+def compare(old: str, new: str) -> dict[str, dict[str, int]]:
+    """What changed from one cache.db to another: geolocations and blocks added, removed and changed.
+
+    A geolocation is changed where a field or a block of it differs; a block where the same range belongs to another
+    geolocation now.
+    """
+    with open_published(new) as connection:
+        _check_version(connection, new)
+        connection.execute("ATTACH ? AS old", (published_uri(old),))
+        _check_version(connection, old, "old")
+        connection.execute("PRAGMA query_only = off")  # for the temporary tables: both files are opened read-only
+        connection.executescript(
+            """
+            CREATE TEMP TABLE touched AS
+                SELECT n.locid FROM main.geolocations n JOIN old.geolocations o USING (locid)
+                WHERE n.digest <> o.digest;
+            CREATE TEMP TABLE arrived AS
+                SELECT locid FROM main.geolocations EXCEPT SELECT locid FROM old.geolocations;
+            CREATE TEMP TABLE gone AS
+                SELECT locid FROM old.geolocations EXCEPT SELECT locid FROM main.geolocations;
+            CREATE TEMP TABLE blocks_after AS
+                SELECT locid, startipnum, endipnum, family FROM main.ipblocks
+                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived);
+            CREATE TEMP TABLE blocks_before AS
+                SELECT locid, startipnum, endipnum, family FROM old.ipblocks
+                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone);
+            CREATE TEMP TABLE added AS SELECT * FROM blocks_after EXCEPT SELECT * FROM blocks_before;
+            CREATE TEMP TABLE removed AS SELECT * FROM blocks_before EXCEPT SELECT * FROM blocks_after;
+            CREATE TEMP TABLE moved AS
+                SELECT startipnum, endipnum, family FROM added
+                INTERSECT SELECT startipnum, endipnum, family FROM removed;
+            """
+        )
+
+        def count(table: str) -> int:
+            return int(connection.execute(f"SELECT count(*) FROM temp.{table}").fetchone()[0])  # noqa: S608
+
+        moved = count("moved")
+        return {
+            "geolocations": {"added": count("arrived"), "removed": count("gone"), "changed": count("touched")},
+            "blocks": {
+                "added": max(0, count("added") - moved),
+                "removed": max(0, count("removed") - moved),
+                "changed": moved,
+            },
+        }
+
+
+def _check_version(connection: sqlite3.Connection, path: str, schema: str = "main") -> None:
+    found = connection.execute(f"PRAGMA {schema}.user_version").fetchone()[0]
+    if found > SCHEMA_VERSION:
+        raise StateTooNewError(
+            f"{path}: has schema {found}, and this release reads {SCHEMA_VERSION}: upgrade geolookup"
+        )
+
+
+def _geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...] = ()) -> Geolocation:
+    # SQLite's types are advice: in a damaged row anything may stand anywhere, and what reads it relies on the types.
+    texts, coordinates = (*row[1:5], *row[7:9]), row[5:7]
+    if (
+        type(row[0]) is not int
+        or not all(type(text) is str for text in texts)
+        or not all(degrees is None or type(degrees) is float for degrees in coordinates)
+    ):
+        raise StateDamagedError(f"{path}: the row of geolocation {row[0]!r:.40} is damaged")
+    return Geolocation(locid=row[0], **dict(zip(FIELD_NAMES, row[1:9], strict=True)), ipblocks=blocks)
+
+
+def _block(path: str, family: int, first: int | str, last: int | str) -> IPBlock:
+    try:
+        low, high = int(first), int(last)
+    except (ValueError, TypeError) as error:
+        raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {first!r:.50} is no address") from error
+    if family not in (4, 6) or not 0 <= low <= high <= (IPV4_MAX if family == 4 else IPV6_MAX):
+        raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {low} to {high} is no range of IPv{family}")
+    return IPBlock(family=4 if family == 4 else 6, first=low, last=high)

@@ -1,0 +1,97 @@
+"""A generation that is being built or held, and its report.json: its own record of what it is."""
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.state import files
+from geolookup.state.current import FORMAT_VERSION
+
+REPORT = "report.json"
+#: Stands in a candidate that was held, until it is published.
+HELD_MARK = ".held"
+#: The files whose size and SHA-256 CURRENT records.
+CONTENT = ("cache.db", "index")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A generation that is being built, or is held: a complete directory that nobody reads yet."""
+
+    path: str
+
+    @property
+    def cache(self) -> str:
+        """Its cache.db."""
+        return os.path.join(self.path, "cache.db")
+
+    @property
+    def index(self) -> str:
+        """Its compiled default layer."""
+        return os.path.join(self.path, "index")
+
+    def seal(self, published: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+        """Record the files as they are now, write report.json, and make all of it durable.
+
+        ``published`` is the generation's own record: source, url, digest, etag, times and row counts. Returns it with
+        the files' sizes and SHA-256 added.
+        """
+        with files.translated(self.path):
+            found = {name: files.fingerprint(os.path.join(self.path, name)) for name in CONTENT}
+            record = {**published, "files": found}
+            document = {"version": FORMAT_VERSION, "published": record, "report": report}
+            files.write_new(os.path.join(self.path, REPORT), dump(document))
+            files.sync_directory(self.path)
+        return record
+
+    def verify(self) -> None:
+        """Check that the files are, byte for byte, those that were sealed.
+
+        :raises StateDamagedError: where they are not
+        """
+        records = self.document()["published"]["files"]
+        for name in CONTENT:
+            path = os.path.join(self.path, name)
+            try:
+                whole = files.fingerprint(path) == records.get(name)
+            except OSError as error:
+                raise StateDamagedError(f"{path}: cannot be read: {error.strerror}: sync again") from error
+            if not whole:
+                raise StateDamagedError(f"{path}: is not what was written: sync again")
+
+    def document(self) -> dict[str, Any]:
+        """What report.json holds.
+
+        :raises StateDamagedError: where it is not what was written
+        :raises StateTooNewError: where its major version is not ours
+        """
+        return read_report(self.path)
+
+
+def read_report(directory: str) -> dict[str, Any]:
+    """What the report.json of a generation's or candidate's ``directory`` holds; the errors of `Candidate.document`."""
+    path = os.path.join(directory, REPORT)
+    try:
+        with open(path, "rb") as file:
+            document = json.load(file)
+        version = str(document["version"])
+        if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+            raise StateTooNewError(
+                f"{path}: has version {version!r:.40}, and this release reads {FORMAT_VERSION}: upgrade geolookup"
+            )
+        published = document["published"]
+        texts = (published["source"], published["digest"], *(published["files"][name]["sha256"] for name in CONTENT))
+        sizes = [published["files"][name]["bytes"] for name in CONTENT]
+        right = all(type(text) is str for text in texts) and all(type(size) is int for size in sizes)
+        if not right or type(document["report"]) is not dict:
+            raise ValueError("a member of it is of the wrong kind")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise StateDamagedError(f"{path}: is damaged: {error!r:.200}") from error
+    return dict(document)
+
+
+def dump(value: Any) -> bytes:
+    """JSON as the state directory's files hold it: ASCII, indented, with a newline at its end."""
+    return (json.dumps(value, indent=1, ensure_ascii=True, allow_nan=False) + "\n").encode("ascii")

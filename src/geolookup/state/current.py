@@ -1,0 +1,265 @@
+"""CURRENT, the commit point: which generation and overlay are published. Light enough for one lookup from the shell."""
+
+import os
+
+from geolookup import plainjson
+from geolookup.errors import (
+    IndexDamagedError,
+    IndexFileError,
+    IndexTooNewError,
+    NoStateError,
+    StateDamagedError,
+    StateTooNewError,
+)
+from geolookup.index.reader import IndexReader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+FORMAT_VERSION = "1.0"
+_CHECK_MARK = b'"check": "'
+_CHECK_DIGITS = 16
+_CHECK_MODULUS = (1 << 61) - 1
+_MAX_BYTES = 1 << 20
+#: A publish may land between reading CURRENT and opening what it names, over and over: but not this often.
+_OPEN_ATTEMPTS = 50
+
+
+def generation_name(number: int) -> str:
+    """A generation's folder under ``generations/``, an overlay's file under ``custom/``."""
+    return f"{number:06d}"
+
+
+class Current:
+    """What CURRENT says.
+
+    ``sequence`` always rises; ``edits`` is the newest local edit that the overlay includes; ``newest`` the highest
+    generation ever committed; ``published`` is the generation's own record (source, url, digest, etag, times, row
+    counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
+    content that was rolled back. ``recovered`` says what was wrong where CURRENT itself could not be used.
+    """
+
+    __slots__ = (
+        "checked_at",
+        "edits",
+        "generation",
+        "newest",
+        "overlay",
+        "overlay_file",
+        "published",
+        "published_at",
+        "recovered",
+        "refused",
+        "sequence",
+    )
+
+    def __init__(
+        self,
+        *,
+        sequence: int,
+        generation: int,
+        overlay: int,
+        edits: int,
+        newest: int,
+        published: "dict[str, Any]",
+        overlay_file: "dict[str, Any]",
+        published_at: str,
+        checked_at: str,
+        refused: "tuple[str, ...]" = (),
+        recovered: "str | None" = None,
+    ) -> None:
+        self.sequence = sequence
+        self.generation = generation
+        self.overlay = overlay
+        self.edits = edits
+        self.newest = newest
+        self.published = published
+        self.overlay_file = overlay_file
+        self.published_at = published_at
+        self.checked_at = checked_at
+        self.refused = refused
+        self.recovered = recovered
+
+    def replace(self, **changes: "Any") -> "Current":
+        """A copy with some members changed."""
+        return Current(**{name: changes.get(name, getattr(self, name)) for name in self.__slots__})
+
+    @property
+    def source(self) -> str:
+        """Where the generation came from: the upstream's URL, or ``bundled``."""
+        return str(self.published["source"])
+
+    @property
+    def digest(self) -> str:
+        """The digest of the generation's content, the same on every machine."""
+        return str(self.published["digest"])
+
+    def as_json(self) -> "dict[str, Any]":
+        """What stands in the file."""
+        return {
+            "version": FORMAT_VERSION,
+            "sequence": self.sequence,
+            "generation": self.generation,
+            "overlay": self.overlay,
+            "edits": self.edits,
+            "newest": self.newest,
+            "published_at": self.published_at,
+            "checked_at": self.checked_at,
+            "refused": list(self.refused),
+            "published": self.published,
+            "overlay_file": self.overlay_file,
+        }
+
+
+def read_current(home: str) -> Current:
+    """What CURRENT says.
+
+    :raises NoStateError: where there is none
+    :raises StateDamagedError: where it is not what was written
+    :raises StateTooNewError: where its major version is not ours
+    """
+    path = os.path.join(home, "CURRENT")
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`") from None
+    except OSError as error:
+        raise StateDamagedError(f"{path}: cannot be read: {error.strerror}") from error
+    return parse_current(data, path)
+
+
+def parse_current(data: bytes, path: str) -> Current:
+    """Read CURRENT's bytes; ``path`` is for the messages. Unknown members are ignored.
+
+    The errors are those of `read_current`.
+    """
+    try:
+        found = plainjson.loads(data)
+        version = str(found["version"])
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise StateDamagedError(f"{path}: is damaged: {error}") from error
+    if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+        raise StateTooNewError(
+            f"{path}: has version {version!r:.40}, and this release reads version {FORMAT_VERSION}: upgrade geolookup"
+        )
+    try:
+        if found.get("check", "") not in ("", content_check(data)):
+            raise ValueError("its checksum does not fit its content")
+        current = Current(
+            sequence=found["sequence"],
+            generation=found["generation"],
+            overlay=found["overlay"],
+            edits=found["edits"],
+            newest=found["newest"],
+            published=found["published"],
+            overlay_file=found["overlay_file"],
+            published_at=found["published_at"],
+            checked_at=found["checked_at"],
+            refused=tuple(found["refused"]),
+        )
+        if type(found["refused"]) is not list:
+            raise ValueError("`refused` is no array")
+        numbers = (current.sequence, current.generation, current.overlay, current.edits, current.newest)
+        if not all(type(number) is int and 0 <= number < 1 << 53 for number in numbers):
+            raise ValueError("a number in it is no counter")
+        if current.newest < current.generation:
+            raise ValueError("it serves a generation that was never committed")
+        texts = (current.published_at, current.checked_at, current.published["source"], current.published["digest"])
+        if not all(type(text) is str for text in (*texts, *current.refused)):
+            raise ValueError("a text in it is none")
+        for record in (
+            current.published["files"]["index"],
+            current.published["files"]["cache.db"],
+            current.overlay_file,
+        ):
+            if type(record["bytes"]) is not int or type(record["sha256"]) is not str:
+                raise ValueError("a file's record in it is none")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateDamagedError(f"{path}: is damaged: {error!r:.200}") from error
+    return current
+
+
+def content_check(data: bytes) -> str:
+    """The checksum of CURRENT's bytes, the digits of its own member ``check`` taken as zeros.
+
+    The same as the index's `layout.header_check`, and for the same reason: no import on the way to a first answer.
+    """
+    start = data.rfind(_CHECK_MARK) + len(_CHECK_MARK)
+    blanked = data[:start] + b"0" * _CHECK_DIGITS + data[start + _CHECK_DIGITS :]
+    return f"{int.from_bytes(blanked, 'little') % _CHECK_MODULUS:0{_CHECK_DIGITS}x}"
+
+
+class Published:
+    """One consistent pair of open files: the base (default layer) and the overlay (custom layer)."""
+
+    __slots__ = ("base", "current", "overlay")
+
+    def __init__(self, current: Current, base: IndexReader, overlay: IndexReader) -> None:
+        self.current = current
+        self.base = base
+        self.overlay = overlay
+
+    def close(self) -> None:
+        """Close both maps. Only for a pair that nobody else uses any more."""
+        self.base.close()
+        self.overlay.close()
+
+
+def index_path(home: str, generation: int) -> str:
+    """The compiled default layer of a generation."""
+    return os.path.join(home, "generations", generation_name(generation), "index")
+
+
+def overlay_path(home: str, overlay: int) -> str:
+    """A compiled custom layer."""
+    return os.path.join(home, "custom", generation_name(overlay))
+
+
+def open_published(home: str) -> Published:
+    """Open what CURRENT names.
+
+    :raises NoStateError: where nothing has been published
+    :raises StateDamagedError: where CURRENT or what it names is not what was written
+    :raises StateTooNewError: where the major version of CURRENT or of what it names is not ours
+    """
+    current = read_current(home)
+    for _ in range(_OPEN_ATTEMPTS):
+        try:
+            return open_named(home, current)
+        except IndexTooNewError as error:
+            raise StateTooNewError(str(error)) from error
+        except IndexFileError as error:
+            # Retention may have removed what the CURRENT that was read a moment ago still named.
+            again = read_current(home)
+            if again.sequence == current.sequence:
+                raise StateDamagedError(f"generation {current.generation} cannot be used: {error}") from error
+            current = again
+    raise StateDamagedError(f"{home}: CURRENT changes faster than what it names can be opened")
+
+
+def open_named(home: str, current: Current) -> Published:
+    """Open the two files that ``current`` names, and check that they are the ones that were published.
+
+    :raises IndexFileError: where they are not
+    """
+    base = _open_file(index_path(home, current.generation), "default", current.published["files"]["index"]["bytes"])
+    try:
+        overlay = _open_file(overlay_path(home, current.overlay), "custom", current.overlay_file["bytes"])
+    except IndexFileError:
+        base.close()
+        raise
+    if overlay.metadata.get("generation") != str(current.generation):
+        base.close()
+        overlay.close()
+        raise IndexDamagedError(f"{overlay.path}: was compiled for another generation than {current.generation}")
+    return Published(current, base, overlay)
+
+
+def _open_file(path: str, layer: str, size_bytes: int) -> IndexReader:
+    reader = IndexReader.open(path)
+    if reader.layer != layer or reader.size_bytes != size_bytes:
+        reader.close()
+        raise IndexDamagedError(f"{path}: is not the file that was published: its size or layer differs")
+    return reader

@@ -1,0 +1,171 @@
+"""Durable files and locks: what publishing is made of."""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+
+from geolookup.errors import IndexFileError, StateBusyError, StateUnwritableError
+
+_UNWRITABLE = {
+    errno.ENOSPC: "the disk is full: make room there",
+    errno.EDQUOT: "the disk quota is used up: make room there",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "this user may not write there: check the owner and mode",
+    errno.EPERM: "this user may not write there: check the owner and mode",
+    errno.EMFILE: "this process has too many open files: raise its limit",
+    errno.ENFILE: "this machine has too many open files",
+    errno.EIO: "the disk failed: what was published is as it was",
+    errno.ENOTDIR: "a file stands where a directory belongs",
+}
+
+
+@contextlib.contextmanager
+def translated(what: str) -> Iterator[None]:
+    """Turn errors of the file system into ours; ``what`` names the file or directory in the message.
+
+    :raises StateUnwritableError: for any OSError, and for an index file that could not be written because of one
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StateUnwritableError(f"{what}: {_reason(error)}") from error
+    except IndexFileError as error:
+        # The index knows nothing of state directories; to whoever runs a sync, its full disk is the same full disk.
+        if isinstance(error.__cause__, OSError):
+            raise StateUnwritableError(f"{what}: {_reason(error.__cause__)}") from error
+        raise
+
+
+def _reason(error: OSError) -> str:
+    return _UNWRITABLE.get(error.errno or 0, error.strerror or str(error))
+
+
+def make_directory(path: str) -> None:
+    """Create a directory of mode 0700 with its parents, durably, unless it is there."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    if parent != path:
+        make_directory(parent)
+    with translated(path):
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        sync_directory(parent)
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        # A failure is never tried again: the kernel may have dropped the pages, and would say "synced" next time.
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(path: str) -> None:
+    """Make a file's bytes durable."""
+    _sync(path, os.O_RDONLY)
+
+
+def write_new(path: str, data: bytes) -> None:
+    """Write a file of mode 0600 that must not exist yet, durably; its name is durable once the directory is synced."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_durably(path: str, data: bytes) -> None:
+    """Replace a file by rename, so that readers see the old bytes or the new ones."""
+    temporary = f"{path}.tmp-{os.getpid()}-{time.monotonic_ns():x}"
+    try:
+        write_new(temporary, data)
+        os.rename(temporary, path)
+    except BaseException:
+        remove_file(temporary)
+        raise
+    sync_directory(os.path.dirname(path))
+
+
+def fingerprint(path: str) -> dict[str, int | str]:
+    """A file's size and SHA-256, as CURRENT records them."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+
+
+def remove_file(path: str) -> None:
+    """Remove a file; what is gone already is no error, what cannot be removed is left."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory and all in it; what is gone already is no error, what cannot be removed is left."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def discard_tree(path: str, temporary: str) -> None:
+    """Remove a directory whose name means something, half removed least of all: by way of the name ``temporary``."""
+    with contextlib.suppress(OSError):
+        os.rename(path, temporary)
+        remove_tree(temporary)
+
+
+def require_space(path: str, needed_bytes: int) -> None:
+    """Refuse to begin what would not fit.
+
+    :raises StateUnwritableError: where less than ``needed_bytes`` is free for this user
+    """
+    with translated(path):
+        found = os.statvfs(path)
+    free_bytes = found.f_bavail * found.f_frsize
+    if free_bytes < needed_bytes:
+        raise StateUnwritableError(
+            f"{path}: about {needed_bytes >> 20} MiB are needed and {free_bytes >> 20} MiB are free: make room there"
+        )
+
+
+@contextlib.contextmanager
+def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
+    """Hold an exclusive flock on ``path``, whose file is created where it is missing and never unlinked.
+
+    :raises StateBusyError: with the message ``busy``, where another process still holds it after ``wait_s`` seconds
+    :raises StateUnwritableError: where the lock file cannot be opened, or its file system has no locks
+    """
+    with translated(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with translated(path):
+            _lock(descriptor, time.monotonic() + wait_s, busy)
+        yield
+    finally:
+        os.close(descriptor)  # which releases the lock
+
+
+def _lock(descriptor: int, deadline: float, busy: str) -> None:
+    pause_s = 0.001
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise StateBusyError(busy) from None
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, 0.05)
+        else:
+            return

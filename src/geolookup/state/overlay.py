@@ -1,0 +1,42 @@
+"""Compile the overlay: a generation's own custom geolocations, with the local edits laid over them."""
+
+from typing import Any
+
+from geolookup.index.fileformat import IndexBuilder
+from geolookup.state import files
+from geolookup.state.custom import Laid
+
+
+def compile_overlay(path: str, layer: list[Laid], *, generation: int, sequence: int, edits: int) -> dict[str, Any]:
+    """Write the overlay of ``generation`` durably to the new file ``path``; its name is for the caller to sync.
+
+    ``sequence`` and ``edits`` are those of the CURRENT that will name it: should CURRENT be lost, they are found here.
+    Returns the file's record for CURRENT.
+    """
+    builder = IndexBuilder("custom")
+    for laid in layer:
+        place = laid.place
+        slot = builder.add_location(
+            place.locid,
+            place.country,
+            place.region,
+            place.city,
+            place.postalcode,
+            place.latitude,
+            place.longitude,
+            place.dmacode,
+            place.areacode,
+            pending=laid.pending,
+        )
+        for block in place.ipblocks:
+            builder.add_block(slot, block.family, block.first, block.last)
+    with files.translated(path):
+        summary = builder.write(
+            path, extra={"generation": str(generation), "sequence": str(sequence), "edits": str(edits)}
+        )
+    return {
+        "bytes": summary.bytes,
+        "sha256": summary.sha256,
+        "locations": summary.locations,
+        "segments": summary.segments_v4 + summary.segments_v6,
+    }

@@ -1,0 +1,61 @@
+"""How this project opens SQLite files, and turns SQLite's errors into its own."""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
+
+
+@contextlib.contextmanager
+def translated(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:
+    """Turn every error of sqlite3 into ours; ``path`` names the file in the message, ``advice`` says what to do.
+
+    :raises StateBusyError: where another process holds the file's lock for too long
+    :raises StateUnwritableError: where the disk is full, read-only or failing
+    :raises StateDamagedError: for anything else, which only a damaged file explains
+    """
+    try:
+        yield
+    except (sqlite3.Error, sqlite3.Warning) as error:  # neither of the two derives from the other
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise StateBusyError(f"{path}: another process keeps it locked: try again later") from error
+        if code in (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_PERM,
+        ):
+            raise StateUnwritableError(
+                f"{path}: {error}: check the disk's space, and the file's owner and mode"
+            ) from error
+        raise StateDamagedError(f"{path}: {error}{advice()}") from error
+
+
+def published_uri(path: str) -> str:
+    """A published file as SQLite opens it.
+
+    ``immutable`` is true of published files by construction, and spares SQLite its locks and journals.
+    """
+    return f"file:{quote(path)}?mode=ro&immutable=1"
+
+
+@contextlib.contextmanager
+def open_published(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a published file for reading, for the length of a ``with``."""
+    with translated(path):
+        connection = sqlite3.connect(published_uri(path), uri=True)
+        try:
+            connection.execute("PRAGMA query_only = on")
+            yield connection
+        finally:
+            connection.close()
+
+
+def create_private(path: str) -> None:
+    """Create an empty file of mode 0600: SQLite would use the umask, and gives its journals the mode of the file."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

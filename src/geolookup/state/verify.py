@@ -1,0 +1,85 @@
+"""Verify what is published: every byte against CURRENT, every invariant of the files."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from geolookup.errors import GeoLookupError, StateError
+from geolookup.index.reader import IndexReader
+from geolookup.state import files
+from geolookup.state.cache import Cache
+from geolookup.state.candidate import CONTENT, read_report
+from geolookup.state.current import Current, index_path, open_published, overlay_path, read_current
+
+
+def verify(home: str) -> list[str]:
+    """Check every byte that CURRENT names, and every invariant of it: the problems found, none where all is well.
+
+    :raises NoStateError: where nothing has been published
+    :raises StateDamagedError: where CURRENT cannot be read at all
+    :raises StateTooNewError: where a newer release wrote it
+    """
+    while True:
+        current = read_current(home)
+        problems = _problems(home, current)
+        # A publish removes what the CURRENT before it named: a file that is gone then is no problem.
+        if not problems or read_current(home).sequence == current.sequence:
+            return problems
+
+
+def changed_files(home: str, current: Current) -> list[str]:
+    """The files that are not, byte for byte, what ``current`` names: the quick half of `verify`."""
+    return [problem for path, record in _expected(home, current).items() for problem in _content_problems(path, record)]
+
+
+def _expected(home: str, current: Current) -> dict[str, dict[str, Any]]:
+    index = index_path(home, current.generation)
+    records = current.published["files"]
+    return {
+        index: records["index"],
+        os.path.join(os.path.dirname(index), "cache.db"): records["cache.db"],
+        overlay_path(home, current.overlay): current.overlay_file,
+    }
+
+
+def _problems(home: str, current: Current) -> list[str]:
+    index = index_path(home, current.generation)
+    generation = os.path.dirname(index)
+    cache = os.path.join(generation, "cache.db")
+    records = current.published["files"]
+    problems = changed_files(home, current)
+    with _collected(problems):
+        reported = read_report(generation)["published"]
+        if reported["digest"] != current.digest or any(reported["files"][name] != records[name] for name in CONTENT):
+            problems.append(f"{generation}: report.json is of another generation than CURRENT names")
+    with _collected(problems):
+        Cache(cache).check()
+    try:
+        published = open_published(home)
+    except StateError as error:
+        return [*problems, str(error)]
+    readers: tuple[IndexReader, ...] = (published.base, published.overlay)
+    for reader in readers:
+        with _collected(problems):
+            reader.check()
+    published.close()
+    return problems
+
+
+def _content_problems(path: str, record: dict[str, Any]) -> list[str]:
+    try:
+        found = files.fingerprint(path)
+    except OSError as error:
+        return [f"{path}: cannot be read: {error.strerror}"]
+    if found["bytes"] != record["bytes"] or found["sha256"] != record["sha256"]:
+        return [f"{path}: is not what was published: its size or SHA-256 differs"]
+    return []
+
+
+@contextlib.contextmanager
+def _collected(problems: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except GeoLookupError as error:
+        problems.append(str(error))

@@ -1,0 +1,1 @@
+"""Pull from the upstream service, and guard against what it may get wrong."""

@@ -1,0 +1,36 @@
+"""What a pull did, as it is printed, kept in the generation's report.json and written in the history."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+Outcome: TypeAlias = Literal["published", "unchanged", "rolled-back"]
+
+
+@dataclass(slots=True, kw_only=True)
+class PullReport:
+    """What a pull saw and did.
+
+    ``outcome``: ``published`` a new generation; ``unchanged``, the service has what is served; ``rolled-back``, it
+    still has what was rolled back, which is held instead. ``rows`` counts what was pulled (None where nothing was);
+    ``difference`` is against the generation before (None where there is nothing to compare with); ``twins`` are the
+    late twins of what was created here (see `sync.twins`); ``durations_s`` are seconds by step.
+    """
+
+    url: str | None
+    outcome: Outcome = "unchanged"
+    generation: int | None = None
+    digest: str | None = None
+    rows: dict[str, Any] | None = None
+    difference: dict[str, Any] | None = None
+    twins: list[dict[str, Any]] = field(default_factory=list)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    rejected_geolocations: int = 0
+    rejected_blocks: int = 0
+    number_disagreements: int = 0
+    warnings: list[str] = field(default_factory=list)
+    durations_s: dict[str, float] = field(default_factory=dict)
+    bytes_read: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--json`` and report.json."""
+        return {name: getattr(self, name) for name in self.__slots__}

@@ -1,0 +1,1 @@
+"""The upstream service's client: the only code that speaks HTTP."""

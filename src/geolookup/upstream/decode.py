@@ -1,0 +1,386 @@
+"""Turns JSON elements into geolocations, one bad row or block costing only itself.
+
+A batch is decoded by msgspec into typed structures; one that fails is read again without types, row by row. The rules
+are the service interface's section 1 and the behaviour's section 3: text decides and numbers are only compared.
+"""
+
+import math
+import re
+from _socket import AF_INET, AF_INET6, inet_pton
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from geolookup import addresses, plainjson
+from geolookup.errors import InvalidAddressError, UpstreamAnswerError
+from geolookup.harmless import harmless
+from geolookup.model import PROVISIONAL_LOCID
+
+#: The most characters that a text field may have.
+MAX_TEXT = 65536
+#: The most rejected rows that are kept with their reasons; all are counted.
+KEPT_REJECTIONS = 1000
+
+_TEXT_FIELDS = ("country", "region", "city", "postalcode", "dmacode", "areacode")
+_WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", re.ASCII)
+
+#: family, first, last, startip, endip: the range as integers, and its ends as sent (an IPv4-mapped one as IPv4).
+Block: TypeAlias = tuple[Literal[4, 6], int, int, str, str]
+
+_Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)] | int | float | None
+
+
+class PulledGeolocation(msgspec.Struct, frozen=True):
+    """A geolocation as the service lists it.
+
+    Text is empty and a coordinate (degrees) None where the service has none. ``blocks`` holds a tuple for each sound
+    block: family (4 or 6), first and last address as integers, and the two as text.
+    """
+
+    locid: int
+    country: str
+    region: str
+    city: str
+    postalcode: str
+    latitude: float | None
+    longitude: float | None
+    dmacode: str
+    areacode: str
+    blocks: list[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRow:
+    """A row or block that was left out, and why.
+
+    ``locid`` is None where it could not be read; ``position`` counts the list's elements from 0; ``block`` is the
+    block as sent, or None where the whole geolocation was left out. All text is fit to be shown.
+    """
+
+    locid: int | None
+    position: int
+    block: str | None
+    reason: str
+
+
+class _RawBlock(msgspec.Struct, gc=False):
+    startip: str | None = None
+    endip: str | None = None
+    startipnum: int | str | None = None
+    endipnum: int | str | None = None
+
+
+class _RawGeolocation(msgspec.Struct, gc=False):
+    locid: int | str | None = None
+    country: _Text = None
+    region: _Text = None
+    city: _Text = None
+    postalcode: _Text = None
+    latitude: float | str | None = None
+    longitude: float | str | None = None
+    dmacode: _Text = None
+    areacode: _Text = None
+    ipblocks: list[_RawBlock] | None = None
+
+
+class _BadRowError(Exception):
+    """Why a row or block is left out; never leaves this file."""
+
+
+def _library_is_strict() -> bool:
+    for family, text in ((AF_INET, "127.0.0.01"), (AF_INET6, "::127.0.0.01"), (AF_INET6, "fe80::1%lo")):
+        try:
+            inet_pton(family, text)
+        except OSError:
+            continue
+        return False
+    return True
+
+
+# Where the C library reads what we refuse, each address takes the long way through `addresses.parse`.
+_STRICT_LIBRARY = _library_is_strict()
+_from_bytes = int.from_bytes
+
+
+class RowDecoder:
+    """Decodes batches of elements, and counts what it sees.
+
+    ``geolocations_seen`` counts elements, rejected ones too; ``blocks_seen`` the blocks of those that were not
+    rejected, rejected blocks too; ``number_disagreements`` the blocks whose numbers are missing, quoted or wrong.
+    ``rejected`` has the first thousand rejections, ``rejected_geolocations`` and ``rejected_blocks`` count all.
+    """
+
+    def __init__(self) -> None:
+        self._typed = msgspec.json.Decoder(list[_RawGeolocation])
+        self.geolocations_seen = 0
+        self.blocks_seen = 0
+        self.number_disagreements = 0
+        self.rejected: list[RejectedRow] = []
+        self.rejected_geolocations = 0
+        self.rejected_blocks = 0
+
+    def batch(self, text: bytes) -> list[PulledGeolocation]:
+        """The sound geolocations of a JSON array.
+
+        :raises UpstreamAnswerError: where the text is not JSON
+        """
+        try:
+            raws = self._typed.decode(text)
+            if not text.isascii():
+                text.decode("utf-8")  # msgspec does not look into members that it skips
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return self.values(load_array(text))
+        return self._rows(raws)
+
+    def values(self, values: list[Any]) -> list[PulledGeolocation]:
+        """The sound geolocations among values that are decoded already."""
+        rows = []
+        for value in values:
+            position = self.geolocations_seen
+            self.geolocations_seen += 1
+            try:
+                rows.append(self._row(self._raw(value, position), position))
+            except _BadRowError as error:
+                self._reject_row(locid_of(value), position, str(error))
+        return rows
+
+    def missed(self, count: int) -> None:
+        """Count elements that were passed over before it was known that they belong to a list of geolocations."""
+        for _ in range(count):
+            self._reject_row(None, self.geolocations_seen, "is not an object with a locid")
+            self.geolocations_seen += 1
+
+    def _rows(self, raws: list[_RawGeolocation]) -> list[PulledGeolocation]:
+        rows = []
+        seen = self.geolocations_seen
+        self.geolocations_seen += len(raws)
+        for position, raw in enumerate(raws, seen):
+            try:
+                rows.append(self._row(raw, position))
+            except _BadRowError as error:
+                self._reject_row(whole(raw.locid), position, str(error))
+        return rows
+
+    def _reject_row(self, locid: int | None, position: int, reason: str) -> None:
+        self.rejected_geolocations += 1
+        if len(self.rejected) < KEPT_REJECTIONS:
+            self.rejected.append(RejectedRow(locid, position, None, reason))
+
+    def _reject_block(self, locid: int | None, position: int, shown: str, reason: str) -> None:
+        self.rejected_blocks += 1
+        if len(self.rejected) < KEPT_REJECTIONS:
+            self.rejected.append(RejectedRow(locid, position, harmless(shown, 120), reason))
+
+    def _row(self, raw: _RawGeolocation, position: int) -> PulledGeolocation:
+        locid = whole(raw.locid)
+        if locid is None:
+            raise _BadRowError("locid is missing or not a whole number")
+        if locid == 0 or locid <= PROVISIONAL_LOCID or locid >= 1 << 63:
+            raise _BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
+        latitude = _degrees(raw.latitude, 90, "latitude")
+        longitude = _degrees(raw.longitude, 180, "longitude")
+        return PulledGeolocation(
+            locid,
+            _text(raw.country),
+            _text(raw.region),
+            _text(raw.city),
+            _text(raw.postalcode),
+            latitude,
+            longitude,
+            _text(raw.dmacode),
+            _text(raw.areacode),
+            self._blocks(raw.ipblocks, locid, position) if raw.ipblocks else [],
+        )
+
+    def _blocks(self, raws: list[_RawBlock], locid: int, position: int) -> list[Block]:
+        # The hot loop: millions of rounds a pull, so the common case stands here in line.
+        self.blocks_seen += len(raws)
+        blocks: list[Block] = []
+        family: Literal[4, 6]
+        for raw in raws:
+            startip, endip = raw.startip, raw.endip
+            try:
+                if not _STRICT_LIBRARY or startip is None or endip is None:
+                    raise ValueError
+                if ":" in startip:
+                    family = 6
+                    first = _from_bytes(inet_pton(AF_INET6, startip))
+                    last = _from_bytes(inet_pton(AF_INET6, endip))
+                    if first >> 32 == 0xFFFF or last >> 32 == 0xFFFF:
+                        raise ValueError
+                else:
+                    family = 4
+                    first = _from_bytes(inet_pton(AF_INET, startip))
+                    last = _from_bytes(inet_pton(AF_INET, endip))
+            except (OSError, ValueError):
+                try:
+                    blocks.append(self._uncommon_block(raw))
+                except _BadRowError as error:
+                    self._reject_block(locid, position, _shown(raw), str(error))
+                continue
+            if first > last:
+                self._reject_block(locid, position, f"{startip}-{endip}", "startip comes after endip")
+                continue
+            if first != raw.startipnum or last != raw.endipnum:
+                self.number_disagreements += 1
+            blocks.append((family, first, last, startip, endip))
+        return blocks
+
+    def _uncommon_block(self, raw: _RawBlock) -> Block:
+        """A block without text, with an IPv4-mapped end, or a bad one."""
+        startip, endip = raw.startip, raw.endip
+        if not startip and not endip:
+            return _block_from_numbers(raw)
+        if not startip or not endip:
+            raise _BadRowError("startip is missing" if not startip else "endip is missing")
+        try:
+            family, first = addresses.parse(startip)
+            other, last = addresses.parse(endip)
+        except InvalidAddressError as error:
+            raise _BadRowError(harmless(str(error))) from error
+        if family != other:
+            raise _BadRowError("startip and endip are not of one family")
+        if first > last:
+            raise _BadRowError("startip comes after endip")
+        mapped = 0
+        if family == 4 and (":" in startip or ":" in endip):
+            mapped = 0xFFFF << 32  # the provider may number such addresses either way
+            startip, endip = addresses.to_text(4, first), addresses.to_text(4, last)
+        if raw.startipnum not in (first, mapped + first) or raw.endipnum not in (last, mapped + last):
+            self.number_disagreements += 1
+        return family, first, last, startip, endip
+
+    def _raw(self, value: Any, position: int) -> _RawGeolocation:
+        """A decoded element as msgspec would have given it, its bad blocks left out."""
+        if not isinstance(value, dict):
+            raise _BadRowError("is not an object")
+        raw = _RawGeolocation(locid=whole(value.get("locid")))
+        for name in _TEXT_FIELDS:
+            setattr(raw, name, _checked_text(value.get(name), name))
+        for name in ("latitude", "longitude"):
+            degrees = value.get(name)
+            if isinstance(degrees, bool) or not isinstance(degrees, int | float | str | None):
+                raise _BadRowError(f"{name} is not a number")
+            setattr(raw, name, degrees)
+        blocks = value.get("ipblocks")
+        if blocks is None:
+            return raw
+        if not isinstance(blocks, list):
+            raise _BadRowError("ipblocks is not a list")
+        raw.ipblocks = []
+        bad: list[tuple[str, str]] = []
+        for block in blocks:
+            try:
+                raw.ipblocks.append(_raw_block(block))
+            except _BadRowError as error:
+                bad.append((harmless(repr(block), 120), str(error)))
+        # The row itself is checked first: a rejected geolocation's blocks are not counted besides.
+        self._row(msgspec.structs.replace(raw, ipblocks=None), position)
+        self.blocks_seen += len(bad)
+        for shown, reason in bad:
+            self._reject_block(raw.locid, position, shown, reason)  # type: ignore[arg-type] # whole, by _row
+        return raw
+
+
+def load_array(text: bytes) -> list[Any]:
+    """The values of a JSON array, without types: numbers of any size, lone surrogates kept for the rows' checks.
+
+    :raises UpstreamAnswerError: where it is not JSON, or holds an integer too long to be read
+    """
+    try:
+        values = plainjson.loads(text)
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise UpstreamAnswerError("the answer holds an integer of thousands of digits") from error
+        raise UpstreamAnswerError(f"the answer is not JSON: {harmless(str(error))}") from error
+    assert isinstance(values, list)
+    return values
+
+
+def whole(value: object) -> int | None:
+    """A whole number, or a quoted one; None for anything else."""
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return None
+
+
+def locid_of(value: object) -> int | None:
+    """The locid of an untyped element, None where there is none."""
+    return whole(value.get("locid")) if isinstance(value, dict) else None
+
+
+def _text(value: str | int | float | None) -> str:
+    if type(value) is str:
+        return value
+    if value is None:
+        return ""
+    try:
+        return str(value)
+    except ValueError as error:
+        raise _BadRowError("a text field is a number too long to be text") from error
+
+
+def _checked_text(value: object, name: str) -> str | int | float | None:
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise _BadRowError(f"{name} has more than {MAX_TEXT} characters")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise _BadRowError(f"{name} has half of a surrogate pair")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise _BadRowError(f"{name} is not text")
+    return value
+
+
+def _is_finite(value: int | float) -> bool:
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _degrees(value: int | float | str | None, most: int, name: str) -> float | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        if not _DECIMAL.fullmatch(value):
+            raise _BadRowError(f"{name} is not a number: {harmless(value, 40)!r}")
+        value = float(value)
+    if not -most <= value <= most:
+        raise _BadRowError(f"{name} is not between -{most} and {most}")
+    return float(value)
+
+
+def _raw_block(value: object) -> _RawBlock:
+    if not isinstance(value, dict):
+        raise _BadRowError("is not an object")
+    startip, endip = value.get("startip"), value.get("endip")
+    if not isinstance(startip, str | None) or not isinstance(endip, str | None):
+        raise _BadRowError("startip or endip is not text")
+    startnum, endnum = value.get("startipnum"), value.get("endipnum")
+    return _RawBlock(
+        startip,
+        endip,
+        startnum if isinstance(startnum, int | str) and not isinstance(startnum, bool) else None,
+        endnum if isinstance(endnum, int | str) and not isinstance(endnum, bool) else None,
+    )
+
+
+def _block_from_numbers(raw: _RawBlock) -> Block:
+    first, last = whole(raw.startipnum), whole(raw.endipnum)
+    if first is None or last is None:
+        raise _BadRowError("has neither addresses nor two whole numbers")
+    if not (0 <= first <= addresses.IPV4_MAX and 0 <= last <= addresses.IPV4_MAX):
+        raise _BadRowError("has numbers only, and they are not IPv4 addresses")
+    if first > last:
+        raise _BadRowError("startipnum comes after endipnum")
+    return 4, first, last, addresses.to_text(4, first), addresses.to_text(4, last)
+
+
+def _shown(raw: _RawBlock) -> str:
+    startip = raw.startipnum if raw.startip is None else raw.startip
+    endip = raw.endipnum if raw.endip is None else raw.endip
+    return f"{str(startip)[:60]}-{str(endip)[:60]}"

@@ -1,0 +1,262 @@
+"""The service's operations 1 to 7: list, create, update and delete geolocations and their blocks."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from geolookup import plainjson
+from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError
+from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID
+from geolookup.upstream.body import Body
+from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole
+from geolookup.upstream.listreader import ListReader
+from geolookup.upstream.transport import Answer, Transport
+
+# Larger chunks make the splitter's fixed costs small; the decoded batch is what takes memory, some ten times this.
+_CHUNK_BYTES = 256 << 10
+_STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')  # RFC 9110 section 8.8.3, in ASCII
+_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+class Listing:
+    """One answer to `GeolocationsClient.list`: a context manager, and an iterator of its sound geolocations.
+
+    ``not_modified`` says that the service answered 304; then there is nothing to iterate. ``etag`` is the answer's
+    strong ETag or None; ``total_count`` the number that the service declares, or None; ``framed`` whether HTTP itself
+    marks the body's end. While and after iterating: ``geolocations_seen`` (rejected ones too), ``blocks_seen``
+    (rejected ones too), ``rejected`` (the first thousand), ``rejected_geolocations``, ``rejected_blocks``,
+    ``number_disagreements`` (blocks) and ``bytes_read`` (from the network). ``complete`` is true once all was read
+    and found whole: iterating ends normally only then.
+
+    :raises UpstreamAnswerError: while iterating, where the answer is cut short, not a JSON list, has something after
+        its end, or another number of geolocations than declared
+    :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
+    """
+
+    def __init__(self, body: Body, *, top: int | None = None) -> None:
+        self._body = body
+        self._top = top
+        self._decoder = RowDecoder()
+        self._begun = False
+        self.complete = False
+        self.not_modified = body.status == 304
+        self.framed = body.framed
+        etag = body.headers.get("etag", "")
+        self.etag = etag if _STRONG_ETAG.fullmatch(etag) else None
+        count = body.headers.get("x-total-count", "").strip()
+        self.total_count = int(count) if _COUNT.fullmatch(count) else None
+        if self.not_modified:
+            self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[PulledGeolocation]:
+        for batch in self.iter_batches():
+            yield from batch
+
+    @property
+    def geolocations_seen(self) -> int:
+        """Elements of the list so far, rejected ones too."""
+        return self._decoder.geolocations_seen
+
+    @property
+    def blocks_seen(self) -> int:
+        """Blocks so far of geolocations that were not rejected, rejected blocks too."""
+        return self._decoder.blocks_seen
+
+    @property
+    def rejected(self) -> list[RejectedRow]:
+        """The first thousand rows and blocks that were left out."""
+        return self._decoder.rejected
+
+    @property
+    def rejected_geolocations(self) -> int:
+        """All geolocations that were left out."""
+        return self._decoder.rejected_geolocations
+
+    @property
+    def rejected_blocks(self) -> int:
+        """All blocks that were left out of geolocations that were not."""
+        return self._decoder.rejected_blocks
+
+    @property
+    def number_disagreements(self) -> int:
+        """Blocks whose numbers are missing, quoted, or not those of their text."""
+        return self._decoder.number_disagreements
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the body that came over the network, before decompression."""
+        return self._body.bytes_read
+
+    def iter_batches(self) -> Iterator[list[PulledGeolocation]]:
+        """The same geolocations as by iterating, some thousand blocks at a time, which is faster."""
+        if self._begun:
+            raise UpstreamError("a listing can be read once: ask for another")
+        self._begun = True
+        if self.not_modified:
+            self.complete = True
+            return
+        try:
+            if self._body.headers.get("content-type", "").lower().startswith("application/problem+json"):
+                raise UpstreamAnswerError("the list is a problem report, though its status says that all is well")
+            reader = ListReader(self._decoder, clean=self._body.clean)
+            for chunk in _joined(self._body):
+                if rows := reader.feed(chunk):
+                    yield rows
+            if rows := reader.close():
+                yield rows
+            self._check_count()
+            self.complete = True
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the connection; iterating cannot go on."""
+        self._body.close()
+
+    def _check_count(self) -> None:
+        seen, declared = self.geolocations_seen, self.total_count
+        if declared is None or seen == declared:
+            return
+        if self._top is not None and seen == min(self._top, declared):
+            return  # some count what there is, not what they send
+        raise UpstreamAnswerError(f"the list has {seen} geolocations where the service declared {declared}")
+
+
+class GeolocationsClient:
+    """Geolocations and their blocks on the service. Only `list` is ever sent again by itself.
+
+    Errors are those of `Transport.request`; what changes something raises UpstreamAnswerError besides where it was
+    answered with success but not with what the interface promises: then the outcome is unknown.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._settings = transport.settings
+
+    def list(
+        self,
+        *,
+        top: int | None = None,
+        country: str | None = None,
+        region: str | None = None,
+        city: str | None = None,
+        postalcode: str | None = None,
+        etag: str | None = None,
+    ) -> Listing:
+        """Operation 1. ``top`` is the most geolocations to return; with ``etag`` the answer may be 304.
+
+        The request is sent at once and tried again until an answer begins, but never after.
+        """
+        filters = {"country": country, "region": region, "city": city, "postalcode": postalcode}
+        body = self._transport.stream(
+            self._settings.path_list,
+            params={"top": top, **{name: value or None for name, value in filters.items()}},
+            headers={"If-None-Match": etag} if etag else None,
+            good=(200, 304) if etag else (200,),
+        )
+        return Listing(body, top=top)
+
+    def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:
+        """Operation 2: create a custom geolocation from the eight fields; the locid that the service gave it."""
+        answer = self._send("POST", self._settings.path_create, None, _eight(fields), idempotency_key)
+        locid = _locid(answer)
+        if not PROVISIONAL_LOCID < locid < 0:
+            raise UpstreamAnswerError(
+                f"create: the service answered with locid {locid}, where a custom one is negative"
+            )
+        return locid
+
+    def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> int:
+        """Operation 3: add a block to a custom geolocation; its locid."""
+        block = {"startip": startip, "endip": endip}
+        return _same(locid, self._send("POST", self._settings.path_create_block, locid, block, idempotency_key))
+
+    def update(self, locid: int, fields: Mapping[str, object]) -> int:
+        """Operation 4: replace the eight fields of a custom geolocation; its locid."""
+        return _same(locid, self._send("PUT", self._settings.path_update, locid, _eight(fields)))
+
+    def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> int:
+        """Operation 5: put one block in the place of another; the geolocation's locid."""
+        block = {"startip": startip, "endip": endip, "newstartip": newstartip, "newendip": newendip}
+        return _same(locid, self._send("PUT", self._settings.path_replace_block, locid, block))
+
+    def delete(self, locid: int) -> int:
+        """Operation 6: delete a custom geolocation with its blocks; its locid."""
+        return _same(locid, self._send("DELETE", self._settings.path_delete, locid))
+
+    def delete_blocks(self, locid: int) -> tuple[int, int]:
+        """Operation 7: delete all blocks of a custom geolocation; how many matched, and how many were deleted."""
+        found = _members(self._send("DELETE", self._settings.path_delete_blocks, locid))
+        matching, deleted = found.get("totalMatchingBlocks"), found.get("customerDefinedMatchingBlocks")
+        if type(matching) is not int or type(deleted) is not int or matching < 0 or deleted < 0:
+            raise UpstreamAnswerError(
+                "delete blocks: the service did not answer with two counts: the outcome is unknown"
+            )
+        return matching, deleted
+
+    def _send(
+        self, method: str, path: str, locid: int | None, body: object = None, idempotency_key: str | None = None
+    ) -> Answer:
+        answer = self._transport.request(
+            method,
+            path,
+            params={"locid": locid},
+            json=body,
+            headers={"Idempotency-Key": idempotency_key} if idempotency_key else None,
+            idempotent=False,
+        )
+        if answer.status not in (200, 201):  # 202 for one promises nothing
+            raise UpstreamAnswerError(f"{method} {path}: the service answered {answer.status}: the outcome is unknown")
+        return answer
+
+
+def _joined(body: Body) -> Iterator[bytes]:
+    parts: list[bytes] = []
+    size = 0
+    for chunk in body:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= _CHUNK_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
+
+
+def _eight(fields: Mapping[str, object]) -> dict[str, object]:
+    missing = [name for name in FIELD_NAMES if name not in fields]
+    if missing:
+        raise EditError(f"the service needs all eight fields of a geolocation: {', '.join(missing)} missing")
+    return {name: fields[name] for name in FIELD_NAMES}
+
+
+def _members(answer: Answer) -> dict[str, Any]:
+    try:
+        value = plainjson.loads(answer.body)
+    except ValueError as error:
+        raise UpstreamAnswerError("the service's answer is not JSON: the outcome is unknown") from error
+    if not isinstance(value, dict):
+        raise UpstreamAnswerError("the service's answer is not a JSON object: the outcome is unknown")
+    return value
+
+
+def _locid(answer: Answer) -> int:
+    locid = whole(_members(answer).get("locid"))
+    if locid is None:
+        raise UpstreamAnswerError("the service's answer names no locid: the outcome is unknown")
+    return locid
+
+
+def _same(locid: int, answer: Answer) -> int:
+    answered = _locid(answer)
+    if answered != locid:
+        raise UpstreamAnswerError(
+            f"the service answered for locid {answered} where {locid} was meant: the outcome is unknown"
+        )
+    return answered

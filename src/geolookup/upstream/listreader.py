@@ -1,0 +1,74 @@
+"""Reads a list of geolocations from the chunks of one JSON text, whichever container holds it.
+
+An array; one bare geolocation; or an object with exactly one array of geolocations in it, under any name. An array
+is one of geolocations once an object with a ``locid`` was met in it; what stood before that is then a bad row.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from geolookup import plainjson
+from geolookup.errors import UpstreamAnswerError
+from geolookup.harmless import harmless, unchanged
+from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
+from geolookup.upstream.splitter import Piece, Splitter
+
+
+class ListReader:
+    """Feed it chunks of any size, then `close` it; both hand out the geolocations that are complete.
+
+    :raises UpstreamAnswerError: from both, where the text is not JSON, is cut short, or holds no list that can be told
+    """
+
+    def __init__(self, decoder: RowDecoder, *, clean: Callable[[str], str] = unchanged) -> None:
+        self._decoder = decoder
+        self._clean = clean
+        self._splitter = Splitter(clean=clean)
+        self._chosen: int | None = None
+        self._undecided = -1
+        self._passed = 0  # elements of the undecided array, none of which is a geolocation
+
+    def feed(self, chunk: bytes) -> list[PulledGeolocation]:
+        """The geolocations that this chunk completes."""
+        pieces = self._splitter.feed(chunk)
+        if not self._splitter.is_object:
+            return [row for piece in pieces for row in self._decoder.batch(piece.text)]
+        return [row for piece in pieces for row in self._from_object(piece)]
+
+    def close(self) -> list[PulledGeolocation]:
+        """Say that no more text comes; what only the end can decide is decided here."""
+        self._splitter.close()
+        if not self._splitter.is_object:
+            return []
+        shell = self._load_shell()
+        if "locid" in shell or "ipblocks" in shell:
+            if self._chosen is not None:
+                raise UpstreamAnswerError("the answer is a geolocation and a list of geolocations at once")
+            return self._decoder.values([shell])
+        if self._chosen is None and self._splitter.empty_arrays != 1:
+            names = ", ".join(harmless(self._clean(name), 20) for name in list(shell)[:8])
+            raise UpstreamAnswerError(f"the answer is an object without a list of geolocations (it has: {names})")
+        return []
+
+    def _load_shell(self) -> dict[str, Any]:
+        try:
+            shell = plainjson.loads(bytes(self._splitter.shell))
+        except ValueError as error:
+            raise UpstreamAnswerError(f"the answer is not JSON: {harmless(str(error))}") from error
+        assert isinstance(shell, dict)
+        return shell
+
+    def _from_object(self, piece: Piece) -> list[PulledGeolocation]:
+        if piece.array == self._chosen:
+            return self._decoder.batch(piece.text)
+        values = load_array(piece.text)
+        if piece.array != self._undecided:
+            self._undecided, self._passed = piece.array, 0
+        if not any(isinstance(value, dict) and "locid" in value for value in values):
+            self._passed += len(values)
+            return []
+        if self._chosen is not None:
+            raise UpstreamAnswerError("the answer is an object with two lists of geolocations")
+        self._chosen = piece.array
+        self._decoder.missed(self._passed)
+        return self._decoder.batch(piece.text)

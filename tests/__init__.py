@@ -1,0 +1,1 @@
+"""Tests mirror src; the package lets them share oracles and helpers."""

@@ -1,0 +1,350 @@
+"""``geolookup enrich``: every pair of formats, what is kept, what is named, what is published."""
+
+import csv
+import io
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from geolookup.cli.app import run
+from tests.support.states import place, publish
+
+
+@pytest.fixture(autouse=True)
+def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(
+        home,
+        [
+            place(1, "8.0.0.0/8", "2001:db8::/32", country="US", region="CA", latitude=37.5, longitude=-122.0),
+            place(2, "9.0.0.0/8", country="DE", city='=1+1, "x"\x1b'),
+            place(-1, "8.8.0.0/16", country="FR", city="Orléans"),
+        ],
+    )
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+
+
+def enriched(tmp_path: Path, data: bytes, source: str, target: str, *options: str) -> tuple[int, bytes]:
+    """Exit status and output of a run of files."""
+    (tmp_path / source).write_bytes(data)
+    code = run(["enrich", str(tmp_path / source), str(tmp_path / target), *options])
+    out = tmp_path / target
+    return code, out.read_bytes() if out.exists() else b""
+
+
+def command(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "geolookup", "enrich", *arguments],
+        input=stdin, capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+
+
+def test_csv_keeps_every_byte_and_appends_the_answers(tmp_path: Path) -> None:
+    data = (
+        b'\xef\xbb\xbfwhen,"ip",note\r\n'
+        b'1,8.8.8.8,"two\nlines, ""quoted"""\r\n'
+        b"2, \xff,\xff\xfe latin\n"
+        b'"03",2001:db8::1,  kept  \r\n'
+        b"\r\n"
+        b"4,,=1+1\r\n"
+        b"5,9.0.0.1,last"
+    )
+    code, found = enriched(tmp_path, data, "in.csv", "out.csv", "--fields", "country,city,latitude")
+    assert code == 5, "what row 2 has is no address"
+    assert found == (
+        b'\xef\xbb\xbfwhen,"ip",note,geo_country,geo_city,geo_latitude\r\n'
+        b'1,8.8.8.8,"two\nlines, ""quoted""",FR,Orl\xc3\xa9ans,\r\n'
+        b"2, \xff,\xff\xfe latin,,,\n"
+        b'"03",2001:db8::1,  kept  ,US,city 1,37.5\r\n'
+        b"\r\n"
+        b"4,,=1+1,,,\r\n"
+        b'5,9.0.0.1,last,DE,"=1+1, ""x""\x1b",'
+    )
+
+
+def test_bad_rows_are_named_with_their_line_and_pass_through(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = b'ip,note\n8.8.8.8,"a\nb"\nbad,c\n8.8.8.8\n9.0.0.1,d,e\n9.0.0.1,f\n'
+    code, found = enriched(tmp_path, data, "in.csv", "out.csv", "--fields", "country")
+    assert (code, found.splitlines()[3:]) == (5, [b"bad,c,", b"8.8.8.8", b"9.0.0.1,d,e", b"9.0.0.1,f,DE"])
+    errors = capsys.readouterr().err
+    assert [line.partition("in.csv, ")[2] for line in errors.splitlines()] == [
+        "line 4: 'bad' is not an IP address",
+        "line 5: has 1 values where the header names 2 columns",
+        "line 6: has 3 values where the header names 2 columns",
+    ]
+
+
+def test_every_bad_row_is_named_however_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = enriched(tmp_path, b"ip\n" + b"bad\n" * 250, "in.csv", "out.csv")
+    lines = capsys.readouterr().err.splitlines()
+    assert code == 5
+    assert [line.partition("line ")[2].partition(":")[0] for line in lines] == [str(number) for number in range(2, 252)]
+
+
+@pytest.mark.parametrize(
+    ("addresses", "code"), [(["8.8.8.8", ""], 0), (["8.8.8.8", "7.0.0.1"], 4), (["bad", "7.0.0.1", "8.8.8.8"], 5)]
+)
+def test_the_exit_status_tells_not_covered_from_malformed(tmp_path: Path, addresses: list[str], code: int) -> None:
+    data = "".join(f"{address},x\n" for address in ["ip", *addresses]).encode()
+    assert enriched(tmp_path, data, "in.csv", "out.csv")[0] == code
+
+
+def test_ndjson_keeps_every_byte_and_appends_members(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        b'{"ip": "8.8.8.8", "n": 12345678901234567890.0, "ip2":[1,\t2] }  \r\n',
+        b"\n",
+        b'{"ip": null}\n',
+        b"{}\n",
+        b'{"ip": 134744072}\n',
+        b'{"ip": "8.8.8"}\n',
+        b'{"ip": ["8.8.8.8"]}\n',
+        b"[1]\n",
+        b"{bad\n",
+        b'{"ip": "8.8.8.8", "geo_country": "XX"}\n',
+        b'{"ip": "9.0.0.1"}',
+    ]
+    code, found = enriched(tmp_path, b"".join(lines), "in.ndjson", "out.jsonl", "--fields", "country,longitude")
+    assert code == 5
+    assert found.split(b"\n") == [
+        b'{"ip": "8.8.8.8", "n": 12345678901234567890.0, "ip2":[1,\t2],"geo_country":"FR","geo_longitude":null}  \r',
+        b"",
+        b'{"ip": null,"geo_country":null,"geo_longitude":null}',
+        b'{"geo_country":null,"geo_longitude":null}',
+        b'{"ip": 134744072,"geo_country":"FR","geo_longitude":null}',
+        b'{"ip": "8.8.8","geo_country":null,"geo_longitude":null}',
+        b'{"ip": ["8.8.8.8"],"geo_country":null,"geo_longitude":null}',
+        b"[1]",
+        b"{bad",
+        b'{"ip": "8.8.8.8", "geo_country": "XX"}',
+        b'{"ip": "9.0.0.1","geo_country":"DE","geo_longitude":null}',
+    ]
+    named = [line.partition("line ")[2].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
+    assert named == ["6", "7", "8", "9", "10"]
+
+
+def test_parquet_keeps_types_and_metadata(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "ip": pa.array(["8.8.8.8", None, "9.0.0.1", "bad"]).dictionary_encode(),
+            "at": pa.array([1, 2, 3, 4], pa.timestamp("us", "UTC")),
+            "deep": pa.array([[1], None, [], [2]]),
+        }
+    ).replace_schema_metadata({"kept": "yes"})
+    parquet.write_table(table, tmp_path / "in.parquet")
+    code = run(["enrich", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), "--fields", "country,locid"])
+    found = parquet.read_table(tmp_path / "out.parquet")
+    assert code == 5
+    assert found.select(["ip", "at", "deep"]).equals(table)
+    assert found.schema.metadata[b"kept"] == b"yes"
+    assert found.schema.types[3:] == [pa.string(), pa.int64()]
+    assert found.column("geo_country").to_pylist() == ["FR", None, "DE", None]
+
+
+def test_parquet_of_many_row_groups_does_not_carry_the_whole_string_table(home: str, tmp_path: Path) -> None:
+    publish(
+        home, [place(n, f"20.{n >> 8}.{n & 255}.0/24", city=f"a city of a long name {n:060}") for n in range(1, 9000)]
+    )
+    parquet.write_table(pa.table({"ip": ["20.0.1.1"] * 100_000}), tmp_path / "in.parquet")
+    assert run(["enrich", str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet"), "--fields", "city"]) == 0
+    assert (tmp_path / "out.parquet").stat().st_size < 20_000
+
+
+@pytest.mark.parametrize("source", ["csv", "ndjson", "parquet"])
+@pytest.mark.parametrize("target", ["csv", "ndjson", "parquet"])
+def test_every_format_is_made_from_every_other(tmp_path: Path, source: str, target: str) -> None:
+    rows = [{"n": "1", "ip": "8.8.8.8"}, {"n": "2", "ip": "2001:db8::1"}, {"n": "3", "ip": None}]
+    path, out = tmp_path / f"in.{source}", tmp_path / f"out.{target}"
+    if source == "csv":
+        path.write_text("n,ip\n" + "".join(f"{row['n']},{row['ip'] or ''}\n" for row in rows))
+    elif source == "ndjson":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    assert run(["enrich", str(path), str(out), "--fields", "country,latitude,pending"]) == 0
+    if target == "csv":
+        found = list(csv.DictReader(io.StringIO(out.read_text())))
+        assert [row["geo_latitude"] for row in found] == ["", "37.5", ""]
+        assert [row["geo_pending"] for row in found] == ["false", "false", ""]
+    elif target == "ndjson":
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+        assert [row["geo_latitude"] for row in found] == [None, 37.5, None]
+    else:
+        found = parquet.read_table(out).to_pylist()
+        assert [row["geo_pending"] for row in found] == [False, False, None]
+    assert [row["n"] for row in found] == ["1", "2", "3"]
+    assert [row["geo_country"] or "" for row in found] == ["FR", "US", ""]
+
+
+def test_conversion_leaves_bad_rows_out_and_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = enriched(tmp_path, b"n,ip\n1,8.8.8.8\n2\n3,bad\n", "in.csv", "out.ndjson", "--fields", "country")
+    assert [json.loads(line) for line in found.splitlines()] == [
+        {"n": "1", "ip": "8.8.8.8", "geo_country": "FR"},
+        {"n": "3", "ip": "bad", "geo_country": None},
+    ]
+    assert code == 5
+    assert ["line 3: has 1" in line or "line 4: 'bad'" in line for line in capsys.readouterr().err.splitlines()] == [
+        True,
+        True,
+    ]
+
+
+def test_more_than_one_chunk_keeps_order_and_line_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = [f"8.{n % 256}.{n // 256 % 256}.1" for n in range(60_000)]
+    addresses[50_000] = "bad"
+    data = "".join(f"{n},{address}\n" for n, address in enumerate(addresses)).encode()
+    code, found = enriched(tmp_path, b"n,ip\n" + data, "in.csv", "out.csv", "--fields", "country", "--threads", "2")
+    rows = list(csv.reader(io.StringIO(found.decode())))
+    assert (code, [row[0] for row in rows[1:]]) == (5, [str(n) for n in range(60_000)])
+    expected = ["FR" if address.startswith("8.8.") else "" if address == "bad" else "US" for address in addresses]
+    assert [row[2] for row in rows[1:]] == expected
+    assert "line 50002:" in capsys.readouterr().err
+
+
+def test_streams_of_any_length_need_constant_memory() -> None:
+    program = (
+        "import resource, runpy, sys\n"
+        "sys.argv = ['geolookup', 'enrich', '-', '-', '--in-format', sys.argv[1], '--threads', '2']\n"
+        "try:\n    runpy.run_module('geolookup', run_name='__main__')\nexcept SystemExit:\n    pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+
+    def peak(rows: int) -> int:
+        line = b"8.8.8.8," + b"x" * 200 + b"\n"
+        result = subprocess.run(
+            [sys.executable, "-c", program, "csv"],
+            input=b"ip,filler\n" + line * rows, capture_output=True, check=True, timeout=120,
+        )  # fmt: skip
+        assert result.stdout.count(b"\n") == rows + 1
+        return int(result.stderr)
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert (peak(600_000) - peak(200_000)) * unit < 24 << 20  # 84 MB more go through
+
+
+def test_standard_input_and_output_are_streams_of_the_same_format(tmp_path: Path) -> None:
+    result = command("-", "-", "--in-format", "csv", "--column", "client", stdin=b"client\n8.8.8.8\n")
+    assert (result.returncode, result.stdout) == (
+        0,
+        "client,geo_country,geo_region,geo_city\n8.8.8.8,FR,,Orléans\n".encode(),
+    )
+    assert command("-", "-", stdin=b"").returncode == 2
+    assert command("-", "-", "--in-format", "parquet", stdin=b"PAR1").returncode == 2
+    out = command("-", "-", "--in-format", "ndjson", "--out-format", "parquet", stdin=b'{"ip":"8.8.8.8"}\n')
+    assert parquet.read_table(pa.BufferReader(out.stdout)).column("geo_country").to_pylist() == ["FR"]
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_text("ip\n" + "8.8.8.8\n" * 50_000)
+    script = f"set -o pipefail; {sys.executable} -m geolookup enrich {path} - | head -n 1"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=60)
+    assert (result.returncode, result.stderr, result.stdout.count(b"\n")) == (0, b"", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code", "message"),
+    [
+        ("in.csv", b"", 1, "is empty"),
+        ("in.csv", b"a,b\n1,2\n", 2, "no column 'ip': there are 'a', 'b'"),
+        ("in.csv", b"ip,ip\n1,2\n", 2, "more than one column 'ip'"),
+        ("in.csv", b"ip,geo_city\n1,2\n", 2, "a column 'geo_city' already"),
+        ("in.csv", b'ip,b\n8.8.8.8,"' + b"x\n" * 100_000, 1, "line 2: is not CSV: field larger"),
+        ("in.ndjson", b'{"a":1}\n', 2, "no row has a member 'ip'"),
+        ("in.parquet", b"no", 1, "cannot be read as Parquet"),
+    ],
+)
+def test_what_fails_leaves_the_target_as_it_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, data: bytes, code: int, message: str
+) -> None:
+    target = tmp_path / f"out{os.path.splitext(name)[1]}"
+    target.write_bytes(b"before")
+    found, left = enriched(tmp_path, data, name, target.name)
+    assert (found, left) == (code, b"before")
+    assert message in capsys.readouterr().err
+    assert sorted(os.listdir(tmp_path)) == sorted({name, target.name, "state"}), "no temporary is left behind"
+
+
+def test_parquet_that_is_cut_within_its_rows_leaves_the_target_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "in.parquet"
+    parquet.write_table(pa.table({"ip": [f"8.{n % 250}.{n // 250 % 250}.7" for n in range(100_000)]}), path)
+    data = bytearray(path.read_bytes())
+    data[1000 : len(data) // 2] = b"\xff" * (len(data) // 2 - 1000)
+    (tmp_path / "out.parquet").write_bytes(b"before")
+    assert enriched(tmp_path, bytes(data), "in.parquet", "out.parquet") == (1, b"before")
+
+
+def test_a_file_can_be_enriched_in_place_and_keeps_its_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    path.write_bytes(b"ip\n8.8.8.8\n")
+    path.chmod(0o640)
+    assert run(["enrich", str(path), str(path), "--fields", "country"]) == 0
+    assert path.read_bytes() == b"ip,geo_country\n8.8.8.8,FR\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_new_file_has_the_permissions_that_the_mask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        enriched(tmp_path, b"ip\n8.8.8.8\n", "in.csv", "out.csv")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out.csv").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="sizes of files cannot be limited here")
+def test_a_target_that_cannot_be_written_whole_is_not_published(tmp_path: Path) -> None:
+    path, out = tmp_path / "in.csv", tmp_path / "out.csv"
+    path.write_text("ip\n" + "8.8.8.8\n" * 50_000)
+    program = (
+        "import resource, signal, sys\nfrom geolookup.cli.app import run\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))\n"
+        "sys.exit(run(['enrich', *sys.argv[1:]]))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(path), str(out)], capture_output=True, check=False, timeout=60
+    )
+    assert (result.returncode, b"cannot write" in result.stderr, b"Traceback" in result.stderr) == (1, True, False)
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "state"]
+
+
+@pytest.mark.parametrize("arguments", [["in.txt", "out.csv"], ["in.csv", "out.txt"], ["none.csv", "out.csv"],
+                                       ["in.csv", "out.csv", "--fields", "land"]])  # fmt: skip
+def test_wrong_usage_is_exit_status_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.csv", "in.txt"):
+        Path(name).write_text("ip\n8.8.8.8\n")
+    assert run(["enrich", *arguments]) == 2
+    assert not Path(arguments[1]).exists()
+
+
+def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("ip\n8.8.8.8\n")
+    program = (
+        "import sys\nsys.modules['pyarrow'] = None\nfrom geolookup.cli.app import run\nsys.exit(run(sys.argv[1:]))"
+    )
+    arguments = ["enrich", str(tmp_path / "in.csv"), str(tmp_path / "out.csv")]
+    result = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False, timeout=60)
+    assert (result.returncode, b"pip install 'geolookup[arrow]'" in result.stderr) == (2, True)
+    assert b"Traceback" not in result.stderr
+    lookup = subprocess.run([sys.executable, "-c", program, "lookup", "8.8.8.8"], capture_output=True, check=False)
+    assert lookup.returncode == 0, "nothing else needs it"
+
+
+def test_plain_lookups_load_nothing_of_columns() -> None:
+    program = (
+        "import sys\nfrom geolookup.__main__ import main\ncode = main()\n"
+        "print(code, [name for name in sys.modules if name.startswith(('geolookup.columns', 'pyarrow', 'numpy'))])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program, "8.8.8.8"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert found.stdout.splitlines()[-1] == "0 []"

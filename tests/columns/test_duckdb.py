@@ -1,0 +1,55 @@
+"""DuckDB: the functions in real queries, over vectors, with NULLs, beside each other's connections."""
+
+import json
+
+import duckdb
+import pytest
+
+from geolookup.columns.duckdb import register
+from geolookup.columns.records import FUNCTION_FIELDS
+from geolookup.engine import GeoLookup
+
+ROWS = "(values (1, '8.8.8.8'), (2, NULL), (3, 'bad'), (4, '9.0.0.1'), (5, '7.0.0.1'), (6, '2001:db8::1')) t(n, ip)"
+
+
+def test_every_field_has_a_function(geo: GeoLookup) -> None:
+    with duckdb.connect() as connection:
+        register(connection, geo)
+        columns = ", ".join(f"geo_{name}(ip)" for name in FUNCTION_FIELDS)
+        found = connection.execute(f"select {columns} from {ROWS} order by n").fetchall()
+    place = geo.lookup("8.8.8.8")
+    assert found[0] == tuple(getattr(place, name) for name in FUNCTION_FIELDS)
+    assert found[1] == found[2] == found[4] == (None,) * len(FUNCTION_FIELDS)
+    assert found[5][1] == "US"
+
+
+def test_geo_json_is_the_object_of_the_command(geo: GeoLookup) -> None:
+    with duckdb.connect() as connection:
+        register(connection, geo)
+        found = [row[0] for row in connection.execute(f"select geo_json(ip) from {ROWS} order by n").fetchall()]
+    match = geo.match("8.8.8.8")
+    assert match is not None
+    assert json.loads(found[0]) == match.flat()
+    assert found[1:3] == [None, None]
+
+
+def test_many_vectors_and_threads_are_answered_in_their_rows(state: str) -> None:
+    with duckdb.connect() as connection:
+        register(connection)
+        connection.execute(
+            "create table visits as select i, case i % 3 when 0 then '8.8.' || (i % 256) || '.1' when 1 then '9.0.0.1' "
+            "end as ip from range(200000) r(i)"
+        )
+        found = connection.execute(
+            "select i % 3, geo_country(ip), count(*) from visits group by all order by all"
+        ).fetchall()
+    assert found == [(0, "FR", 66667), (1, "DE", 66667), (2, None, 66666)]
+
+
+def test_constants_and_empty_tables_are_answered(geo: GeoLookup) -> None:
+    with duckdb.connect() as connection:
+        register(connection, geo)
+        assert connection.execute("select geo_city('9.0.0.1'), geo_city(NULL)").fetchall() == [("Köln", None)]
+        assert connection.execute(f"select geo_city(ip) from {ROWS} where n > 9").fetchall() == []
+        with pytest.raises(duckdb.Error, match="geo_city"):
+            connection.execute("select geo_city()")

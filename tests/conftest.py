@@ -1,0 +1,38 @@
+"""What every test gets: settings and state of its own, none of the person's who runs it."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "geolookup", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("geolookup")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full-sweep", action="store_true", help="run the whole of every sweep that CI runs in part")
+
+
+@pytest.fixture
+def full_sweep(request: pytest.FixtureRequest) -> bool:
+    """Whether the whole of a sweep was asked for."""
+    return bool(request.config.getoption("--full-sweep"))
+
+
+@pytest.fixture(autouse=True)
+def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the settings or state of the person who runs it."""
+    for name in list(os.environ):
+        if name.startswith("GEOLOOKUP_"):
+            monkeypatch.delenv(name)
+    for variable in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "home" / variable.lower()))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> str:
+    """Where a state directory may be made."""
+    return str(tmp_path / "state")

@@ -1,0 +1,110 @@
+"""A proxy on raw sockets in front of a service, that does to the answers of writes what no framework will."""
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from tests.faults.raw_server import LONGEST_S, Request, _read_request
+
+#: What a fault makes of a request: given a function that has the service do it and returns the whole answer, the
+#: bytes to send; None holds the connection open and silent.
+Fault = Callable[[Callable[[], bytes]], bytes | None]
+
+
+def instead(answer: bytes) -> Fault:
+    """Answer without asking the service."""
+    return lambda _service: answer
+
+
+def after(answer: bytes) -> Fault:
+    """Have the service do it, and answer something else."""
+
+    def fault(service: Callable[[], bytes]) -> bytes:
+        service()
+        return answer
+
+    return fault
+
+
+def cut(offset: int) -> Fault:
+    """Have the service do it, and send the first bytes of its answer alone."""
+    return lambda service: service()[:offset]
+
+
+def silence(service: Callable[[], bytes]) -> None:
+    """Have the service do it, and say nothing."""
+    service()
+
+
+class FaultProxy:
+    """Listens on 127.0.0.1; the next writes meet ``faults``, in order; then, and for reads, all goes through as it is.
+
+    ``writes`` has the writes that came, ``requests`` everything. A context manager.
+    """
+
+    def __init__(self, upstream: str) -> None:
+        parts = urlsplit(upstream)
+        self._upstream = (str(parts.hostname), int(parts.port or 80))
+        self.faults: list[Fault] = []
+        self.requests: list[Request] = []
+        self._over = threading.Event()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    @property
+    def writes(self) -> list[Request]:
+        """The requests that may change something."""
+        return [request for request in self.requests if request.method != "GET"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(LONGEST_S)
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
+
+    def _one(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(LONGEST_S)
+            request = _read_request(connection)
+            if request is None:
+                return
+            self.requests.append(request)
+            fault = self.faults.pop(0) if self.faults and request.method != "GET" else None
+            answer = self._ask(request) if fault is None else fault(lambda: self._ask(request))
+            if answer is None:
+                connection.recv(1)  # until the client gives up
+                return
+            connection.sendall(answer)
+            connection.shutdown(socket.SHUT_WR)
+
+    def _ask(self, request: Request) -> bytes:
+        headers = {**request.headers, "connection": "close", "host": f"{self._upstream[0]}:{self._upstream[1]}"}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        with socket.create_connection(self._upstream, timeout=LONGEST_S) as service:
+            service.sendall(
+                f"{request.method} {request.target} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + request.body
+            )
+            parts = []
+            while part := service.recv(65536):
+                parts.append(part)
+        return b"".join(parts)

@@ -1,0 +1,217 @@
+"""A process of its own that forks writers, has them killed everywhere, and looks at what they left.
+
+Its arguments are a scenario's name, a directory to work in, an upstream's URL, the most points to try and the delays
+to try besides; it prints one JSON object: how many ``calls`` the scenario makes, the ``points`` tried, ``problems``.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from geolookup.errors import NoStateError
+from geolookup.settings import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.state.verify import verify
+from geolookup.sync.pull import accept, pull
+from geolookup.sync.report import PullReport
+from tests.state.staged import served, staged, stamped, strays
+from tests.support.states import publish
+
+KILLED_AT = ("open", "fsync", "rename", "mkdir", "unlink", "rmdir", "listdir", "close", "statvfs")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """``act`` leads from what ``prepare`` made (generation 1) to ``after`` (or back to before, where it was killed)."""
+
+    prepare: Callable[[str], Any]
+    act: Callable[[str], Any]
+    after: int
+    #: What must hold besides, once the next run has begun; returns what is wrong, or nothing.
+    also: Callable[[str], str | None] = lambda _home: None
+
+
+def _hold(home: str, number: int) -> None:
+    directory = StateDirectory(home)
+    with staged(directory, stamped(number)) as candidate:
+        directory.hold(candidate)
+
+
+def _held_or_served(home: str) -> str | None:
+    held = StateDirectory(home).held()
+    if served(home)[0] == 2:
+        return None if held is None else "what was accepted is still held"
+    if held is None:
+        return "neither held nor served"
+    held.verify()
+    return None
+
+
+def _one_is_held(home: str) -> str | None:
+    held = StateDirectory(home).held()
+    if held is None:
+        return "nothing is held any more"
+    held.verify()
+    return None
+
+
+def _accept(home: str) -> None:
+    held = StateDirectory(home).held()
+    if held is not None:
+        accept(StateDirectory(home), held.document()["published"]["digest"])
+
+
+def _roll_back(home: str) -> None:
+    if served(home)[0] == 2:
+        StateDirectory(home).rollback()
+
+
+def _publish_two(home: str) -> None:
+    publish(home, stamped(1))
+    publish(home, stamped(2))
+
+
+def _pull(url: str) -> Callable[[str], PullReport]:
+    return lambda home: pull(StateDirectory(home, keep_generations=1), Settings(url=url, attempts=1))
+
+
+def scenarios(url: str) -> dict[str, Scenario]:
+    """All there are, by name; ``url`` answers with the list of generation 1 first, and then with another."""
+    return {
+        "first publish": Scenario(os.mkdir, lambda home: publish(home, stamped(1)), after=1),
+        "publish": Scenario(
+            lambda home: publish(home, stamped(1)), lambda home: publish(home, stamped(2), keep=1), after=2
+        ),
+        "pull": Scenario(_pull(url), _pull(url), after=2),
+        "accept": Scenario(
+            lambda home: (publish(home, stamped(1)), _hold(home, 2)), _accept, after=2, also=_held_or_served
+        ),
+        "hold": Scenario(
+            lambda home: (publish(home, stamped(1)), _hold(home, 2)),
+            lambda home: _hold(home, 3),
+            after=1,
+            also=_one_is_held,
+        ),
+        "edit": Scenario(
+            lambda home: publish(home, stamped(1)), lambda home: StateDirectory(home).republish(), after=1
+        ),
+        "rollback": Scenario(_publish_two, _roll_back, after=1),
+    }
+
+
+def _kill_at(number: int, report: Callable[[int], Any]) -> None:
+    """From now on this process dies right before its call of that number; ``report`` is told each."""
+    calls = 0
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            report(calls)
+            if calls == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*given, **options)
+
+        return call
+
+    for name in KILLED_AT:
+        setattr(os, name, counted(getattr(os, name)))
+
+
+def _in_a_child(act: Callable[[], object], kill: Callable[[int], None] = lambda _child: None) -> int:
+    """Run ``act`` in a forked child, and ``kill`` here meanwhile; the child's status as `os.waitpid` has it."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            act()
+            status = 0
+        finally:
+            os._exit(status)
+    kill(child)
+    return os.waitpid(child, 0)[1]
+
+
+def _look_at(home: str, scenario: Scenario, before: tuple[int, set[str]] | None) -> list[str]:
+    """What is wrong with what a killed child left, and with what the next run makes of it."""
+    wrong = []
+    try:
+        found = served(home)
+        wrong += verify(home)
+        current = StateDirectory(home).current()
+        if current is None or current.recovered is not None:
+            wrong.append(f"recovered: {current and current.recovered}")
+    except NoStateError:
+        found = None
+    if found != before and (found is None or found[0] != scenario.after):
+        wrong.append(f"neither the old state nor the new one: {found}")
+    if found is not None and len(found[1]) != 1:
+        wrong.append(f"a mixture: {found}")
+    with StateDirectory(home).run_lock():
+        also = scenario.also(home)
+    scenario.act(home)
+    if served(home)[0] < scenario.after:
+        wrong.append(f"the next run led to {served(home)}")
+    wrong += [also] if also else []
+    wrong += verify(home)
+    StateDirectory(home).edits.check()  # which also has SQLite settle a journal that the killed child left
+    if strays(home):
+        wrong.append(f"left after the next run: {strays(home)}")
+    return wrong
+
+
+def sweep(name: str, work: str, url: str, points: int, delays: int) -> dict[str, Any]:
+    """Kill the scenario's act at that many of its calls, evenly, and after that many delays."""
+    scenario = scenarios(url)[name]
+    template, home = os.path.join(work, "before"), os.path.join(work, "state")
+    scenario.prepare(template)
+    try:
+        before = served(template)
+    except NoStateError:
+        before = None
+    reader, writer = os.pipe()
+    shutil.copytree(template, home)
+    began = time.monotonic()
+    assert _in_a_child(lambda: (_kill_at(0, lambda _: os.write(writer, b".")), scenario.act(home))) == 0
+    duration_s = time.monotonic() - began
+    calls = len(os.read(reader, 65536))
+    points = min(points, calls)
+    problems, tried, killed = [], 0, 0
+    numbers = sorted({round(1 + step * (calls - 1) / max(1, points - 1)) for step in range(points)})
+
+    def die_at(number: int) -> Callable[[], object]:
+        return lambda: (_kill_at(number, lambda _: None), scenario.act(home))
+
+    def kill_after(pause_s: float) -> Callable[[int], None]:
+        def kill(child: int) -> None:
+            time.sleep(pause_s)
+            os.kill(child, signal.SIGKILL)
+
+        return kill
+
+    attempts: list[tuple[str, tuple[Callable[..., Any], ...]]] = [
+        (f"call {number}", (die_at(number),)) for number in numbers
+    ]
+    for pause_s in (duration_s * step / delays for step in range(delays)):
+        attempts.append((f"{pause_s:.4f} s", (lambda: scenario.act(home), kill_after(pause_s))))
+    for label, attempt in attempts:
+        shutil.rmtree(home)
+        shutil.copytree(template, home)
+        status = _in_a_child(*attempt)
+        tried += 1
+        killed += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+            problems.append(f"{label}: the child failed by itself")
+        problems += [f"{label}: {problem}" for problem in _look_at(home, scenario, before)]
+    return {"calls": calls, "points": tried, "killed": killed, "problems": problems}
+
+
+if __name__ == "__main__":
+    os.fsync = lambda _descriptor: None  # a kill loses nothing that was written, so there is nothing to wait for
+    print(json.dumps(sweep(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))

@@ -1,0 +1,243 @@
+"""Full and read-only disks, and calls that fail: what was published goes on serving, and nothing is left behind."""
+
+import errno
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import geolookup
+from geolookup.cli import exit_codes
+from geolookup.engine import GeoLookup
+from geolookup.errors import StateError, StateUnwritableError
+from geolookup.settings import Settings
+from geolookup.state import files
+from geolookup.state.directory import StateDirectory
+from geolookup.state.verify import verify
+from geolookup.sync.pull import pull
+from tests.faults.raw_server import RawServer
+from tests.state.staged import served, stamped, strays, tree
+from tests.support.lists import listed, many
+from tests.support.states import publish
+
+CALLS = ("open", "fsync", "rename", "mkdir", "listdir", "statvfs")
+CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EMFILE)
+
+
+# Every call fails once
+
+
+class Faults:
+    """From `arm` on, counts the calls that may fail; those whose numbers ``fails`` accepts do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.calls = 0
+
+    def arm(self, fails: Callable[[int], bool] = lambda _number: False) -> None:
+        self.calls = 0
+
+        def faulty(real: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **options: Any) -> Any:
+                self.calls += 1
+                if fails(self.calls):
+                    code = CODES[self.calls % len(CODES)]
+                    raise OSError(code, os.strerror(code))
+                return real(*given, **options)
+
+            return call
+
+        for name in CALLS:
+            self._monkeypatch.setattr(os, name, faulty(getattr(os, name)))
+
+    def disarm(self) -> None:
+        self._monkeypatch.undo()
+
+
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "from then on"])
+def test_whichever_call_fails_the_error_is_ours_and_what_serves_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for_good: bool, full_sweep: bool
+) -> None:
+    template, home = str(tmp_path / "before"), str(tmp_path / "state")
+    publish(template, stamped(1))
+    faults = Faults(monkeypatch)
+    shutil.copytree(template, home)
+    faults.arm()
+    publish(home, stamped(2), keep=1)
+    faults.disarm()
+    calls = faults.calls
+    assert calls > 30
+    failed = 0
+    for number in range(1, calls + 1, 1 if full_sweep else 2):
+        shutil.rmtree(home)
+        shutil.copytree(template, home)
+        faults.arm(lambda call, number=number: call >= number if for_good else call == number)  # type: ignore[misc]
+        error = None
+        try:
+            publish(home, stamped(2), keep=1)
+        except StateError as caught:
+            error = caught
+            failed += 1
+        finally:
+            faults.disarm()
+        found = served(home)
+        assert found in ((1, {"1"}), (2, {"2"})), number
+        assert verify(home) == [], number
+        if error is None:
+            assert found == (2, {"2"}), number
+        if not for_good:  # where nothing works any more, nothing can be removed either: that is for the next run
+            with_what_was_replaced = [name for name in strays(home) if found[0] == 1]
+            assert with_what_was_replaced == [], number
+        publish(home, stamped(3), keep=1)
+        assert (served(home)[1], verify(home), strays(home)) == ({"3"}, [], []), number
+    assert failed > 10
+
+
+# A small file system
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[str]:
+    """A file system of 40 MiB of its own, for this test."""
+    path = str(tmp_path / "small")
+    os.mkdir(path)
+    command = ["mount", "-t", "tmpfs", "-o", "size=40m,mode=700", "tmpfs", path]
+    try:
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no `mount` here")
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", "-l", path], check=True)
+
+
+def fill(path: str, free_bytes: int) -> None:
+    """Leave that much room, to the page."""
+    found = os.statvfs(path)
+    with open(os.path.join(path, "filler"), "wb") as file:
+        file.write(bytes(found.f_bavail * found.f_frsize - free_bytes))
+
+
+def test_a_disk_that_fills_up_anywhere_in_a_sync_leaves_the_old_state_and_no_litter(
+    small: str, monkeypatch: pytest.MonkeyPatch, full_sweep: bool
+) -> None:
+    home = os.path.join(small, "state")
+    monkeypatch.setattr(files, "require_space", lambda _path, _bytes: None)
+    first, second = listed(many(40), count=40), listed(many(41), count=41)
+    with RawServer(first, second) as server:
+        settings = Settings(url=server.url, attempts=1)
+        pull(StateDirectory(home), settings)
+        before = tree(home)
+        failed = 0
+        with GeoLookup(home) as geo:
+            for free_kib in range(0, 4000, 4 if full_sweep else 80):
+                fill(small, free_kib << 10)
+                try:
+                    pull(StateDirectory(home), settings)
+                    break
+                except StateUnwritableError as error:
+                    failed += 1
+                    reason, code = str(error), exit_codes.exit_code(error)
+                finally:
+                    os.unlink(os.path.join(small, "filler"))
+                assert "full" in reason
+                assert code == exit_codes.FAILED
+                assert tree(home) == before, free_kib
+                geo.look_soon()
+                found = geo.lookup("10.0.1.1")
+                assert found is not None
+                assert (found.locid, geo.lookup("10.0.41.1"), geo.status().problem) == (1, None, None)
+    assert failed > 8
+    assert (verify(home), strays(home)) == ([], [])
+    current = StateDirectory(home).current()
+    assert current is not None
+    assert current.generation == 2
+
+
+def test_on_a_full_disk_the_command_answers_and_its_sync_fails_with_a_reason(small: str) -> None:
+    home = os.path.join(small, "state")
+    publish(home, stamped(1))
+    before = tree(home)
+    fill(small, 0)
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "geolookup", *arguments],
+            env={**os.environ, "GEOLOOKUP_HOME": home},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    with RawServer(listed(many(40), count=40)) as server:
+        done = run("sync", "--url", server.url)
+    assert (done.returncode, done.stdout) == (exit_codes.FAILED, "")
+    assert "make room there" in done.stderr
+    assert "Traceback" not in done.stderr
+    answered = run("10.1.1.1", "192.168.1.1")
+    assert (answered.returncode, answered.stdout.count("\n"), answered.stderr) == (0, 2, "")
+    assert tree(home) == before
+
+
+def test_on_a_read_only_disk_lookups_go_on_and_whatever_writes_is_refused(small: str) -> None:
+    home = os.path.join(small, "state")
+    publish(home, stamped(1))
+    publish(home, stamped(2))
+    directory = StateDirectory(home)
+    directory.edits.record("test", "done")
+    before = tree(home)
+    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
+    attempts: list[Callable[[], object]] = [
+        lambda: publish(home, stamped(3)),
+        directory.republish,
+        directory.rollback,
+        lambda: directory.edits.record("test", "again"),
+        lambda: StateDirectory(os.path.join(small, "another")).run_lock().__enter__(),
+    ]
+    with geolookup.open(home) as geo:
+        for attempt in attempts:
+            with pytest.raises(StateUnwritableError, match=r"read-?only"):
+                attempt()
+            place = geo.lookup("10.1.1.1")
+            assert place is not None
+            assert place.city == "2"
+        assert len(geo.explain("10.1.1.1").covering) == 1
+    assert verify(home) == []
+    assert tree(home) == before
+
+
+# Where nothing can be mounted
+
+
+def test_where_the_default_state_cannot_be_written_a_temporary_one_answers(
+    home: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = os.mkdir
+
+    def mkdir(path: Any, *more: Any, **options: Any) -> None:
+        if os.fspath(path).startswith(home):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        real(path, *more, **options)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    with caplog.at_level(logging.WARNING, "geolookup"), geolookup.open(home) as geo:
+        status = geo.status()
+        place = geo.lookup("8.8.8.8")
+    assert place is not None
+    assert place.country == "US"
+    assert status.temporary
+    assert not status.home.startswith(home)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{home}: the file system is read-only; using a temporary state until this process ends"
+    ]
+    assert not os.path.exists(home)
+    shutil.rmtree(status.home)

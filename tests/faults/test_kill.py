@@ -1,0 +1,66 @@
+"""SIGKILL at every call and at many moments of whatever writes: the old state or the new one, whole."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.raw_server import RawServer
+from tests.support.lists import item, listed
+
+ROOT = Path(__file__).parents[2]
+
+
+def stamped_list(number: int) -> bytes:
+    """What the service answers as of that generation: both layers, each row stamped with the number."""
+    stamp = {"city": str(number), "region": str(number), "postalcode": str(number)}
+    return listed(
+        [
+            item(1, ("10.0.0.0", "10.255.255.255"), ("2001:db8::", "2001:db8::ffff"), **stamp),
+            item(2, ("11.0.0.0", "11.255.255.255"), **stamp),
+            item(-1, ("192.168.0.0", "192.168.255.255"), **stamp),
+        ],
+        count=3,
+        etag=f'"{number}"',
+    )
+
+
+# What CI tries of each; the calls are spread evenly over all that the scenario makes.
+@pytest.mark.parametrize(
+    ("scenario", "points", "delays"),
+    [
+        ("publish", 30, 0),
+        ("publish", 0, 15),
+        ("first publish", 15, 5),
+        ("pull", 12, 6),
+        ("accept", 12, 4),
+        ("hold", 12, 0),
+        ("edit", 12, 4),
+        ("rollback", 12, 0),
+    ],
+)
+def test_a_kill_anywhere_leaves_the_old_state_or_the_new_one_and_the_next_run_goes_on(
+    tmp_path: Path, full_sweep: bool, scenario: str, points: int, delays: int
+) -> None:
+    if full_sweep:
+        points, delays = (10_000 if points else 0), 10 * delays
+    with RawServer(stamped_list(1), stamped_list(2)) as server:
+        arguments = [scenario, str(tmp_path), server.url, str(points), str(delays)]
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.faults.kill_sweep", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["problems"] == []
+    assert found["points"] == min(points, found["calls"]) + delays
+    # Each call is made before the end, so each of these kills hit; a delay may come too late.
+    assert found["killed"] >= min(points, found["calls"])
+    assert found["calls"] > 20

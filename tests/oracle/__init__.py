@@ -1,0 +1,1 @@
+"""Plain, slow twins of everything clever."""

@@ -1,0 +1,21 @@
+"""The oracle of columns: one `GeoLookup.match` a row."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from geolookup.columns.fields import FIELDS
+from geolookup.engine import GeoLookup
+from geolookup.errors import InvalidAddressError
+
+
+def single_lookups(geo: GeoLookup, texts: Iterable[str | None]) -> list[dict[str, Any]]:
+    """Every field of every row, None where the text is None, malformed or not covered."""
+    found = []
+    for text in texts:
+        try:
+            match = None if text is None else geo.match(text)
+        except InvalidAddressError:
+            match = None
+        row = dict.fromkeys(FIELDS) if match is None else match.flat()
+        found.append({name: row[name] for name in FIELDS})
+    return found

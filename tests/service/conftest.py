@@ -1,0 +1,5 @@
+"""The service's own tests run against a real one."""
+
+from tests.support.service_fixtures import client, service
+
+__all__ = ["client", "service"]

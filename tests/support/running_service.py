@@ -1,0 +1,82 @@
+"""The reference service, running under uvicorn on a free loopback port, for the length of a test."""
+
+import os
+import threading
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from geolookup.service.loader import load_csv
+from geolookup.service.server import Server, bind
+from geolookup.service.store import Store
+
+#: A geolocation that is valid in every field.
+FIELDS: dict[str, Any] = {
+    "country": "US",
+    "region": "CA",
+    "city": "Oakland",
+    "postalcode": "94601",
+    "latitude": 37.8,
+    "longitude": -122.25,
+    "dmacode": "807",
+    "areacode": "510",
+}
+
+_PATIENCE_S = 30
+
+
+class RunningService:
+    """A service in a thread. ``url`` is its base address, ``store`` its database, to look into or change directly.
+
+    ``load`` are CSV files; ``ignore_idempotency_keys`` is as `geolookup.service.server.serve` takes it. Usable as a
+    context manager; `stop` ends it, and is harmless when repeated.
+    """
+
+    def __init__(
+        self,
+        db: str | os.PathLike[str],
+        *,
+        load: Iterable[str | os.PathLike[str]] = (),
+        ignore_idempotency_keys: bool = False,
+        port: int = 0,
+    ) -> None:
+        self.store = Store.open(db)
+        load_csv(self.store, load)
+        self._socket = bind("127.0.0.1", port)
+        self.server = Server(self.store, self._socket, ignore_idempotency_keys=ignore_idempotency_keys)
+        self.url = self.server.url
+        ready = threading.Event()
+        self.server.when_ready = lambda _url: ready.set()
+        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        assert ready.wait(_PATIENCE_S), "the service did not start"
+
+    def client(self) -> httpx.Client:
+        """An HTTP client whose paths are relative to the service."""
+        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S)
+
+    def create(self, *blocks: tuple[str, str], **fields: Any) -> int:
+        """Create a custom geolocation with blocks over HTTP: its locid."""
+        with self.client() as client:
+            locid = client.post("/geolocations", json={**FIELDS, **fields}).raise_for_status().json()["locid"]
+            for startip, endip in blocks:
+                body = {"startip": startip, "endip": endip}
+                client.post(f"/geolocations/ipblocks?locid={locid}", json=body).raise_for_status()
+        return int(locid)
+
+    def stop(self) -> None:
+        """End the service and close its database."""
+        self.server.should_exit = True
+        self._thread.join(_PATIENCE_S)
+        assert not self._thread.is_alive(), "the service did not stop"
+        self.store.close()
+
+    def __enter__(self) -> "RunningService":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()

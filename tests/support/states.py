@@ -1,0 +1,52 @@
+"""States for tests: published from plain tuples, without a service."""
+
+from collections.abc import Iterable
+
+from geolookup.model import IPBlock
+from geolookup.state.clock import now_text
+from geolookup.state.current import Current
+from geolookup.state.directory import StateDirectory
+from geolookup.sync.staging import Staging
+from geolookup.upstream.decode import PulledGeolocation
+
+URL = "http://127.0.0.1:9"
+
+
+def place(locid: int, *ranges: str, country: str = "", city: str = "", **fields: object) -> PulledGeolocation:
+    """A geolocation with its blocks, each a network, an address, or ``first-last``."""
+    blocks = []
+    for text in ranges:
+        block = IPBlock.parse(*text.split("-"))
+        blocks.append((block.family, block.first, block.last, block.startip, block.endip))
+    members = {
+        "country": country,
+        "region": "",
+        "city": city or f"city {locid}",
+        "postalcode": "",
+        "latitude": None,
+        "longitude": None,
+        "dmacode": "",
+        "areacode": "",
+        **fields,
+    }
+    return PulledGeolocation(locid=locid, blocks=blocks, **members)  # type: ignore[arg-type]
+
+
+def publish(home: str, places: Iterable[PulledGeolocation], *, url: str | None = URL, keep: int = 7) -> Current:
+    """Publish the geolocations as the next generation of ``home``, as a pull would."""
+    directory = StateDirectory(home, keep_generations=keep)
+    with directory.run_lock(), directory.candidate() as candidate:
+        with Staging(candidate) as staging:
+            staging.add(list(places))
+            staged = staging.finish({"url": url or ""})
+        record = {
+            "source": url or "bundled",
+            "url": url,
+            "digest": staged.digest,
+            "etag": None,
+            "began_at": now_text(),
+            "pulled_at": now_text(),
+            "rows": staged.rows,
+        }
+        candidate.seal(record, {})
+        return directory.publish(candidate)

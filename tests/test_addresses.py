@@ -1,0 +1,147 @@
+"""Addresses as text and integers, played against `ipaddress`."""
+
+import ipaddress
+from itertools import pairwise
+
+import netaddr
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from geolookup import addresses
+from geolookup.errors import InvalidAddressError, InvalidRangeError
+
+# Few characters, so that what is nearly an address comes up often.
+nearly_ipv4 = st.lists(
+    st.sampled_from(["0", "1", "00", "01", "255", "256", "9", "", "0x1", " 1"]), min_size=1, max_size=5
+)
+nearly_ipv6 = st.lists(
+    st.sampled_from(["", "", "0", "1", "ffff", "fffff", "::", "1.2.3.4", "01.2.3.4", "%1"]), max_size=10
+)
+
+
+def by_ipaddress(text: str) -> tuple[int, int] | None:
+    """What the standard library's parser says, with our three rules on top."""
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.scope_id is not None or "%" in text:
+            return None
+        if found.ipv4_mapped is not None:
+            return 4, int(found.ipv4_mapped)
+    return found.version, int(found)
+
+
+def parsed(text: str) -> tuple[int, int] | None:
+    try:
+        return addresses.parse(text)
+    except InvalidAddressError:
+        return None
+
+
+@given(
+    st.one_of(nearly_ipv4.map(".".join), nearly_ipv6.map(":".join), st.text("0123456789abcdef:.%/ \x00", max_size=40))
+)
+@example("1::2:3:4:5:6:7:8")
+@example("::ffff:1.2.3.04")
+@example("1.2.3.4\n")
+@example("１.2.3.4")
+@example("\ud800")
+def test_text_is_read_as_the_standard_library_reads_it(text: str) -> None:
+    assert parsed(text) == by_ipaddress(text)
+
+
+@given(st.sampled_from([4, 6]), st.data())
+def test_an_address_survives_writing_and_reading(family: int, data: st.DataObject) -> None:
+    edges = st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**48 - 1, 2**64, 2**127, 2**128 - 1])
+    value = data.draw(st.one_of(edges, st.integers(0, 2**128 - 1)))
+    value = value % 2**32 if family == 4 else value
+    text = addresses.to_text(family, value)
+    assert addresses.parse(text) == addresses.from_integer(family, value)
+    if not (family == 6 and value >> 32 == 0xFFFF):
+        assert text == str(ipaddress.ip_address(value.to_bytes(4 if family == 4 else 16, "big")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["127.1", "0x7f.1", "010.8.8.8", "1.2.3", "1.2.3.4.5", "8.8.8.8 ", "", "fe80::1%eth0", "1.2.3.4/32", "localhost"],
+)
+def test_ambiguous_text_is_refused_and_named(text: str) -> None:
+    with pytest.raises(InvalidAddressError, match="text is empty" if not text else r"is not an IP address"):
+        addresses.parse(text)
+
+
+def test_a_mapped_address_is_the_ipv4_address() -> None:
+    assert addresses.parse("::ffff:8.8.8.8") == addresses.parse("8.8.8.8") == (4, 0x08080808)
+
+
+@pytest.mark.parametrize("kind", [ipaddress.ip_address, netaddr.IPAddress])
+@pytest.mark.parametrize("text", ["8.8.8.8", "2001:db8::1", "::ffff:8.8.8.8"])
+def test_address_objects_are_taken(kind: type, text: str) -> None:
+    assert addresses.parse_any(kind(text)) == addresses.parse(text)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        True,
+        1,
+        b"8.8.8.8",
+        None,
+        8.8,
+        ipaddress.ip_network("8.8.8.0/24"),
+        ipaddress.ip_interface("8.8.8.8/24"),
+        ipaddress.IPv6Address("fe80::1%eth0"),
+        netaddr.IPNetwork("8.8.8.0/24"),
+        ipaddress.IPv4Address,
+    ],
+)
+def test_what_is_no_address_is_refused(wrong: object) -> None:
+    with pytest.raises(InvalidAddressError):
+        addresses.parse_any(wrong)
+
+
+@given(st.sampled_from([4, 6]), st.integers(0, 2**128 - 1), st.integers(0, 128))
+def test_a_network_is_read_as_the_standard_library_reads_it(family: int, value: int, bits: int) -> None:
+    value, bits = (value % 2**32, bits % 33) if family == 4 else (value, bits)
+    text = f"{addresses.to_text(family, value)}/{bits}"
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError:
+        with pytest.raises(InvalidRangeError):
+            addresses.parse_range(text)
+    else:
+        expected = (network.version, int(network.network_address), int(network.broadcast_address))
+        assert addresses.parse_range(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "problem"),
+    [
+        ("1.2.3.4", "1.2.3.3", "comes after"),
+        ("1.2.3.4", "2001:db8::1", "not of one family"),
+        ("10.20.1.0/16", None, r"did you mean 10\.20\.0\.0/16"),
+        ("10.0.0.0/33", None, "0 to 32"),
+        ("10.0.0.0/-1", None, "0 to 32"),
+        ("10.0.0.0/", None, "0 to 32"),
+        ("::ffff:0:0/90", None, "host bits"),
+    ],
+)
+def test_what_is_no_range_is_refused_with_the_reason(first: str, last: str | None, problem: str) -> None:
+    with pytest.raises(InvalidRangeError, match=problem):
+        addresses.parse_range(first, last)
+
+
+def test_a_mapped_network_is_the_ipv4_network() -> None:
+    assert addresses.parse_range("::ffff:10.0.0.0/104") == addresses.parse_range("10.0.0.0/8")
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_networks_of_a_range_cover_it_exactly(one: int, other: int) -> None:
+    first, last = sorted((one, other))
+    found = [addresses.parse_range(text) for text in addresses.networks(4, first, last)]
+    assert found[0][1] == first
+    assert found[-1][2] == last
+    assert all(before[2] + 1 == after[1] for before, after in pairwise(found))

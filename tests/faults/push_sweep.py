@@ -152,7 +152,8 @@ def sweep(work: str, url: str, points: int, delays: int, keys: bool) -> dict[str
     duration_s = time.monotonic() - began
     calls = len(os.read(reader, 65536))
     problems, tried, killed = _look_at(home, settings, "whole 1"), 0, 0
-    numbers = sorted({round(1 + step * (calls - 1) / max(1, points - 1)) for step in range(min(points, calls))})
+    points = min(points, calls)
+    numbers = sorted({round(1 + step * (calls - 1) / max(1, points - 1)) for step in range(points)})
     attempts: list[tuple[str, Callable[[], None], Callable[[int], None]]] = [
         (f"point {number}", lambda number=number: _points(number, lambda: None), lambda _child: None)
         for number in numbers

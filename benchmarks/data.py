@@ -9,13 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from benchmarks.common import arguments, print_table
+from benchmarks.generator import ARRAYS, GENERATION, SEED, Array, Size, generate, locations
 from geolookup import __version__, addresses
+from geolookup.index.fileformat import IndexBuilder
 from geolookup.index.layout import VERSION
 from geolookup.model import FIELD_NAMES
 from geolookup.state.clock import now_text
@@ -23,42 +24,11 @@ from geolookup.state.directory import StateDirectory
 from geolookup.sync.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 
-Array: TypeAlias = np.ndarray[Any, Any]
-
-SEED = 20260201
-#: Rises whenever the generator changes, so that nothing made by an earlier one is taken for its work.
-GENERATION = 1
-_SYLLABLES = (
-    "an ar bad bel bon bur ca cor da del der dor el en es fa fer fil gar gen gra ham hel in ka kin la len lo lu mar "
-    "mel mil mon na nor ol or pa per pol ra ri ro ros sal san sel sin ta ter tor ul va ver vil war win zu ö é ü å"
-)
-_STATES = (
-    "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA "
-    "RI SC SD TN TX UT VT VA WA WV WI WY"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How many of what a data set has."""
-
-    name: str
-    v4: int
-    v6: int
-    locations: int
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of both families."""
-        return self.v4 + self.v6
-
-
 SMALL = Size(name="small", v4=155_000, v6=45_000, locations=5_400)
 #: What a slow writer of a peer's format builds in a minute.
 PEER = Size(name="peer", v4=390_000, v6=110_000, locations=13_400)
 FULL = Size(name="full", v4=3_500_000, v6=1_000_000, locations=120_000)
 SIZES = {size.name: size for size in (SMALL, PEER, FULL)}
-_ARRAYS = ("first4", "last4", "bits4", "owner4", "first6", "last6", "bits6", "owner6")
 
 
 class DataSet:
@@ -76,9 +46,9 @@ class DataSet:
 
     def __getattr__(self, name: str) -> Array:
         """An array, once it is asked for: a process that only starts others should stay small."""
-        if name not in _ARRAYS:
+        if name not in ARRAYS:
             raise AttributeError(name)
-        folder = self._made("blocks", lambda path: _generate(self.size, path))
+        folder = self.made("blocks", lambda path: generate(self.size, path))
         array: Array = np.load(os.path.join(folder, f"{name}.npy"))
         setattr(self, name, array)
         return array
@@ -86,21 +56,21 @@ class DataSet:
     @property
     def home(self) -> str:
         """A state directory in which it is published; what contains it can be ``XDG_DATA_HOME``."""
-        return os.path.join(self._made("data-home", self._publish), "geolookup")
+        return os.path.join(self.made("data-home", self._publish), "geolookup")
 
     @property
     def service_db(self) -> str:
         """A database of the reference service that holds it."""
-        return os.path.join(self._made("service", self._load), "service.db")
+        return os.path.join(self.made("service", self._load), "service.db")
 
     @property
     def mmdb(self) -> str:
         """An MMDB file of the same networks, whose records are flat: locid and the eight fields."""
-        return self._made("ranges.mmdb", self._write_mmdb)
+        return self.made("ranges.mmdb", self._write_mmdb)
 
     def describe(self) -> str:
         """One line about it."""
-        with open(self._made("about.txt", self._describe), encoding="utf-8") as file:
+        with open(self.made("about.txt", self._describe), encoding="utf-8") as file:
             return file.read()
 
     def _describe(self, path: str) -> None:
@@ -132,9 +102,32 @@ class DataSet:
             for low, high, part in ends
         ]
 
+    def column4(self, rows: int, *, zipf: bool = False) -> str:
+        """An Arrow file of one batch: texts of covered IPv4 addresses (``ip``), and the same as numbers (``n``)."""
+        return self.made(
+            f"column-{rows}{'-zipf' if zipf else ''}.arrow", lambda path: self._write_column(path, rows, zipf=zipf)
+        )
+
+    def _write_column(self, path: str, rows: int, *, zipf: bool) -> None:
+        import pyarrow as pa
+
+        rng = np.random.default_rng(SEED + 2)
+        parts = [
+            pa.array(self.covered4(min(1_000_000, rows - begin), rng, zipf=zipf)) for begin in range(0, rows, 1_000_000)
+        ]
+        texts = pa.concat_arrays(parts)
+        numbers = np.array([addresses.parse(text)[1] for part in parts for text in part.to_pylist()], np.uint32)
+        batch = pa.record_batch({"ip": texts, "n": pa.array(numbers)})
+        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, batch.schema) as out:
+            out.write_batch(batch)
+
+    def texts(self, name: str) -> list[str]:
+        """A field of text, ``country`` to ``postalcode`` or a code, of each location counted from 0."""
+        return [str(place[FIELD_NAMES.index(name)]) for place in locations(self.size.locations)]
+
     def places(self) -> Iterator[PulledGeolocation]:
         """The geolocations as a pull would hand them out, by ascending locid."""
-        fields = _locations(self.size.locations)
+        fields = locations(self.size.locations)
         order4, order6 = (np.argsort(owner, kind="stable") for owner in (self.owner4, self.owner6))
         everyone = np.arange(self.size.locations + 1)
         bounds4 = np.searchsorted(self.owner4[order4], everyone).tolist()
@@ -164,7 +157,7 @@ class DataSet:
                 batch, count = [], 0
         yield batch
 
-    def _made(self, name: str, make: Callable[[str], None]) -> str:
+    def made(self, name: str, make: Callable[[str], None]) -> str:
         """The path of a file or folder, made under another name first, so that half of one is never taken for whole."""
         path = os.path.join(self.folder, name)
         if not os.path.exists(path):
@@ -212,20 +205,58 @@ class DataSet:
         os.unlink(source)
 
     def _write_mmdb(self, path: str) -> None:
-        from mmdb_writer import MMDBWriter
-        from netaddr import IPNetwork, IPSet
+        self.write_mmdb(path, self.first4, self.last4)
 
-        writer = MMDBWriter(6, ipv4_compatible=True, database_type="geolookup benchmark", float_type="f64")
-        fields = _locations(self.size.locations)
+    def write_mmdb(self, path: str, first4: Array, last4: Array, *, only4: bool = False) -> int:
+        """An MMDB file of these IPv4 ranges of the locations in ``owner4``, and of the IPv6 ones unless ``only4``.
+
+        :returns: the networks that the IPv4 ranges take: one that is none takes several
+        """
+        from mmdb_writer import MMDBWriter
+        from netaddr import IPAddress, IPNetwork, IPSet, iprange_to_cidrs
+
+        writer = MMDBWriter(
+            4 if only4 else 6, ipv4_compatible=not only4, database_type="geolookup benchmark", float_type="f64"
+        )
+        fields = locations(self.size.locations)
         networks: dict[int, list[IPNetwork]] = {}
-        for first, bits, owner in zip(self.first4.tolist(), self.bits4.tolist(), self.owner4.tolist(), strict=True):
-            networks.setdefault(owner, []).append(IPNetwork((first, int(bits)), version=4))
-        for upper, bits, owner in zip(self.first6.tolist(), self.bits6.tolist(), self.owner6.tolist(), strict=True):
-            networks.setdefault(owner, []).append(IPNetwork((upper << 64, int(bits)), version=6))
+        for first, last, owner in zip(first4.tolist(), last4.tolist(), self.owner4.tolist(), strict=True):
+            own = networks.setdefault(owner, [])
+            length = last - first + 1
+            if length & (length - 1) == 0 and first % length == 0:
+                own.append(IPNetwork((first, 33 - length.bit_length()), version=4))
+            else:
+                own += iprange_to_cidrs(IPAddress(first, 4), IPAddress(last, 4))
+        count = sum(map(len, networks.values()))
+        if not only4:
+            for upper, bits, owner in zip(self.first6.tolist(), self.bits6.tolist(), self.owner6.tolist(), strict=True):
+                networks.setdefault(owner, []).append(IPNetwork((upper << 64, int(bits)), version=6))
         for owner, own in networks.items():
             record = dict(zip(("locid", *FIELD_NAMES), (owner + 1, *fields[owner]), strict=True))
             writer.insert_network(IPSet(own), record)
         writer.to_db_file(path)
+        return count
+
+    def write_index(self, path: str, first4: Array, last4: Array, *, only4: bool = False) -> None:
+        """The same as an index file."""
+        builder = IndexBuilder("default")
+        for number, fields in enumerate(locations(self.size.locations)):
+            builder.add_location(number + 1, *fields)
+        owners: list[tuple[Array, Callable[[int, Array], None]]] = [
+            (self.owner4, lambda slot, own: builder.extend_v4(slot, first4[own].tolist(), last4[own].tolist()))
+        ]
+        if not only4:
+            owners.append((self.owner6, lambda slot, own: builder.extend_v6(slot, *self._ends6(own))))
+        for owner, extend in owners:
+            order = np.argsort(owner, kind="stable")
+            bounds = np.searchsorted(owner[order], np.arange(self.size.locations + 1)).tolist()
+            for slot in range(self.size.locations):
+                extend(slot, order[bounds[slot] : bounds[slot + 1]])
+        builder.write(path)
+
+    def _ends6(self, own: Array) -> tuple[list[int], list[int]]:
+        firsts = [upper << 64 for upper in self.first6[own].tolist()]
+        return firsts, [upper << 64 | 0xFFFF_FFFF_FFFF_FFFF for upper in self.last6[own].tolist()]
 
 
 def _choose(blocks: int, count: int, rng: np.random.Generator, *, zipf: bool) -> Array:
@@ -241,103 +272,6 @@ def _choose(blocks: int, count: int, rng: np.random.Generator, *, zipf: bool) ->
 def _share(chosen: Array) -> Array:
     share: Array = ((chosen * np.int64(40_503)) % 65_536) / 65_536.0
     return share
-
-
-def _halve(
-    start: Array, bits: Array, wanted: int, longest: int, evenness: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Halve random networks, larger ones rather, until there are ``wanted``, none longer than ``longest`` bits."""
-    width = start.dtype.itemsize * 8
-    while len(start) < wanted:
-        chance = 2.0 ** (evenness * (bits.min() - bits.astype(np.float64))) * 0.2
-        split = np.flatnonzero((rng.random(len(start)) < chance) & (bits < longest))
-        split = rng.permutation(split)[: wanted - len(start)]
-        bits[split] += 1
-        upper = start[split] + (np.array(1, start.dtype) << (width - bits[split]).astype(start.dtype))
-        start, bits = np.concatenate([start, upper]), np.concatenate([bits, bits[split]])
-    order = np.argsort(start)
-    return start[order], bits[order]
-
-
-def _lasts(start: Array, bits: Array) -> Array:
-    width = start.dtype.itemsize * 8
-    one = np.array(1, start.dtype)
-    last: Array = start + ((one << (width - bits).astype(start.dtype)) - one)
-    return last
-
-
-def _generate(size: Size, path: str) -> None:
-    rng = np.random.default_rng(SEED)
-    octets = np.array([octet for octet in range(1, 224) if octet not in (10, 127)], np.uint32)
-    start4, bits4 = _halve(octets << np.uint32(24), np.full(len(octets), 8), int(size.v4 * 1.04), 32, 0.1, rng)
-    # What is left out becomes the gaps.
-    kept = np.sort(rng.permutation(len(start4))[: size.v4])
-    start4, bits4 = start4[kept], bits4[kept]
-    tops = np.array([0x2001, 0x2400, 0x2600, 0x2800, 0x2A00, 0x2C00], np.uint64) << np.uint64(48)
-    start6, bits6 = _halve(tops, np.array([16, 12, 12, 12, 12, 12]), size.v6 // 25, 32, 0.1, rng)
-    # A registry hands out a /32 and keeps the room behind it.
-    start6, bits6 = _halve(start6, np.maximum(bits6, 32), size.v6, 56, 0.02, rng)
-    owner = _owners(size, rng)
-    columns = (
-        *(start4, _lasts(start4, bits4), bits4.astype(np.uint8), owner[: size.v4]),
-        *(start6, _lasts(start6, bits6), bits6.astype(np.uint8), owner[size.v4 :]),
-    )
-    os.mkdir(path)
-    for name, column in zip(_ARRAYS, columns, strict=True):
-        np.save(os.path.join(path, f"{name}.npy"), column)
-
-
-def _owners(size: Size, rng: np.random.Generator) -> Array:
-    """Which location each block belongs to: few have thousands, each has one, and some neighbours share theirs."""
-    weight = np.cumsum(rng.lognormal(0.0, 2.0, size.locations))
-    owner: Array = np.searchsorted(weight, rng.random(size.blocks) * weight[-1]).astype(np.uint32)
-    again = np.flatnonzero(rng.random(size.blocks) < 0.12)
-    again = again[again > 0]
-    owner[again] = owner[again - 1]
-    owner[rng.permutation(size.blocks)[: size.locations]] = np.arange(size.locations, dtype=np.uint32)
-    return owner
-
-
-def _locations(count: int) -> list[tuple[str, str, str, str, float, float, str, str]]:
-    """The eight fields of each location; a quarter is in the U.S. and has the codes that only exist there."""
-    rng = np.random.default_rng(SEED + 1)
-    parts, states = _SYLLABLES.split(), _STATES.split()
-    codes = ["US", *(f"{chr(65 + index // 14)}{chr(66 + index % 14)}" for index in range(199))]
-    shares = np.concatenate([[0.25], np.full(199, 0.75 / 199)])
-    found = []
-    for country, syllables, number, latitude, longitude in zip(
-        rng.choice(len(codes), count, p=shares).tolist(),
-        rng.integers(0, len(parts), (count, 3)).tolist(),
-        rng.integers(0, 100_000, count).tolist(),
-        np.round(rng.uniform(-60, 70, count), 4).tolist(),
-        np.round(rng.uniform(-180, 180, count), 4).tolist(),
-        strict=True,
-    ):
-        city = "".join(parts[index] for index in syllables).capitalize()
-        if country == 0:
-            place = (
-                "US",
-                states[number % len(states)],
-                city,
-                f"{number:05d}",
-                latitude,
-                longitude,
-                str(500 + number % 210),
-                str(201 + number % 780),
-            )
-        else:
-            place = (
-                codes[country],
-                f"{number % 40:02d}",
-                city,
-                f"{number:05d}"[: 4 + number % 2],
-                latitude,
-                longitude,
-                "",
-                "",
-            )
-        found.append(place)
-    return found
 
 
 def published_rows(home: str) -> dict[str, Any]:

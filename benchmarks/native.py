@@ -3,7 +3,6 @@
 import json
 import statistics
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -103,25 +102,6 @@ def _many(data: DataSet, rounds: int) -> dict[str, Any]:
     return found
 
 
-def _memory(data: DataSet) -> dict[str, float]:
-    """MiB private to this process that searching added: after a column, and after single lookups made records."""
-
-    def private() -> float:
-        with open("/proc/self/smaps_rollup", encoding="ascii") as file:
-            return sum(int(line.split()[1]) for line in file if line.startswith("Private_Dirty")) / 1024
-
-    texts = data.covered4(100_000, np.random.default_rng(7))
-    column = _column(texts)
-    searched = bytearray(4 * len(texts))
-    with geolookup.open(data.home) as geo:
-        begun = private()
-        geo._open_snapshot().searcher.locate_strings(*column, None, 0, len(texts), searched)
-        after_column = private()
-        for text in texts:
-            geo.lookup(text)
-        return {"samples": after_column - begun, "records": private() - after_column}
-
-
 def main() -> None:
     """Print the tables."""
     parser = arguments(__doc__)
@@ -130,7 +110,7 @@ def main() -> None:
     if options.child:
         kind, name, rounds = options.child
         data = DataSet(SIZES[name], options.data)
-        measured = _memory(data) if kind == "memory" else {"one": _one, "many": _many}[kind](data, int(rounds))
+        measured = {"one": _one, "many": _many}[kind](data, int(rounds))
         print(json.dumps(measured))
         return
 
@@ -169,16 +149,6 @@ def main() -> None:
         ],
         f"medians of {options.rounds} pairs; load average {load_average()}",
     )
-    if sys.platform == "linux":
-        memory = run("memory", whole.name)
-        print_table(
-            f"Private memory (MiB), on: {DataSet(whole, options.data).describe()}",
-            ("what", "MiB", "target"),
-            [
-                ("a column of 100,000 rows, its samples included", f"{memory['samples']:.1f}", "< 8"),
-                ("100,000 single lookups after it: records", f"{memory['records']:.1f}", "bounded"),
-            ],
-        )
 
 
 if __name__ == "__main__":

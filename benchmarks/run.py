@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from benchmarks.common import ROOT, arguments, environment, machine, versions
 from benchmarks.data import FULL, PEER, SMALL, DataSet
 
-NAMES = ("startup", "opening", "lookup", "native", "sync", "flatten", "edits")
-_PACKAGES = ("geolookup", "numpy", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "maxminddb", "mmdb_writer")
+NAMES = ("startup", "opening", "lookup", "native", "columns", "memory", "sizes", "sync", "flatten", "edits")
+_PACKAGES = (
+    *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy"),
+    *("maxminddb", "mmdb_writer", "polars", "polars-iptools", "chdb", "duckdb"),
+)
 _RESULTS = os.path.join(ROOT, "benchmarks", "RESULTS.md")
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
+from threading import RLock
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
@@ -57,6 +58,8 @@ class GeoLookup:
         self._temporary = temporary
         self._current_path = os.path.join(home, "CURRENT")
         self._problem: tuple[str, float] | None = None
+        # By process: one that another thread holds at a fork would stay held in the child for ever.
+        self._looking: dict[int, RLock] = {}
         self._native = accelerator()
         self._finder: _native.Finder | None = None
         stamp = self._stamp()
@@ -316,9 +319,13 @@ class GeoLookup:
     # How it works
 
     def _serve(self, snapshot: Snapshot | None) -> None:
-        self._snapshot = snapshot
+        # The accelerator lets go first, and `lookup` is asked meanwhile: else a thread could see the new one by one
+        # method and then the old one by another.
         if self._finder is not None:
-            self._finder.use(None if snapshot is None else snapshot.fast)
+            self._finder.use(None)
+        self._snapshot = snapshot
+        if self._finder is not None and snapshot is not None:
+            self._finder.use(snapshot.fast)
 
     def _look_next(self, at: float) -> None:
         self._look_at = at
@@ -391,14 +398,18 @@ class GeoLookup:
     def _look(self) -> None:
         """Swap in what CURRENT names if it changed. Whatever goes wrong, what was open goes on serving.
 
-        Two threads may do this at once: each swaps in one whole snapshot with the stamp that it was read under, so the
-        worst is that the older of two stays for another second.
+        One thread at a time: of two at once, the slower could put what it read back over what the faster read since.
+        A thread that had to wait looks all the same, so that it sees what was published before it asked.
         """
+        with self._looking.setdefault(os.getpid(), RLock()):
+            self._look_alone()
+
+    def _look_alone(self) -> None:
         self._look_next(monotonic() + LOOK_INTERVAL_S)
         snapshot = self._open_snapshot()
         stamp = self._stamp()
         if stamp == snapshot.stamp:
-            self._serve(snapshot)  # two threads that swapped at once may have left the older one to the accelerator
+            self._serve(snapshot)  # a fork in the midst of another thread's swap left the accelerator without one
             if snapshot.current.recovered is None:
                 self._problem = None
             return
@@ -413,6 +424,10 @@ class GeoLookup:
         if published.current.recovered is not None:
             # What is open was whole when it was opened, and is at least as new as what recovery finds.
             self._note(published.current.recovered)
+            return
+        if self._snapshot is not snapshot:  # closed meanwhile, or fallen back from damage
+            published.close()
+            self.look_soon()
             return
         self._serve(Snapshot(published, stamp, self._native))
         self._problem = None

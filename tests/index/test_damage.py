@@ -15,7 +15,8 @@ import safetensors.numpy
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.index import layout
 from geolookup.index.fileformat import IndexBuilder, changed_country_addresses, verify_index
-from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.index.layout import NARROW_EMPTY
+from geolookup.index.reader import IndexReader
 from tests.index.building import V4_END, V6_END, build, fields, found, rewritten
 from tests.oracle.linear_scan import Block
 
@@ -153,17 +154,24 @@ def set_section(name: str, **values: Any) -> Callable[[dict[str, Any]], None]:
     return lambda tree: tree[name].update(values)
 
 
-@pytest.mark.parametrize("version", ["2.0", "0.9", "17.3"])
-def test_an_unknown_major_version_is_refused(index: Path, version: str) -> None:
+@pytest.mark.parametrize("version", ["3.0", "17.3"])
+def test_a_newer_major_version_is_refused(index: Path, version: str) -> None:
     changed = with_header(index, set_metadata(version=version))
     with pytest.raises(IndexTooNewError, match=rf"changed.*{version}"):
+        IndexReader.open(changed)
+
+
+@pytest.mark.parametrize("version", ["1.0", "0.9"])
+def test_an_older_major_version_is_read_no_more(index: Path, version: str) -> None:
+    changed = with_header(index, set_metadata(version=version))
+    with pytest.raises(IndexDamagedError, match=rf"changed.*{version}.*older.*sync again"):
         IndexReader.open(changed)
 
 
 def test_a_newer_minor_version_with_unknown_metadata_and_sections_is_read(index: Path) -> None:
     def extend(tree: dict[str, Any]) -> None:
         end = max(entry["data_offsets"][1] for name, entry in tree.items() if name != "__metadata__")
-        tree["__metadata__"].update(version="1.7", shape="round")
+        tree["__metadata__"].update(version="2.7", shape="round")
         tree["later.bits"] = {"dtype": "BOOL", "shape": [2, 3], "data_offsets": [end, end + 6]}
         tree["__metadata__"]["crc32:later.bits"] = f"{zlib.crc32(b'unread'):08x}"
 
@@ -200,29 +208,29 @@ def test_a_newer_minor_version_with_unknown_metadata_and_sections_is_read(index:
         set_metadata(covered_v6="9" * 5000),
         set_metadata(extra=5),
         lambda tree: tree.pop("__metadata__"),
-        lambda tree: tree.pop("v4.first"),
+        lambda tree: tree.pop("v4.low"),
         lambda tree: tree.pop("strings.bytes"),
-        lambda tree: tree.update({"v4.first": None}),
+        lambda tree: tree.update({"v4.low": None}),
         lambda tree: tree.update({"later": {"dtype": "U8", "shape": [1], "data_offsets": [0, 2**70]}}),
-        set_section("v4.first", dtype="I32"),
-        set_section("v4.first", dtype=None),
-        set_section("v4.first", shape=[4]),
-        set_section("v4.first", shape=[6]),
-        set_section("v4.first", shape=[5, 1]),
-        set_section("v4.first", shape=5),
-        set_section("v4.first", shape=[True] * 5),
-        set_section("v4.first", data_offsets=[0]),
-        set_section("v4.first", data_offsets=[-20, 0]),
-        set_section("v4.first", data_offsets=[20, 0]),
-        set_section("v4.first", data_offsets=[1, 21]),
-        set_section("v4.first", data_offsets=[0.0, 20.0]),
-        set_section("v4.first", data_offsets=[10**9, 10**9 + 20]),
-        set_section("v4.first", shape=[0], data_offsets=[0, 0]),
+        set_section("v4.low", dtype="I32"),
+        set_section("v4.low", dtype=None),
+        set_section("v4.low", shape=[4]),
+        set_section("v4.low", shape=[6]),
+        set_section("v4.low", shape=[5, 1]),
+        set_section("v4.low", shape=5),
+        set_section("v4.low", shape=[True] * 5),
+        set_section("v4.low", data_offsets=[0]),
+        set_section("v4.low", data_offsets=[-10, 0]),
+        set_section("v4.low", data_offsets=[10, 0]),
+        set_section("v4.low", data_offsets=[1, 11]),
+        set_section("v4.low", data_offsets=[0.0, 10.0]),
+        set_section("v4.low", data_offsets=[10**9, 10**9 + 10]),
+        set_section("v4.low", shape=[0], data_offsets=[0, 0]),
         set_section("loc.city", shape=[1], data_offsets=[0, 4]),
         set_section("v4.table", shape=[65536], data_offsets=[0, 65536 * 4]),
         set_section("strings.offsets", shape=[1], data_offsets=[0, 4]),
         # Somewhere else in the file, and so without the ends that searching relies on.
-        set_section("v4.first", data_offsets=[64, 84]),
+        set_section("v4.low", data_offsets=[64, 74]),
         set_section("strings.offsets", data_offsets=[0, 56]),
     ],
 )
@@ -272,13 +280,13 @@ def entry(position: int, value: Any) -> Callable[[np.ndarray[Any, Any]], np.ndar
 @pytest.mark.parametrize(
     ("section", "change", "where"),
     [
-        ("v4__first", entry(2, 0x10000), r"v4\.first: entry 2"),
+        ("v4__low", entry(2, 0), r"v4\.low: entry 2"),
         ("v6__hi", entry(2, 0), r"v6\.hi and v6\.lo: entry 2"),
         ("v4__slot", entry(0, 4), r"v4\.slot: entry 0"),
-        ("v4__slot", entry(0, EMPTY - 1), r"v4\.slot: entry 0"),
+        ("v4__slot", entry(0, NARROW_EMPTY - 1), r"v4\.slot: entry 0"),
         ("v4__slot", entry(1, 3), r"v4\.slot: entry 1"),
-        ("v6__slot", entry(1, EMPTY), r"v6\.slot: entry 1"),
-        ("v4__table", entry(1, 2), r"v4\.table: entry 1"),
+        ("v6__slot", entry(1, NARROW_EMPTY), r"v6\.slot: entry 1"),
+        ("v4__table", entry(1, 2), r"v4\.low: entry 1"),
         ("v4__table", entry(40_000, 3), r"v4\.table: entry 40000"),
         ("v6__table", entry(1, 0), r"v6\.table: entry 1"),
         ("loc__country", entry(1, 99), r"loc\.country: entry 1"),
@@ -364,7 +372,7 @@ def test_a_table_that_leads_outside_is_an_error_and_not_an_answer(index: Path, t
         for call in (reader.find4, reader.segment4):
             with pytest.raises(IndexDamagedError, match="changed"):
                 call(5 << 16)
-    nowhere = rewritten(index, tmp_path / "nowhere", v4__slot=np.arange(7, 12, dtype=np.uint32))
+    nowhere = rewritten(index, tmp_path / "nowhere", v4__slot=np.arange(7, 12, dtype=np.uint16))
     with IndexReader.open(nowhere) as reader:
         with pytest.raises(IndexDamagedError, match="slot 7"):
             reader.location(reader.find4(0))
@@ -375,18 +383,18 @@ def test_a_table_that_leads_outside_is_an_error_and_not_an_answer(index: Path, t
 
 
 def test_a_segment_that_does_not_hold_the_address_is_an_error_and_not_a_range(index: Path, tmp_path: Path) -> None:
-    changed = rewritten(index, tmp_path / "v4", v4__table=entry(1, 3))
-    with IndexReader.open(changed) as reader, pytest.raises(IndexDamagedError, match=r"v4\.first: entry 2"):
-        reader.segment4(0x10000)
+    changed = rewritten(index, tmp_path / "v4", v4__table=entry(6, 1))
+    with IndexReader.open(changed) as reader, pytest.raises(IndexDamagedError, match=r"v4\.low: entry 1"):
+        reader.segment4(0x60000)
     changed = rewritten(index, tmp_path / "v6", v6__table=lambda table: entry(1, 2)(entry(2, 2)(table)))
     with IndexReader.open(changed) as reader, pytest.raises(IndexDamagedError, match=r"v6\.hi: entry 1"):
         reader.segment6(2**112)
 
 
 def test_a_walk_stops_at_segments_out_of_order(index: Path, tmp_path: Path) -> None:
-    firsts = np.array([0, 0x10000, 0x9000, 0x20000, V4_END - 5], np.uint32)
+    lows = np.array([0, 0x11, 0, 0, 0xFFFA], np.uint16)
     halves = np.array([0, 5, 4, 9], np.uint64)
-    with IndexReader.open(rewritten(index, tmp_path / "changed", v4__first=firsts, v6__hi=halves)) as reader:
+    with IndexReader.open(rewritten(index, tmp_path / "changed", v4__low=lows, v6__hi=halves)) as reader:
         for family in (4, 6):
             with pytest.raises(IndexDamagedError, match="out of order"):
                 list(reader.segments(family))  # type: ignore[arg-type]

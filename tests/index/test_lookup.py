@@ -166,7 +166,7 @@ def test_the_order_in_which_locations_and_blocks_came_does_not_matter(tmp_path: 
     build(tmp_path / "one", content, locids=[1, 3, 5, 9])
     build(tmp_path / "two", content[::-1], locids=[9, 5, 3, 1])
     with IndexReader.open(tmp_path / "one") as one, IndexReader.open(tmp_path / "two") as two:
-        for name in ("v4.first", "v4.slot", "loc.locid", "loc.latitude"):
+        for name in ("v4.low", "v4.slot", "loc.locid", "loc.latitude"):
             assert np.array_equal(one.arrays()[name], two.arrays()[name], equal_nan=name == "loc.latitude")
         assert [one.location(slot) for slot in range(4)] == [two.location(slot) for slot in range(4)]
 
@@ -236,13 +236,13 @@ def test_arrays_outlive_the_reader_and_cannot_be_written_to(tmp_path: Path) -> N
     build(tmp_path / "index", [Block(1, 4, 5, 9)])
     reader = IndexReader.open(tmp_path / "index")
     arrays = reader.arrays()
-    raw = reader.section_bytes("v4.first")
+    raw = reader.section_bytes("v4.low")
     reader.close()
     reader.close()
-    assert arrays["v4.first"].tolist() == [0, 5, 10]
-    assert len(raw) == 12
+    assert arrays["v4.low"].tolist() == [0, 5, 10]
+    assert len(raw) == 6
     with pytest.raises(ValueError, match="read-only"):
-        arrays["v4.first"][0] = 1
+        arrays["v4.low"][0] = 1
 
 
 def test_a_closed_reader_says_so(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_the_builder_refuses_what_cannot_be(tmp_path: Path) -> None:
     for firsts, lasts in (([5], [4]), ([5], []), ([5], [2**128]), ([-1], [4])):
         with pytest.raises(IndexFileError, match="slot 0"):
             builder.extend_v6(slot, firsts, lasts)
-    for key, text in (("format", "x"), ("crc32:v4.first", "x"), ("locations", "9"), ("mine", 5)):
+    for key, text in (("format", "x"), ("crc32:v4.low", "x"), ("locations", "9"), ("mine", 5)):
         with pytest.raises(IndexFileError, match=key):
             build(tmp_path / "index", [], **{key: text})  # type: ignore[arg-type]
     # None of the refusals left a trace.

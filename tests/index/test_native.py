@@ -311,16 +311,17 @@ def test_views_that_lead_outside_are_refused(searcher: Any, view: tuple[int, int
 
 
 def test_a_table_or_slot_that_leads_outside_is_damage(tmp_path: Path) -> None:
-    for name, entry in (("v4.table", 0x0800), ("v4.slot", 1), ("v6.table", 0x1001), ("v6.slot", 1)):
-        for value in (99, 0xFFFF_FFFE, 0x7FFF_FFFF, 0x8000_0000):
+    cases = (("v4.table", 0x0800, "I"), ("v4.slot", 1, "H"), ("v6.table", 0x1001, "I"), ("v6.slot", 1, "H"))
+    for name, entry, kind in cases:
+        for value in (99, 0xFFFE, *((0xFFFF_FFFE, 0x7FFF_FFFF, 0x8000_0000) if kind == "I" else (0x7FFF, 0x8000))):
             for module in (None, native):
                 path = tmp_path / f"{name}-{value}-{module is None}"
                 build(path, DEFAULT)
                 with IndexReader.open(path) as reader:
                     section = reader.header.sections[name]
                 with open(path, "r+b") as file:
-                    file.seek(section.begin + 4 * entry)
-                    file.write(struct.pack("I", value) * 2)
+                    file.seek(section.begin + struct.calcsize(kind) * entry)
+                    file.write(struct.pack(kind, value) * 2)
                 build(tmp_path / f"{path.name}-overlay", [], layer="custom")
                 with IndexReader.open(path) as base, IndexReader.open(tmp_path / f"{path.name}-overlay") as overlay:
                     searcher, _, _ = open_searcher(module, base, overlay, 10)
@@ -380,14 +381,18 @@ def test_no_damage_leads_outside_and_each_answer_is_a_slot_or_an_error(tmp_path:
 def test_sections_that_do_not_fit_each_other_are_refused() -> None:
     assert native is not None
     table = bytes(4 * 65_537)
-    right = (bytes(4), bytes(4), table, bytes(8), bytes(8), bytes(4), table)
+    right = (bytes(2), bytes(2), bytes(1), table, bytes(8), bytes(8), bytes(2), bytes(1), table)
     native.Layer(right, 1, 1)
+    native.Layer((*right[:2], None, *right[3:5], None, right[6], None, table), 1, 1)
+    for place in (0, 1, 3, 4, 6, 8):
+        with pytest.raises(TypeError):
+            native.Layer((*right[:place], None, *right[place + 1 :]), 1, 1)
     for wrong in (b"", bytes(3), bytes(64)):
-        for place in range(7):
+        for place in range(9):
             with pytest.raises(ValueError, match="do not fit"):
                 native.Layer((*right[:place], wrong, *right[place + 1 :]), 1, 1)
-    for arguments in ((right[:6], 1, 1), (right, -1, 1), (right, 2**31, 1), (right, 1, 0)):
-        with pytest.raises(ValueError, match="seven sections"):
+    for arguments in ((right[:8], 1, 1), (right, -1, 1), (right, 2**31, 1), (right, 1, 0)):
+        with pytest.raises(ValueError, match="nine sections"):
             native.Layer(*arguments)
 
 

@@ -193,7 +193,7 @@ def rewrite_json(path: str, **members: object) -> None:
 def newer_index(path: str) -> None:
     with IndexReader.open(path) as reader:
         header, data = reader.header, Path(path).read_bytes()
-    header.tree["__metadata__"]["version"] = "2.0"
+    header.tree["__metadata__"]["version"] = "3.0"
     raw = encode_header(header.tree)
     Path(path).write_bytes(len(raw).to_bytes(8, "little") + raw + data[8 + len(header.raw) :])
     with pytest.raises(IndexTooNewError):

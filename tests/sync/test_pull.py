@@ -8,24 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import geolookup
 from geolookup.errors import (
     GeoLookupError,
     HeldError,
     PullError,
     SettingsError,
     StateBusyError,
+    StateDamagedError,
     StateError,
     UpstreamAnswerError,
     UpstreamError,
 )
 from geolookup.settings import Settings
 from geolookup.state.directory import StateDirectory
+from geolookup.state.editor import Editor
 from geolookup.state.verify import verify
 from geolookup.sync.guard import reasons_to_hold
 from geolookup.sync.pull import PROBE_TOP, accept, pull
 from geolookup.sync.report import PullReport
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.lists import item, listed, many
+from tests.support.running_service import FIELDS
 from tests.support.states import place, publish
 
 FRAMINGS = ("length", "chunked", "close")
@@ -395,3 +399,25 @@ def test_a_damaged_generation_is_fetched_again_though_nothing_is_new(home: str, 
     assert (report.outcome, report.generation, verify(home)) == ("published", 2, [])
     assert "damaged" in report.warnings[0]
     assert server.requests[1].headers.get("if-none-match") is None
+
+
+def test_where_no_generation_is_whole_a_pull_publishes_anew_and_edits_are_kept(home: str) -> None:
+    pull_from(home, listed([*many(3), item(-5, ("10.0.1.0", "10.0.1.9"))]))
+    editor = Editor(home)
+    created = editor.create(**{**FIELDS, "city": "Kept"})
+    editor.add_block(created, "10.9.0.0/24")
+    before = StateDirectory(home).current()
+    assert before is not None
+    os.truncate(os.path.join(home, "generations", "000001", "index"), 100)
+    with pytest.raises(StateDamagedError, match="run `geolookup sync`"):
+        geolookup.open(home)
+    report, server = pull_from(home, listed(many(3)))
+    assert (report.outcome, report.generation) == ("published", 2)
+    assert "if-none-match" not in server.requests[0].headers
+    current = StateDirectory(home).current()
+    assert current is not None
+    assert current.sequence > before.sequence
+    with geolookup.open(home) as geo:
+        found = geo.match("10.9.0.7")
+        assert found is not None
+        assert (found.geolocation.city, found.pending) == ("Kept", True)

@@ -1,15 +1,17 @@
 """From a column's buffers to location slots: the one place that knows whether the accelerator or numpy searches."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geolookup.addresses import IPV4_MAX, parse
-from geolookup.errors import IndexDamagedError, IndexFileError, InvalidAddressError
+from geolookup.errors import IndexDamagedError, InvalidAddressError
 from geolookup.index import native
 from geolookup.index.native import ABSENT, BAD, OVERLAY
 from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.index.segments import segments_v4, segments_v6
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -22,8 +24,6 @@ Slots: TypeAlias = NDArray[np.uint32]
 _GROUP: Final = 8192
 _LONGEST_QUAD: Final = 15
 _SHORTEST_QUAD: Final = 7
-#: The greatest slot that leaves room for `OVERLAY` and the marks.
-_MAX_LOCATIONS: Final = 0x7FFFFFFC
 
 
 class SlotFinder:
@@ -45,11 +45,9 @@ class SlotFinder:
         searcher = None if module is None else native.open_searcher(module, base, overlay, 1)[0]
         self._native: Any = None if isinstance(searcher, native.PureSearcher) else searcher
         self.accelerated = self._native is not None
-        if max(base.location_count, overlay.location_count) >= _MAX_LOCATIONS:
-            raise IndexFileError(f"{base.path}: columns can answer with 2 billion locations at most")
-        self._layers = [(overlay, overlay.arrays(), np.uint32(OVERLAY)), (base, base.arrays(), np.uint32(0))]
-        if not overlay.location_count:
-            del self._layers[0]
+        self._layers = [_Layer(base, 0)]
+        if overlay.location_count:
+            self._layers.insert(0, _Layer(overlay, OVERLAY))
 
     def strings(
         self,
@@ -146,9 +144,9 @@ class SlotFinder:
         packed.sort()
         ordered = (packed >> np.uint64(32)).astype(np.uint32)
         found = np.full(len(values), EMPTY, np.uint32)
-        for reader, arrays, mark in self._layers:
-            slots = arrays["v4.slot"][np.searchsorted(arrays["v4.first"], ordered, "right") - 1]
-            _lay_under(found, slots, reader, mark)
+        for layer in self._layers:
+            first, slots = layer.v4
+            _lay_under(found, slots[np.searchsorted(first, ordered, "right") - 1], layer)
         out = np.empty(len(values), np.uint32)
         out[packed & np.uint64(IPV4_MAX)] = found
         return out
@@ -157,24 +155,41 @@ class SlotFinder:
         upper = np.array([value >> 64 for value in values], np.uint64)
         lower = np.array([value & (1 << 64) - 1 for value in values], np.uint64)
         found = np.full(len(values), EMPTY, np.uint32)
-        for reader, arrays, mark in self._layers:
-            position = np.searchsorted(arrays["v6.hi"], upper, "right") - 1
-            slots = arrays["v6.slot"][position]
+        for layer in self._layers:
+            hi, lo, slots_of = layer.v6
+            position = np.searchsorted(hi, upper, "right") - 1
+            slots = slots_of[position]
             # Few segments begin inside a /64, so few rows have to look further than the upper half.
-            further = (arrays["v6.hi"][position] == upper) & (arrays["v6.lo"][position] > lower)
+            further = (hi[position] == upper) & (lo[position] > lower)
             for row in np.flatnonzero(further).tolist():
-                slots[row] = reader.find6(values[row])
-            _lay_under(found, slots, reader, mark)
+                slots[row] = layer.reader.find6(values[row])
+            _lay_under(found, slots, layer)
         return found
 
 
-def _lay_under(found: Slots, slots: Slots, reader: IndexReader, mark: np.uint32) -> None:
+class _Layer:
+    """One layer's segments for searches without the accelerator, as they are needed: private memory, 8 bytes each."""
+
+    def __init__(self, reader: IndexReader, mark: int) -> None:
+        self.reader = reader
+        self.mark = np.uint32(mark)
+
+    @cached_property
+    def v4(self) -> tuple[Slots, Slots]:
+        return segments_v4(self.reader)
+
+    @cached_property
+    def v6(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64], Slots]:
+        return segments_v6(self.reader)
+
+
+def _lay_under(found: Slots, slots: Slots, layer: _Layer) -> None:
     """Fill what is still empty in ``found`` with one layer's answers."""
     covered = slots != EMPTY
-    if covered.any() and int(slots[covered].max()) >= reader.location_count:
-        raise IndexDamagedError(f"{reader.path}: a slot is no location's: the file is damaged")
+    if covered.any() and int(slots[covered].max()) >= layer.reader.location_count:
+        raise IndexDamagedError(f"{layer.reader.path}: a slot is no location's: the file is damaged")
     covered &= found == EMPTY
-    np.copyto(found, slots | mark, where=covered)
+    np.copyto(found, slots | layer.mark, where=covered)
 
 
 def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[np.bool_] | None:

@@ -11,7 +11,7 @@
 
 #include "_search.h"
 
-enum { V4_FIRST, V4_SLOT, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_TABLE, SECTION_COUNT };
+enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, SECTION_COUNT };
 
 /* One open index file, whose sections stay mapped for as long as this lives, and the records made from it. */
 typedef struct {
@@ -50,14 +50,16 @@ static void Layer_forget(Layer *self)
 static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static const char *names[] = {"sections", "locations", "limit", NULL};
-    static const int sizes[SECTION_COUNT] = {4, 4, 4, 8, 8, 4, 4};
+    static const int sizes[SECTION_COUNT] = {2, 2, 1, 4, 8, 8, 2, 1, 4};
+    static const int of_family[SECTION_COUNT] = {V4_LOW, V4_LOW, V4_LOW, 0, V6_HI, V6_HI, V6_HI, V6_HI, 0};
+    static const char is_optional[SECTION_COUNT] = {[V4_SLOT_HIGH] = 1, [V6_LO] = 1, [V6_SLOT_HIGH] = 1};
     PyObject *given;
     Py_ssize_t locations, limit;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nn", (char **)names, &PyTuple_Type, &given, &locations,
                                      &limit))
         return NULL;
     if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC || limit < 1) {
-        PyErr_SetString(PyExc_ValueError, "seven sections, less than 2**31 - 4 locations, and room for a record");
+        PyErr_SetString(PyExc_ValueError, "nine sections, less than 2**31 - 4 locations, and room for a record");
         return NULL;
     }
     Layer *self = (Layer *)PyType_GenericAlloc(type, 0);
@@ -66,25 +68,32 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     Py_ssize_t items[SECTION_COUNT];
     for (int i = 0; i < SECTION_COUNT; i++) {
         Py_buffer *section = &self->sections[i];
-        if (PyObject_GetBuffer(PyTuple_GetItem(given, i), section, PyBUF_SIMPLE) < 0)
+        PyObject *buffer = PyTuple_GetItem(given, i);
+        items[i] = 0;
+        if (buffer == Py_None && is_optional[i])
+            continue;
+        if (PyObject_GetBuffer(buffer, section, PyBUF_SIMPLE) < 0)
             goto failed;
         items[i] = section->len / sizes[i];
-        if (section->len % sizes[i] || (uintptr_t)section->buf % sizes[i] || items[i] >= (Py_ssize_t)EMPTY)
+        if (section->len % sizes[i] || (uintptr_t)section->buf % sizes[i] || items[i] < 1 ||
+            items[i] >= (Py_ssize_t)EMPTY)
             goto unfit;
     }
-    if (items[V4_FIRST] < 1 || items[V4_SLOT] != items[V4_FIRST] || items[V4_TABLE] != TABLE_LENGTH ||
-        items[V6_HI] < 1 || items[V6_LO] != items[V6_HI] || items[V6_SLOT] != items[V6_HI] ||
-        items[V6_TABLE] != TABLE_LENGTH)
-        goto unfit;
-    self->index.keys4.at[0] = self->sections[V4_FIRST].buf;
-    self->index.slot4 = self->sections[V4_SLOT].buf;
-    self->index.table4 = self->sections[V4_TABLE].buf;
-    self->index.keys6.at[0] = self->sections[V6_HI].buf;
-    self->index.lo6 = self->sections[V6_LO].buf;
-    self->index.slot6 = self->sections[V6_SLOT].buf;
-    self->index.table6 = self->sections[V6_TABLE].buf;
-    self->index.count4 = (uint32_t)items[V4_FIRST];
-    self->index.count6 = (uint32_t)items[V6_HI];
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        int is_table = i == V4_TABLE || i == V6_TABLE;
+        if (self->sections[i].buf && items[i] != (is_table ? TABLE_LENGTH : items[of_family[i]]))
+            goto unfit;
+    }
+    Index *index = &self->index;
+    index->keys4 = self->sections[V4_LOW].buf;
+    index->slots4 = (Slots){self->sections[V4_SLOT].buf, self->sections[V4_SLOT_HIGH].buf};
+    index->table4 = self->sections[V4_TABLE].buf;
+    index->keys6.at[0] = self->sections[V6_HI].buf;
+    index->lo6 = self->sections[V6_LO].buf;
+    index->slots6 = (Slots){self->sections[V6_SLOT].buf, self->sections[V6_SLOT_HIGH].buf};
+    index->table6 = self->sections[V6_TABLE].buf;
+    index->count4 = (uint32_t)items[V4_LOW];
+    index->count6 = (uint32_t)items[V6_HI];
     self->limit = limit;
     self->records = PyMem_Calloc(locations ? locations : 1, sizeof(PyObject *));
     if (!self->records) {
@@ -107,10 +116,8 @@ static void Layer_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     Layer_forget(self);
     PyMem_Free(self->records);
-    for (int level = 1; level < LEVELS; level++) {
-        PyMem_Free((void *)self->index.keys4.at[level]);
+    for (int level = 1; level < LEVELS; level++)
         PyMem_Free((void *)self->index.keys6.at[level]);
-    }
     for (int i = 0; i < SECTION_COUNT; i++)
         PyBuffer_Release(&self->sections[i]); /* one that was never filled has no owner, and this does nothing */
     PyObject_Free(object);

@@ -17,13 +17,14 @@ def parse(text: str, /) -> tuple[int, int, int] | None:
 class Layer(Generic[_Record]):
     """The search sections of one open index file, and a bounded mapping of slots to records.
 
-    ``sections`` are the bytes of v4.first, v4.slot, v4.table, v6.hi, v6.lo, v6.slot and v6.table; ``limit`` is how many
-    records it keeps: one more, and all are let go. A slot without a record is a KeyError.
+    ``sections`` are the bytes of v4.low, v4.slot, v4.slot_high, v4.table, v6.hi, v6.lo, v6.slot, v6.slot_high and
+    v6.table, None for one that a file may leave out; ``limit`` is how many records it keeps: one more, and all are let
+    go. A slot without a record is a KeyError.
 
     :raises ValueError: where the sections do not fit each other
     """
 
-    def __new__(cls, sections: tuple[Buffer, ...], locations: int, limit: int) -> Layer[Any]: ...
+    def __new__(cls, sections: tuple[Buffer | None, ...], locations: int, limit: int) -> Layer[Any]: ...
     def __getitem__(self, slot: int, /) -> _Record: ...
     def __setitem__(self, slot: int, record: _Record, /) -> None: ...
     def __len__(self) -> int: ...

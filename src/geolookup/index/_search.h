@@ -26,26 +26,30 @@
 #define PREFETCH(address) ((void)(address))
 #endif
 
-/* A family's keys, and every 16th of them, and every 256th: small enough to stay in the processor's caches. */
+/* The keys of IPv6, and every 16th of them, and every 256th: small enough to stay in the processor's caches. IPv4 needs
+ * none: what shares the upper 16 bits of an address has keys of two bytes, and few of them. */
 #define SAMPLE_SHIFT 4
 #define LEVELS 3
 /* Building them reads a file's keys from end to end, some milliseconds for millions: not for a few lookups. */
 #define SAMPLE_AFTER 4096
 typedef struct {
-    const uint32_t *at[LEVELS];
-    int levels;
-} Keys4;
-typedef struct {
     const uint64_t *at[LEVELS];
     int levels;
-} Keys6;
+} Keys;
+
+/* Slots in 16 bits, with 8 more above them where a layer has so many locations; all bits set say that there is none. */
+typedef struct {
+    const uint16_t *low;
+    const uint8_t *high; /* or NULL */
+} Slots;
 
 /* One layer's sections: of as many segments as `count4` and `count6` say, whose slots are below `locations`. */
 typedef struct {
-    const uint32_t *slot4, *table4, *slot6, *table6;
-    const uint64_t *lo6;
-    Keys4 keys4;
-    Keys6 keys6;
+    const uint32_t *table4, *table6;
+    const uint16_t *keys4; /* the lower 16 bits of the segments' first addresses: the table knows the upper */
+    Keys keys6;
+    const uint64_t *lo6; /* or NULL, where all are 0 */
+    Slots slots4, slots6;
     uint32_t count4, count6, locations;
     /* Rows until the samples are built, and batches that search without the GIL: they must not see that happen. */
     Py_ssize_t until_sampled, batches;
@@ -60,15 +64,22 @@ static inline void bounds(const uint32_t *table, uint32_t prefix, uint32_t segme
     *count = sound ? end - *low : 0;
 }
 
-static inline uint32_t checked(uint32_t slot, uint32_t locations)
+static inline uint32_t slot_at(const Slots *slots, uint32_t position, uint32_t locations)
 {
-    return slot < locations || slot == EMPTY ? slot : DAMAGED;
+    uint32_t slot = slots->low[position], none = 0xFFFF;
+    if (slots->high) {
+        slot |= (uint32_t)slots->high[position] << 16;
+        none = 0xFFFFFF;
+    }
+    if (slot < locations)
+        return slot;
+    return slot == none ? EMPTY : DAMAGED;
 }
 
 /* The last position not after an address, given the last whose upper half is not. Few segments share an upper half. */
 static uint32_t among_equals(const Index *index, uint64_t hi, uint64_t lo, uint32_t position)
 {
-    if (index->keys6.at[0][position] != hi || index->lo6[position] <= lo)
+    if (!index->lo6 || index->keys6.at[0][position] != hi || index->lo6[position] <= lo)
         return position;
     uint32_t below = 0, above = position;
     while (below < above) {
@@ -81,23 +92,9 @@ static uint32_t among_equals(const Index *index, uint64_t hi, uint64_t lo, uint3
     return below ? below - 1 : 0;
 }
 
-/* Where a level of samples is searched for the positions `low` up to `low + count` of the sections. */
-#define NARROW(shift, low, count, at, among) \
-    do { \
-        at = (low) >> (shift); \
-        among = (((low) + (count) - 1) >> (shift)) - at + 1; \
-    } while (0)
-/* What is left of those positions once the sample `at` was found; some before the first of them do no harm. */
-#define WIDEN(shift, low, count, at) \
-    do { \
-        uint64_t end = ((uint64_t)(at) + 1) << (shift), past = (uint64_t)(low) + (count); \
-        (low) = (at) << (shift); \
-        (count) = (uint32_t)(end < past ? end : past) - (low); \
-    } while (0)
-
-/* The search in one family's keys, of one address and of a group. Every step halves what is left without a branch, for
- * the processor would guess wrong half of the time. A group goes on together: while one address waits for memory, the
- * requests of the others are out. */
+/* The last of `count` keys from `low` on that is not after a value, the first of them unseen: of one address and of a
+ * group. Every step halves what is left without a branch, for the processor would guess wrong half of the time. A group
+ * goes on together: while one address waits for memory, the requests of the others are out. */
 #define DEFINE_SEARCH(family, type) \
     static inline uint32_t last_not_after##family(const type *keys, type value, uint32_t low, uint32_t count) \
     { \
@@ -108,56 +105,77 @@ static uint32_t among_equals(const Index *index, uint64_t hi, uint64_t lo, uint3
         } \
         return low; \
     } \
-    static inline uint32_t search##family(const Keys##family *keys, type value, uint32_t low, uint32_t count) \
+    static inline void last_not_after_group##family(const type *keys, const uint64_t *values, uint32_t *low, uint32_t *count, \
+                                             int n) \
     { \
-        for (int level = keys->levels; level > 0; level--) { \
-            uint32_t at, among; \
-            int shift = level * SAMPLE_SHIFT; \
-            NARROW(shift, low, count, at, among); \
-            at = last_not_after##family(keys->at[level], value, at, among); \
-            WIDEN(shift, low, count, at); \
+        uint32_t most = 0; \
+        for (int i = 0; i < n; i++) { \
+            most = count[i] > most ? count[i] : most; \
+            PREFETCH(&keys[low[i] + count[i] / 2]); \
         } \
-        return last_not_after##family(keys->at[0], value, low, count); \
-    } \
-    static void search_group##family(const Keys##family *keys, const uint64_t *values, uint32_t *low, uint32_t *count, \
-                                     int n) \
-    { \
-        for (int level = keys->levels; level >= 0; level--) { \
-            const type *sampled = keys->at[level]; \
-            uint32_t at[GROUP], among[GROUP], most = 0; \
-            int shift = level * SAMPLE_SHIFT; \
+        for (; most > 1; most -= most / 2) \
             for (int i = 0; i < n; i++) { \
-                NARROW(shift, low[i], count[i], at[i], among[i]); \
-                most = among[i] > most ? among[i] : most; \
-                PREFETCH(&sampled[at[i] + among[i] / 2]); \
+                uint32_t half = count[i] / 2; \
+                low[i] += keys[low[i] + half] <= (type)values[i] ? half : 0; \
+                count[i] -= half; \
+                PREFETCH(&keys[low[i] + count[i] / 2]); \
             } \
-            for (; most > 1; most -= most / 2) \
-                for (int i = 0; i < n; i++) { \
-                    uint32_t half = among[i] / 2; \
-                    at[i] += sampled[at[i] + half] <= (type)values[i] ? half : 0; \
-                    among[i] -= half; \
-                    PREFETCH(&sampled[at[i] + among[i] / 2]); \
-                } \
-            for (int i = 0; i < n; i++) \
-                WIDEN(shift, low[i], count[i], at[i]); \
-        } \
-    } \
-    static void sample##family(Keys##family *keys, uint32_t count) \
-    { \
-        for (int level = 1; level < LEVELS && count >> (level * SAMPLE_SHIFT) > 1; level++) { \
-            uint32_t samples = ((count - 1) >> (level * SAMPLE_SHIFT)) + 1; \
-            type *sampled = PyMem_Malloc(samples * sizeof(type)); \
-            if (!sampled) \
-                return; \
-            for (uint32_t i = 0; i < samples; i++) \
-                sampled[i] = keys->at[level - 1][(size_t)i << SAMPLE_SHIFT]; \
-            keys->at[level] = sampled; \
-            keys->levels = level; \
-        } \
     }
 
-DEFINE_SEARCH(4, uint32_t)
+DEFINE_SEARCH(4, uint16_t)
 DEFINE_SEARCH(6, uint64_t)
+
+/* Where a level of samples is searched for the positions `low` up to `low + count` of the sections. */
+static inline void narrow(int shift, uint32_t low, uint32_t count, uint32_t *at, uint32_t *among)
+{
+    *at = low >> shift;
+    *among = ((low + count - 1) >> shift) - *at + 1;
+}
+
+/* What is left of those positions once the sample `at` was found; some before the first of them do no harm. */
+static inline void widen(int shift, uint32_t at, uint32_t *low, uint32_t *count)
+{
+    uint64_t end = ((uint64_t)at + 1) << shift, past = (uint64_t)*low + *count;
+    *low = at << shift;
+    *count = (uint32_t)(end < past ? end : past) - *low;
+}
+
+static uint32_t search6(const Keys *keys, uint64_t value, uint32_t low, uint32_t count)
+{
+    for (int level = keys->levels; level > 0; level--) {
+        uint32_t at, among;
+        narrow(level * SAMPLE_SHIFT, low, count, &at, &among);
+        widen(level * SAMPLE_SHIFT, last_not_after6(keys->at[level], value, at, among), &low, &count);
+    }
+    return last_not_after6(keys->at[0], value, low, count);
+}
+
+static void search_group6(const Keys *keys, const uint64_t *values, uint32_t *low, uint32_t *count, int n)
+{
+    for (int level = keys->levels; level > 0; level--) {
+        uint32_t at[GROUP], among[GROUP];
+        for (int i = 0; i < n; i++)
+            narrow(level * SAMPLE_SHIFT, low[i], count[i], &at[i], &among[i]);
+        last_not_after_group6(keys->at[level], values, at, among, n);
+        for (int i = 0; i < n; i++)
+            widen(level * SAMPLE_SHIFT, at[i], &low[i], &count[i]);
+    }
+    last_not_after_group6(keys->at[0], values, low, count, n);
+}
+
+static void sample(Keys *keys, uint32_t count)
+{
+    for (int level = 1; level < LEVELS && count >> (level * SAMPLE_SHIFT) > 1; level++) {
+        uint32_t samples = ((count - 1) >> (level * SAMPLE_SHIFT)) + 1;
+        uint64_t *sampled = PyMem_Malloc(samples * sizeof(uint64_t));
+        if (!sampled)
+            return;
+        for (uint32_t i = 0; i < samples; i++)
+            sampled[i] = keys->at[level - 1][(size_t)i << SAMPLE_SHIFT];
+        keys->at[level] = sampled;
+        keys->levels = level;
+    }
+}
 
 static uint32_t find4(const Index *index, uint32_t value)
 {
@@ -165,7 +183,7 @@ static uint32_t find4(const Index *index, uint32_t value)
     bounds(index->table4, value >> 16, index->count4, &low, &count);
     if (!count)
         return DAMAGED;
-    return checked(index->slot4[search4(&index->keys4, value, low, count)], index->locations);
+    return slot_at(&index->slots4, last_not_after4(index->keys4, (uint16_t)value, low, count), index->locations);
 }
 
 static uint32_t find6(const Index *index, uint64_t hi, uint64_t lo)
@@ -175,7 +193,7 @@ static uint32_t find6(const Index *index, uint64_t hi, uint64_t lo)
     if (!count)
         return DAMAGED;
     uint32_t position = search6(&index->keys6, hi, low, count);
-    return checked(index->slot6[among_equals(index, hi, lo, position)], index->locations);
+    return slot_at(&index->slots6, among_equals(index, hi, lo, position), index->locations);
 }
 
 /* Count lookups, and build the samples once there were enough; needs the GIL. Without memory for them it goes on. */
@@ -185,8 +203,7 @@ static inline void expect(Index *index, Py_ssize_t rows)
         index->until_sampled -= rows;
     } else if (index->until_sampled > 0 && rows > 0 && !index->batches) {
         index->until_sampled = 0;
-        sample4(&index->keys4, index->count4);
-        sample6(&index->keys6, index->count6);
+        sample(&index->keys6, index->count6);
     }
 }
 
@@ -214,7 +231,7 @@ typedef struct {
 static void find_group(const Index *index, int family, Group *group)
 {
     const uint32_t *table = family == 4 ? index->table4 : index->table6;
-    const uint32_t *slots = family == 4 ? index->slot4 : index->slot6;
+    const Slots *slots = family == 4 ? &index->slots4 : &index->slots6;
     const uint64_t *values = family == 4 ? group->lo : group->hi;
     uint32_t segments = family == 4 ? index->count4 : index->count6, sound[GROUP];
     int n = group->length, shift = family == 4 ? 16 : 48;
@@ -226,19 +243,21 @@ static void find_group(const Index *index, int family, Group *group)
         group->count[i] += !sound[i]; /* so that what is damaged goes along with the others, and is told in the end */
     }
     if (family == 4)
-        search_group4(&index->keys4, values, group->low, group->count, n);
+        last_not_after_group4(index->keys4, values, group->low, group->count, n);
     else
         search_group6(&index->keys6, values, group->low, group->count, n);
     for (int i = 0; i < n; i++) {
-        if (family == 6)
+        if (family == 6 && index->lo6)
             PREFETCH(&index->lo6[group->low[i]]);
-        PREFETCH(&slots[group->low[i]]);
+        PREFETCH(&slots->low[group->low[i]]);
+        if (slots->high)
+            PREFETCH(&slots->high[group->low[i]]);
     }
     for (int i = 0; i < n; i++) {
         uint32_t position = group->low[i];
         if (family == 6)
             position = among_equals(index, group->hi[i], group->lo[i], position);
-        group->slot[i] = sound[i] ? checked(slots[position], index->locations) : DAMAGED;
+        group->slot[i] = sound[i] ? slot_at(slots, position, index->locations) : DAMAGED;
     }
 }
 

@@ -1,6 +1,6 @@
 """What two index files disagree on: how many addresses are in another country, for the report of a sync."""
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -8,11 +8,10 @@ from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import I64, U64, span_v6
 from geolookup.index.layout import EMPTY, TABLE_LENGTH
+from geolookup.index.segments import segments_v4, segments_v6
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
-
-_Arrays: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 #: How many segments of both files are compared at a time, where the tables allow.
 _CHUNK = 1 << 18
@@ -26,7 +25,7 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
     :raises IndexDamagedError: where a file's segments or locations cannot be followed
     """
     numbers: dict[str, int] = {}
-    sides = [(reader.arrays(), _country_numbers(reader, numbers)) for reader in (old, new)]
+    sides = [(reader, _country_numbers(reader, numbers)) for reader in (old, new)]
     try:
         return _changed(sides, 4), _changed(sides, 6)
     except IndexError as error:
@@ -45,8 +44,8 @@ def _country_numbers(reader: "IndexReader", numbers: dict[str, int]) -> I64:
     return numbered
 
 
-def _changed(sides: list[tuple[_Arrays, I64]], family: Literal[4, 6]) -> int:
-    tables = [arrays[f"v{family}.table"].astype(np.int64) for arrays, _ in sides]
+def _changed(sides: "list[tuple[IndexReader, I64]]", family: Literal[4, 6]) -> int:
+    tables = [reader.arrays()[f"v{family}.table"].astype(np.int64) for reader, _ in sides]
     both = tables[0] + tables[1]
     total = 0
     begin = 0
@@ -60,23 +59,24 @@ def _changed(sides: list[tuple[_Arrays, I64]], family: Literal[4, 6]) -> int:
 
 
 def _changed_between(
-    sides: list[tuple[_Arrays, I64]], tables: list[I64], family: Literal[4, 6], begin: int, end: int
+    sides: "list[tuple[IndexReader, I64]]", tables: list[I64], family: Literal[4, 6], begin: int, end: int
 ) -> int:
     """Changed addresses whose upper 16 bits lie from ``begin`` up to ``end``."""
     his: list[U64] = []
     los: list[U64] = []
     countries: list[I64] = []
-    for (arrays, country_of), table in zip(sides, tables, strict=True):
-        chosen = slice(int(table[begin]), int(table[end]))
+    for (reader, country_of), table in zip(sides, tables, strict=True):
+        # The segment that reaches in from before comes first; where one begins right here, its length is nothing.
+        inside = int(table[begin])
+        before = max(inside - 1, 0)
         if family == 4:
-            lo = arrays["v4.first"][chosen].astype(np.uint64)
+            first, slots = segments_v4(reader, before, int(table[end]))
+            lo = first[inside - before :].astype(np.uint64)
             hi = np.zeros(len(lo), np.uint64)
         else:
-            hi, lo = arrays["v6.hi"][chosen], arrays["v6.lo"][chosen]
-        slots = arrays[f"v{family}.slot"]
-        # The segment that reaches in from before comes first; where one begins right here, its length is nothing.
-        before = np.full(1, slots[max(chosen.start - 1, 0)])
-        slot = np.concatenate([before, slots[chosen]]).astype(np.int64)
+            hi, lo, slots = segments_v6(reader, before, int(table[end]))
+            hi, lo = hi[inside - before :], lo[inside - before :]
+        slot = np.concatenate([slots[:1], slots[inside - before :]]).astype(np.int64)
         slot[slot == EMPTY] = len(country_of) - 1
         start = begin << (16 if family == 4 else 112)
         his.append(np.concatenate([np.full(1, start >> 64, np.uint64), hi]))

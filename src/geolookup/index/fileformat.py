@@ -28,9 +28,11 @@ from geolookup.index.layout import (
     RESERVED_METADATA,
     SECTIONS,
     VERSION,
+    WIDE_EMPTY,
     encode_header,
     require_little_endian,
 )
+from geolookup.index.segments import split_slots
 from geolookup.index.verify import verify_index
 
 __all__ = ["IndexBuilder", "IndexSummary", "changed_country_addresses", "verify_index", "write_index"]
@@ -117,6 +119,8 @@ class IndexBuilder:
                     self._texts[text] = len(self._texts)
         except UnicodeEncodeError as error:
             raise IndexFileError(f"locid {locid}: {error.object!r:.80} is not Unicode text") from error
+        if len(self._slots) == WIDE_EMPTY:
+            raise IndexFileError(f"locid {locid}: a layer has room for {WIDE_EMPTY:,} locations")
         slot = self._slots[locid] = len(self._slots)
         for name, text in zip(_TEXT_COLUMNS, texts, strict=True):
             self._columns[name].append(self._texts[text])
@@ -229,15 +233,17 @@ class IndexBuilder:
         counts["segments_v6"] = int(np.count_nonzero(slot_v6 != EMPTY))
         counts["covered_v4"] = flatten.covered_v4(first, slot)
         counts["covered_v6"] = flatten.covered_v6(hi, lo, slot_v6)
-        return {
-            "v4.first": first,
-            "v4.slot": slot,
+        sections: dict[str, flatten.Array] = {
+            "v4.low": first.astype(np.uint16),
             "v4.table": flatten.table_v4(first),
             "v6.hi": hi,
-            "v6.lo": lo,
-            "v6.slot": slot_v6,
             "v6.table": flatten.table_v6(hi),
-        }, counts
+        }
+        if lo.any():
+            sections["v6.lo"] = lo
+        for family, slots in (("v4", slot), ("v6", slot_v6)):
+            sections.update(split_slots(family, slots, len(rank)))
+        return sections, counts
 
     def _string_table(self) -> tuple[flatten.Array, flatten.Array]:
         encoded = [text.encode("utf-8") for text in self._texts]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 FORMAT: "Final" = "geolookup-index"
-VERSION: "Final" = "1.0"
-MAJOR: "Final" = 1
+VERSION: "Final" = "2.0"
+MAJOR: "Final" = 2
 
 #: The slot of a gap: no geolocation of this layer covers the segment.
 EMPTY: "Final" = 0xFFFFFFFF
@@ -26,7 +26,7 @@ EMPTY: "Final" = 0xFFFFFFFF
 #: One start for each value of an address's upper 16 bits, and one past the last.
 TABLE_LENGTH: "Final" = 65_537
 
-#: Every section of version 1 with its safetensors type, in the order in which they stand in the file.
+#: Every section of version 2 with its safetensors type, in the order in which they stand in the file.
 SECTIONS: "Final" = {
     "v6.hi": "U64",
     "v6.lo": "U64",
@@ -34,10 +34,7 @@ SECTIONS: "Final" = {
     "loc.latitude": "F64",
     "loc.longitude": "F64",
     "strings.offsets": "I32",
-    "v4.first": "U32",
-    "v4.slot": "U32",
     "v4.table": "U32",
-    "v6.slot": "U32",
     "v6.table": "U32",
     "loc.country": "I32",
     "loc.region": "I32",
@@ -45,10 +42,20 @@ SECTIONS: "Final" = {
     "loc.postalcode": "I32",
     "loc.dmacode": "I32",
     "loc.areacode": "I32",
+    "v4.low": "U16",
+    "v4.slot": "U16",
+    "v6.slot": "U16",
+    "v4.slot_high": "U8",
+    "v6.slot_high": "U8",
     "loc.pending": "U8",
     "strings.bytes": "U8",
 }
-OPTIONAL_SECTIONS: "Final" = ("loc.pending",)
+#: ``v6.lo`` is left out where all of it is 0, and the upper bits of slots where 16 bits do.
+OPTIONAL_SECTIONS: "Final" = ("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending")
+
+#: What stands in the file for `EMPTY`: in slots of 16 bits, and in those of 24. Slots are below it.
+NARROW_EMPTY: "Final" = 0xFFFF
+WIDE_EMPTY: "Final" = 0xFF_FFFF
 
 #: Each type's `memoryview` format and its size in bytes.
 ITEM_FORMATS: "Final" = {
@@ -57,6 +64,7 @@ ITEM_FORMATS: "Final" = {
     "F64": ("d", 8),
     "U32": ("I", 4),
     "I32": ("i", 4),
+    "U16": ("H", 2),
     "U8": ("B", 1),
 }
 
@@ -183,7 +191,11 @@ def _check_version(version: object, path: str) -> None:
     major, _, minor = version.partition(".") if isinstance(version, str) and len(version) < 20 else ("", "", "")
     if not all(part.isascii() and part.isdecimal() for part in (major, minor)):
         raise IndexDamagedError(f"{path}: {version!r:.80} is not a version")
-    if int(major) != MAJOR:
+    if int(major) < MAJOR:
+        raise IndexDamagedError(
+            f"{path}: index format {version} was an older release's, and is read no more: sync again"
+        )
+    if int(major) > MAJOR:
         raise IndexTooNewError(
             f"{path}: index format {version}, and this release reads version {MAJOR}: update geolookup, or sync again"
         )
@@ -224,6 +236,9 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
     if missing:
         raise IndexDamagedError(f"{path}: the section {missing[0]} is missing")
     length = {name: section.length for name, section in sections.items()}
+    is_wide = "v4.slot_high" in sections
+    if is_wide != ("v6.slot_high" in sections) or counts["locations"] > (WIDE_EMPTY if is_wide else NARROW_EMPTY):
+        raise IndexDamagedError(f"{path}: the slots do not fit {counts['locations']} locations")
     for name in SECTIONS:
         family, _, column = name.partition(".")
         if name not in length:
@@ -233,7 +248,7 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
         elif family in ("v4", "v6"):
             right = 0 < length[name] == length[f"{family}.slot"] <= EMPTY
         elif family == "loc":
-            right = length[name] == counts["locations"] < EMPTY
+            right = length[name] == counts["locations"] <= WIDE_EMPTY
         else:
             right = name != "strings.offsets" or length[name] >= 2
         if not right:

@@ -29,9 +29,10 @@ OVERLAY: Final = 0x80000000
 BAD: Final = 0xFFFFFFFE
 ABSENT: Final = 0xFFFFFFFD
 
-#: A slot has to leave room for `OVERLAY` and the marks.
-_MAX_LOCATIONS = 0x7FFFFFFC
-_SECTIONS = ("v4.first", "v4.slot", "v4.table", "v6.hi", "v6.lo", "v6.slot", "v6.table")
+_SECTIONS = (
+    *("v4.low", "v4.slot", "v4.slot_high", "v4.table"),
+    *("v6.hi", "v6.lo", "v6.slot", "v6.slot_high", "v6.table"),
+)
 
 
 class Records(Protocol):
@@ -59,10 +60,14 @@ def open_searcher(
 
     ``module`` is what `accelerator` gave. The files stay mapped for as long as the searcher is kept, `close` or not.
     """
-    if module is None or max(base.location_count, overlay.location_count) >= _MAX_LOCATIONS:
+    if module is None:
         return PureSearcher(base, overlay), {}, {}
     layers = [
-        module.Layer(tuple(reader.section_bytes(name) for name in _SECTIONS), reader.location_count, limit)
+        module.Layer(
+            tuple(reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS),
+            reader.location_count,
+            limit,
+        )
         for reader in (base, overlay)
     ]
     return module.Searcher(*layers), layers[0], layers[1]

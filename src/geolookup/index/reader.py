@@ -9,7 +9,15 @@ import os
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexDamagedError, IndexFileError
-from geolookup.index.layout import EMPTY, ITEM_FORMATS, SECTIONS, read_header, require_little_endian
+from geolookup.index.layout import (
+    EMPTY,
+    ITEM_FORMATS,
+    NARROW_EMPTY,
+    SECTIONS,
+    WIDE_EMPTY,
+    read_header,
+    require_little_endian,
+)
 
 try:
     # What `bisect` wraps, without that module's own import.
@@ -49,6 +57,7 @@ class IndexReader:
 
     __slots__ = (
         "_bytes",
+        "_empty",
         "_latitude",
         "_locid",
         "_longitude",
@@ -56,12 +65,14 @@ class IndexReader:
         "_offsets",
         "_pending",
         "_texts",
-        "_v4_first",
+        "_v4_low",
         "_v4_slot",
+        "_v4_slot_high",
         "_v4_table",
         "_v6_hi",
         "_v6_lo",
         "_v6_slot",
+        "_v6_slot_high",
         "_v6_table",
         "counts",
         "header",
@@ -94,30 +105,37 @@ class IndexReader:
             typed: memoryview[Any] = whole[section.begin : section.end].cast(ITEM_FORMATS[section.dtype][0])  # type: ignore[call-overload] # its stub knows no computed format
             return typed
 
-        self._v4_first: memoryview[int] = view("v4.first")
+        def optional(name: str) -> "memoryview[int] | None":
+            return view(name) if name in header.sections else None
+
+        self._v4_low: memoryview[int] = view("v4.low")
         self._v4_slot: memoryview[int] = view("v4.slot")
+        self._v4_slot_high = optional("v4.slot_high")
         self._v4_table: memoryview[int] = view("v4.table")
         self._v6_hi: memoryview[int] = view("v6.hi")
-        self._v6_lo: memoryview[int] = view("v6.lo")
+        self._v6_lo = optional("v6.lo")
         self._v6_slot: memoryview[int] = view("v6.slot")
+        self._v6_slot_high = optional("v6.slot_high")
         self._v6_table: memoryview[int] = view("v6.table")
+        self._empty = NARROW_EMPTY if self._v4_slot_high is None else WIDE_EMPTY
         self._locid: memoryview[int] = view("loc.locid")
         self._latitude: memoryview[float] = view("loc.latitude")
         self._longitude: memoryview[float] = view("loc.longitude")
         self._texts: tuple[memoryview[int], ...] = tuple(
             [view(f"loc.{name}") for name in ("country", "region", "city", "postalcode", "dmacode", "areacode")]
         )
-        self._pending: memoryview[int] | None = view("loc.pending") if "loc.pending" in header.sections else None
+        self._pending = optional("loc.pending")
         self._offsets: memoryview[int] = view("strings.offsets")
         self._bytes = whole[header.sections["strings.bytes"].begin : header.sections["strings.bytes"].end]
         self._check_ends()
 
     def _check_ends(self) -> None:
         """What searching relies on, as far as it can be seen at once."""
-        if self._v4_first[0] != 0 or self._v6_hi[0] != 0 or self._v6_lo[0] != 0:
+        lo = self._v6_lo
+        if self._v4_low[0] != 0 or self._v4_table[1] == 0 or self._v6_hi[0] != 0 or (lo is not None and lo[0] != 0):
             raise self._damaged("the first segment of a family does not begin at its first address")
         for name, table, count in (
-            ("v4.table", self._v4_table, len(self._v4_first)),
+            ("v4.table", self._v4_table, len(self._v4_low)),
             ("v6.table", self._v6_table, len(self._v6_hi)),
         ):
             if table[0] != 0 or table[len(table) - 1] != count:
@@ -164,7 +182,29 @@ class IndexReader:
     def _position4(self, value: int) -> int:
         prefix = value >> 16
         table = self._v4_table
-        return bisect_right(self._v4_first, value, table[prefix], table[prefix + 1]) - 1
+        return bisect_right(self._v4_low, value & 0xFFFF, table[prefix], table[prefix + 1]) - 1
+
+    def _first4(self, position: int) -> int:
+        """Where a segment begins: the table knows the upper 16 bits."""
+        prefix = bisect_right(self._v4_table, position) - 1
+        if prefix > 0xFFFF:
+            raise self._damaged(f"v4.table: it leads nowhere for segment {position}")
+        return prefix << 16 | self._v4_low[position]
+
+    def _slot4(self, position: int) -> int:
+        slot = self._v4_slot[position]
+        if self._v4_slot_high is not None:
+            slot |= self._v4_slot_high[position] << 16
+        return EMPTY if slot == self._empty else slot
+
+    def _slot6(self, position: int) -> int:
+        slot = self._v6_slot[position]
+        if self._v6_slot_high is not None:
+            slot |= self._v6_slot_high[position] << 16
+        return EMPTY if slot == self._empty else slot
+
+    def _first6(self, position: int) -> int:
+        return self._v6_hi[position] << 64 | (0 if self._v6_lo is None else self._v6_lo[position])
 
     def _position6(self, value: int) -> int:
         prefix = value >> 112
@@ -173,41 +213,52 @@ class IndexReader:
         first = table[prefix]
         position = bisect_right(self._v6_hi, upper, first, table[prefix + 1]) - 1
         # Segments rarely share their upper half, and where they do, the last is right as often as not.
-        if position < first or self._v6_hi[position] != upper or self._v6_lo[position] <= value & _LOW64:
+        lo = self._v6_lo
+        if lo is None or position < first or self._v6_hi[position] != upper or lo[position] <= value & _LOW64:
             return position
         run = bisect_left(self._v6_hi, upper, first, position)
-        return bisect_right(self._v6_lo, value & _LOW64, run, position) - 1
+        return bisect_right(lo, value & _LOW64, run, position) - 1
 
     def find4(self, value: int) -> int:
         """The slot of an IPv4 address, or `EMPTY`. ``value`` must be below 2**32.
 
         :raises IndexDamagedError: where the file's tables lead outside it
         """
-        # _position4 again: the call would cost a third of the whole.
+        # _position4 and _slot4 again: the calls would cost half of the whole.
         prefix = value >> 16
         table = self._v4_table
+        high = self._v4_slot_high
         try:
-            return self._v4_slot[bisect_right(self._v4_first, value, table[prefix], table[prefix + 1]) - 1]
+            position = bisect_right(self._v4_low, value & 0xFFFF, table[prefix], table[prefix + 1]) - 1
+            slot = self._v4_slot[position] if high is None else self._v4_slot[position] | high[position] << 16
         except (IndexError, ValueError) as error:
             raise self._failed(error) from error
+        return EMPTY if slot == self._empty else slot
 
     def find6(self, value: int) -> int:
         """The slot of an IPv6 address, or `EMPTY`. ``value`` must be below 2**128.
 
         :raises IndexDamagedError: where the file's tables lead outside it
         """
-        # The common part of _position6 again, for the same reason.
+        # The common part of _position6, and _slot6, again for the same reason.
         upper = value >> 64
         prefix = upper >> 48
         table = self._v6_table
+        high, lo = self._v6_slot_high, self._v6_lo
         try:
             first = table[prefix]
             position = bisect_right(self._v6_hi, upper, first, table[prefix + 1]) - 1
-            if position >= first and self._v6_hi[position] == upper and self._v6_lo[position] > value & _LOW64:
+            if (
+                lo is not None
+                and position >= first
+                and self._v6_hi[position] == upper
+                and lo[position] > value & _LOW64
+            ):
                 position = self._position6(value)
-            return self._v6_slot[position]
+            slot = self._v6_slot[position] if high is None else self._v6_slot[position] | high[position] << 16
         except (IndexError, ValueError) as error:
             raise self._failed(error) from error
+        return EMPTY if slot == self._empty else slot
 
     def segment4(self, value: int) -> tuple[int, int, int]:
         """The segment or gap around an IPv4 address: its slot or `EMPTY`, and its inclusive ends.
@@ -216,14 +267,13 @@ class IndexReader:
         """
         try:
             position = self._position4(value)
-            slot = self._v4_slot[position]
-            first = self._v4_first[position]
+            slot, first = self._slot4(position), self._first4(position)
             following = position + 1
-            last = self._v4_first[following] - 1 if following < len(self._v4_first) else IPV4_MAX
+            last = self._first4(following) - 1 if following < len(self._v4_low) else IPV4_MAX
         except (IndexError, ValueError) as error:
             raise self._failed(error) from error
         if not first <= value <= last:
-            raise self._damaged(f"v4.first: entry {position} is out of order")
+            raise self._damaged(f"v4.low: entry {position} is out of order")
         return slot, first, last
 
     def segment6(self, value: int) -> tuple[int, int, int]:
@@ -233,13 +283,9 @@ class IndexReader:
         """
         try:
             position = self._position6(value)
-            slot = self._v6_slot[position]
-            first = self._v6_hi[position] << 64 | self._v6_lo[position]
+            slot, first = self._slot6(position), self._first6(position)
             following = position + 1
-            if following < len(self._v6_hi):
-                last = (self._v6_hi[following] << 64 | self._v6_lo[following]) - 1
-            else:
-                last = IPV6_MAX
+            last = self._first6(following) - 1 if following < len(self._v6_hi) else IPV6_MAX
         except (IndexError, ValueError) as error:
             raise self._failed(error) from error
         if not first <= value <= last:
@@ -282,10 +328,15 @@ class IndexReader:
             yield previous[0], IPV4_MAX if family == 4 else IPV6_MAX, previous[1]
 
     def _read_segments(self, family: int, begin: int, end: int) -> tuple[list[int], list[int]]:
-        if family == 4:
-            return self._v4_slot[begin:end].tolist(), self._v4_first[begin:end].tolist()
-        upper, lower = self._v6_hi[begin:end].tolist(), self._v6_lo[begin:end].tolist()
-        return self._v6_slot[begin:end].tolist(), [hi << 64 | lo for hi, lo in zip(upper, lower, strict=True)]
+        if family == 6:
+            return list(map(self._slot6, range(begin, end))), list(map(self._first6, range(begin, end)))
+        table, firsts = self._v4_table, []
+        prefix = bisect_right(table, begin) - 1
+        for position, low in enumerate(self._v4_low[begin:end].tolist(), begin):
+            while table[prefix + 1] <= position:
+                prefix += 1
+            firsts.append(prefix << 16 | low)
+        return list(map(self._slot4, range(begin, end))), firsts
 
     def _text(self, number: int) -> str:
         if not number:
@@ -361,7 +412,10 @@ class IndexReader:
             raise self._failed(error) from error
 
     def arrays(self) -> "dict[str, np.ndarray[Any, Any]]":
-        """Every known section by name, as a read-only numpy array over the map: no copy, and valid after `close`."""
+        """Every known section by name, as a read-only numpy array over the map: no copy, and valid after `close`.
+
+        `segments.segment_arrays` has whole addresses and slots instead.
+        """
         import numpy as np
 
         try:

@@ -9,8 +9,9 @@ import numpy as np
 
 from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import Array, Flags, covered_v4, covered_v6, table_v4, table_v6
-from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, SECTIONS, encode_header
+from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, NARROW_EMPTY, SECTIONS, encode_header
 from geolookup.index.reader import IndexReader
+from geolookup.index.segments import segments_v4, segments_v6
 
 _TEXT_COLUMNS = ("loc.country", "loc.region", "loc.city", "loc.postalcode", "loc.dmacode", "loc.areacode")
 
@@ -36,6 +37,11 @@ class _Check:
     def run(self) -> None:
         self.header()
         self.checksums()
+        for name in ("v4.table", "v6.table"):
+            table = self.arrays[name]
+            self.require(name, np.append(table[0] == 0, table[1:] >= table[:-1]), "is out of order")
+        self.v4 = segments_v4(self.reader)
+        self.v6 = segments_v6(self.reader)
         self.segments()
         self.strings()
         self.locations()
@@ -76,16 +82,20 @@ class _Check:
 
     def segments(self) -> None:
         arrays = self.arrays
-        first, hi, lo = arrays["v4.first"], arrays["v6.hi"], arrays["v6.lo"]
-        self.require("v4.first", np.append(first[0] == 0, first[1:] > first[:-1]), "is out of order")
+        (first, slot_v4), (hi, lo, slot_v6) = self.v4, self.v6
+        self.require("v4.low", np.append(first[0] == 0, first[1:] > first[:-1]), "is out of order")
         rising = (hi[1:] > hi[:-1]) | ((hi[1:] == hi[:-1]) & (lo[1:] > lo[:-1]))
         self.require("v6.hi and v6.lo", np.append((hi[0] == 0) & (lo[0] == 0), rising), "is out of order")
-        make_tables: tuple[tuple[str, Callable[[Array], Array], Array], ...] = (
-            ("v4", table_v4, first),
-            ("v6", table_v6, hi),
+        if "v6.lo" in arrays and not lo.any():
+            self.fail("v6.lo: it is there, and has nothing but zeros")
+        is_wide = self.reader.location_count > NARROW_EMPTY
+        if any((name in arrays) != is_wide for name in ("v4.slot_high", "v6.slot_high")):
+            self.fail(f"the slots of {self.reader.location_count} locations are not of the width that they need")
+        make_tables: tuple[tuple[str, Callable[[Array], Array], Array, Array], ...] = (
+            ("v4", table_v4, first, slot_v4),
+            ("v6", table_v6, hi, slot_v6),
         )
-        for family, make_table, starts in make_tables:
-            slot = arrays[f"{family}.slot"]
+        for family, make_table, starts, slot in make_tables:
             known = (slot < self.reader.location_count) | (slot == EMPTY)
             self.require(f"{family}.slot", known, "names no location")
             merged = np.append(True, slot[1:] != slot[:-1])
@@ -127,12 +137,11 @@ class _Check:
             self.require("loc.pending", arrays["loc.pending"] <= 1, "is neither 0 nor 1")
 
     def counts(self) -> None:
-        arrays = self.arrays
         found = {
-            "segments_v4": int(np.count_nonzero(arrays["v4.slot"] != EMPTY)),
-            "segments_v6": int(np.count_nonzero(arrays["v6.slot"] != EMPTY)),
-            "covered_v4": covered_v4(arrays["v4.first"], arrays["v4.slot"]),
-            "covered_v6": covered_v6(arrays["v6.hi"], arrays["v6.lo"], arrays["v6.slot"]),
+            "segments_v4": int(np.count_nonzero(self.v4[1] != EMPTY)),
+            "segments_v6": int(np.count_nonzero(self.v6[2] != EMPTY)),
+            "covered_v4": covered_v4(*self.v4),
+            "covered_v6": covered_v6(*self.v6),
         }
         for name, number in found.items():
             if self.reader.counts[name] != number:

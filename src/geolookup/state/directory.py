@@ -102,6 +102,7 @@ class StateDirectory:
     def current(self) -> Current | None:
         """What is published, or what recovery falls back to; None where nothing was ever published.
 
+        :raises StateDamagedError: where nothing whole is left
         :raises StateTooNewError: where a newer release wrote CURRENT
         """
         try:
@@ -110,6 +111,13 @@ class StateDirectory:
             return None
         published.close()
         return published.current
+
+    def current_or_none(self) -> Current | None:
+        """`current` for whoever publishes: where nothing whole is left, what comes next is the first again."""
+        try:
+            return self.current()
+        except StateDamagedError:
+            return None
 
     def open(self) -> Published:
         """Open what is published, or the newest whole generation where CURRENT or what it names is damaged.
@@ -138,7 +146,7 @@ class StateDirectory:
     @contextlib.contextmanager
     def candidate(self) -> Iterator[Candidate]:
         """A new empty candidate, under the run lock; what is neither published nor held at the end is removed."""
-        found = self._current_or_none()
+        found = self.current_or_none()
         needed_bytes = _LEAST_SPACE_BYTES
         if found is not None:
             sizes = (record["bytes"] for record in found.published["files"].values())
@@ -267,7 +275,7 @@ class StateDirectory:
         :raises StateBusyError: where a run is under way: it would publish over this
         """
         with self.run_lock():
-            current = self._required(self._current_or_none())
+            current = self._required(self.current_or_none())
             kept = numbered(self.path("generations"))
             older = [number for number in kept if number < current.generation]
             target = generation if generation is not None else (older[0] if older else None)
@@ -303,7 +311,7 @@ class StateDirectory:
 
         :raises NoStateError: where nothing is
         """
-        return self._required(self._current_or_none())
+        return self._required(self.current_or_none())
 
     def custom_layer(self, generation: int, record: dict[str, Any]) -> dict[int, Laid]:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it."""
@@ -314,7 +322,7 @@ class StateDirectory:
         kept = self.local.upstream_url()
         if kept is not None:
             return kept
-        current = self._current_or_none()
+        current = self.current_or_none()
         return None if current is None else current.published.get("url")
 
     def remember_upstream(self, url: str) -> None:
@@ -327,7 +335,7 @@ class StateDirectory:
         """The publish lock, unless held; where the publish fails before CURRENT is replaced, what it made goes."""
         with contextlib.nullcontext() if locked else self.publish_lock():
             before = self._current_bytes()
-            current = self._current_or_none()
+            current = self.current_or_none()
             sequence, newest, refused = remembered(self.home)
             attempt = _Attempt(
                 current=current,
@@ -403,12 +411,6 @@ class StateDirectory:
         with files.translated(self.path("CURRENT")):
             files.replace_durably(self.path("CURRENT"), head + content_check(data).encode("ascii") + tail)
         notices.published(self.home)
-
-    def _current_or_none(self) -> Current | None:
-        try:
-            return self.current()
-        except StateDamagedError:
-            return None  # nothing whole is left: what is published next is the first again
 
     def _clean(self, published: Current) -> None:
         # What is published is published: whatever cannot be cleaned now waits for the next time.

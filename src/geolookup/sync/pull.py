@@ -86,7 +86,7 @@ def pull(
             directory=directory,
             settings=settings,
             url=settings.url,
-            current=directory.current(),
+            current=directory.current_or_none(),
             report=report,
             progress=progress,
         )
@@ -125,7 +125,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
         if len(digest) < _DIGEST_LEAST or not record["digest"].startswith(digest):
             raise StateError(f"the held candidate's digest is {record['digest']}: accept that one, or sync again")
         candidate.verify()
-        current = directory.current()
+        current = directory.current_or_none()
         report = PullReport(url=record.get("url"), outcome="published", digest=record["digest"], rows=record["rows"])
         refused = current.refused if current is not None else ()
         published = directory.publish(

@@ -105,7 +105,7 @@ class Pusher(Attempts):
         try:
             yield
         finally:
-            if self.directory.current() is not None:
+            if self.directory.current_or_none() is not None:
                 self.directory.republish()
 
     def run(self, progress: Progress = lambda _done, _total: None) -> None:

@@ -52,7 +52,7 @@ class ServiceView:
 
     def _read_complete(self) -> dict[int, Geolocation]:
         self._began_s = clock.steady_s()
-        current = self._directory.current()
+        current = self._directory.current_or_none()
         if current is not None and current.published.get("url") != self._settings.url:
             current = None
         with self._client.list(etag=None if current is None else current.published.get("etag")) as listing:

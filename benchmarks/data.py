@@ -64,6 +64,11 @@ class DataSet:
         return os.path.join(self.made("service", self._load), "service.db")
 
     @property
+    def blocks_csv(self) -> str:
+        """A CSV file for the reference service to load, one row a block."""
+        return self.made("blocks.csv", self._write_csv)
+
+    @property
     def mmdb(self) -> str:
         """An MMDB file of the same networks, whose records are flat: locid and the eight fields."""
         return self.made("ranges.mmdb", self._write_mmdb)
@@ -193,16 +198,16 @@ class DataSet:
         from geolookup.service.store import Store
 
         os.mkdir(path)
-        source = os.path.join(path, "blocks.csv")
-        with open(source, "w", encoding="utf-8", newline="") as file:
+        with Store.open(os.path.join(path, "service.db")) as store:
+            load_csv(store, [self.blocks_csv])
+
+    def _write_csv(self, path: str) -> None:
+        with open(path, "w", encoding="utf-8", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["locid", *FIELD_NAMES, "startip", "endip"])
             for place in self.places():
                 fields = [getattr(place, name) for name in ("locid", *FIELD_NAMES)]
                 rows.writerows([*fields, start, end] for _, _, _, start, end in place.blocks)
-        with Store.open(os.path.join(path, "service.db")) as store:
-            load_csv(store, [source])
-        os.unlink(source)
 
     def _write_mmdb(self, path: str) -> None:
         self.write_mmdb(path, self.first4, self.last4)

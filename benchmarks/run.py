@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from benchmarks.common import ROOT, arguments, environment, machine, versions
 from benchmarks.data import FULL, PEER, SMALL, DataSet
 
-NAMES = ("startup", "opening", "lookup", "native", "columns", "memory", "sizes", "sync", "flatten", "edits")
+NAMES = (
+    *("startup", "opening", "lookup", "native", "columns", "memory", "sizes"),
+    *("sync", "service_list", "flatten", "edits", "service_load"),
+)
 _PACKAGES = (
-    *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy"),
+    *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "psycopg"),
     *("maxminddb", "mmdb_writer", "polars", "polars-iptools", "chdb", "duckdb"),
 )
 _RESULTS = os.path.join(ROOT, "benchmarks", "RESULTS.md")
@@ -55,9 +58,10 @@ def main() -> None:
         done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
         print(done.stdout, end="", flush=True)
         sections.append((name, f"python -m {' '.join(words)}", done.stdout))
+        if output != "-":  # after each, since all of them take most of an hour
+            with open(output, "w", encoding="utf-8") as file:
+                file.write(_page(sections, described))
     if output != "-":
-        with open(output, "w", encoding="utf-8") as file:
-            file.write(_page(sections, described))
         print(f"written: {output}")
 
 

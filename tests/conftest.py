@@ -1,19 +1,37 @@
 """What every test gets: settings and state of its own, none of the person's who runs it."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+if TYPE_CHECKING:
+    from tests.support.postgres import PostgresServer
+
 settings.register_profile(
     "geolookup", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 )
-settings.load_profile("geolookup")
+# Whoever changes the code plays new examples each time; CI the same ones, so that what fails there fails again.
+settings.register_profile("same", parent=settings.get_profile("geolookup"), derandomize=True)
+settings.load_profile("same" if os.environ.get("SAME_EXAMPLES") == "1" else "geolookup")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full-sweep", action="store_true", help="run the whole of every sweep that CI runs in part")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator["PostgresServer"]:
+    """A running PostgreSQL, one for all tests of this process."""
+    from tests.support import postgres  # here, since most tests need no driver
+
+    postgres.require()
+    server = postgres.PostgresServer()
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """JSON without `json`, played against `json`."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -43,3 +45,17 @@ def test_damaged_json_is_refused_as_json_refuses_it(value: object, data: st.Data
 def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - several messages
         plainjson.loads(data)
+
+
+def test_text_that_is_cut_short_is_a_value_error_where_nobody_has_imported_json() -> None:
+    program = (
+        "import sys\n"
+        "from geolookup import plainjson\n"
+        "assert 'json' not in sys.modules\n"
+        "try:\n"
+        '    plainjson.loads(b\'{"version": "1\')\n'
+        "except ValueError:\n"
+        "    print('refused')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stdout == "refused\n", ended.stderr

@@ -63,6 +63,16 @@ def test_a_token_in_the_file_is_refused(config: Path) -> None:
     assert CANARY not in str(caught.value)
 
 
+def test_a_secret_file_is_found_beside_the_settings_and_not_in_the_working_directory(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config.write_text('token_file = "secrets/token"\nping_url_file = "/etc/ping"\n')
+    monkeypatch.chdir(tmp_path.parent)
+    found = settings.load()
+    assert found.token_file == str(config.parent / "secrets" / "token")
+    assert found.ping_url_file == "/etc/ping"
+
+
 def test_the_working_directory_is_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "geolookup.toml").write_text('url = "https://stranger.example"\n')
     monkeypatch.chdir(tmp_path)
@@ -113,6 +123,38 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="chmod 600") as caught:
         settings.read_secret(settings.Settings(token_file=str(path)), environ={})
     assert CANARY not in str(caught.value)
+
+
+def test_the_address_to_ping_is_kept_like_a_secret(config: Path, tmp_path: Path) -> None:
+    url = f"https://hc.example/{CANARY}"
+    path = tmp_path / "ping"
+    path.write_text(f"{url}\n")
+    path.chmod(0o600)
+    assert settings.read_ping_url(settings.Settings(ping_url_file=str(path)), environ={}) == url
+    assert settings.read_ping_url(settings.Settings(), environ={"GEOLOOKUP_PING_URL": url}) == url
+    assert settings.read_ping_url(settings.Settings(), environ={}) is None
+    assert CANARY not in repr(settings.load(environ={"GEOLOOKUP_PING_URL": url}))
+    config.write_text(f'ping_url = "{url}"\n')
+    with pytest.raises(SettingsError, match="ping_url_file") as caught:
+        settings.load()
+    assert CANARY not in str(caught.value)
+    path.chmod(0o644)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        settings.read_ping_url(settings.Settings(ping_url_file=str(path)), environ={})
+
+
+def test_a_credential_of_the_service_manager_may_show_its_access_list_as_a_groups_mode(tmp_path: Path) -> None:
+    manager = tmp_path / "credentials"
+    manager.mkdir()
+    path = manager / "token"
+    path.write_text(CANARY)
+    given = settings.Settings(token_file=str(path))
+    path.chmod(0o440)
+    assert settings.read_secret(given, environ={"CREDENTIALS_DIRECTORY": str(manager)}) == CANARY
+    for mode, environ in ((0o440, {}), (0o440, {"CREDENTIALS_DIRECTORY": str(tmp_path)}), (0o444, None), (0o460, None)):
+        path.chmod(mode)
+        with pytest.raises(SettingsError, match="chmod 600"):
+            settings.read_secret(given, environ={"CREDENTIALS_DIRECTORY": str(manager)} if environ is None else environ)
 
 
 @pytest.mark.parametrize("base", ["/data/x", "", " ", "relative/data", None])

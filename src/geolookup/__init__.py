@@ -11,6 +11,8 @@ if TYPE_CHECKING:
         DefaultGeolocationError,
         GeoLookupError,
         InvalidAddressError,
+        StaleDataError,
+        UnknownGenerationError,
     )
     from geolookup.model import Explanation, Geolocation, IPBlock, Match, Segment, Status
     from geolookup.opening import (
@@ -30,7 +32,9 @@ __all__ = [
     "InvalidAddressError",
     "Match",
     "Segment",
+    "StaleDataError",
     "Status",
+    "UnknownGenerationError",
     "__version__",
     "open",
     "open_editor",
@@ -47,7 +51,9 @@ _HOMES = {
     "InvalidAddressError": "errors",
     "Match": "model",
     "Segment": "model",
+    "StaleDataError": "errors",
     "Status": "model",
+    "UnknownGenerationError": "errors",
     "__version__": "_version",
     "open": "opening",
     "open_editor": "opening",

@@ -15,6 +15,7 @@ _NO_BEARING = frozenset(
         "url", "token", "token_file", "auth", "auth_header", "trust_env", "compression",
         "connect_timeout_s", "read_timeout_s", "total_timeout_s", "attempts", "max_wait_s",
         "keep_generations", "settle_s", "idempotency_keys", "idempotency_window_s",
+        "ping_url", "ping_url_file", "textfile", "log_format",
     }
 )  # fmt: skip
 

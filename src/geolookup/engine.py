@@ -1,5 +1,6 @@
 """GeoLookup: open a state directory, look addresses up, explain answers, follow what is published."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
@@ -10,24 +11,19 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from geolookup import addresses
 from geolookup.addresses import parse, parse_any
-from geolookup.errors import (
-    GeoLookupError,
-    IndexDamagedError,
-    InvalidAddressError,
-    NoStateError,
-    StateDamagedError,
-    StateError,
-)
-from geolookup.explaining import rank
+from geolookup.describing import describe
+from geolookup.errors import GeoLookupError, IndexDamagedError, InvalidAddressError, NoStateError, StateError
+from geolookup.explaining import explain
+from geolookup.freshness import NO_LIMIT, Freshness
+from geolookup.index.fingerprint import fingerprint
 from geolookup.index.native import accelerator
-from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.index.reader import IndexReader
 from geolookup.model import Explanation, Geolocation, Layer, Match, Segment, Status
-from geolookup.snapshot import OpenLayer, Snapshot
+from geolookup.snapshot import Snapshot
 from geolookup.state import notices
-from geolookup.state.clock import age_s
-from geolookup.state.custom import Laid
 from geolookup.state.directory import StateDirectory
 from geolookup.state.editor import Editor
+from geolookup.state.generations import Generations, Reference
 from geolookup.state.recovery import open_newest_whole
 
 if TYPE_CHECKING:
@@ -37,6 +33,8 @@ if TYPE_CHECKING:
     from geolookup.index import _native
 
 _T = TypeVar("_T")
+
+_log = logging.getLogger("geolookup")
 
 #: How often a lookup looks whether something new was published.
 LOOK_INTERVAL_S = 1.0
@@ -49,12 +47,26 @@ class GeoLookup:
     lock of its own is lost to a fork. At most once a second a lookup first looks whether CURRENT changed. Use it as a
     context manager, or `close` it.
 
+    ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with the kept generation
+    that is meant, as it was served last, and follows nothing.
+
+    :raises UnknownGenerationError: where ``as_of`` means none that is kept
     :raises NoStateError: where nothing has been published in ``home``
     :raises StateDamagedError: where nothing whole is left there
     """
 
-    def __init__(self, home: str, *, temporary: bool = False) -> None:
+    def __init__(
+        self,
+        home: str,
+        *,
+        temporary: bool = False,
+        freshness: Freshness = NO_LIMIT,
+        as_of: Reference | None = None,
+    ) -> None:
         self._directory = StateDirectory(home)
+        self._freshness = freshness if as_of is None else NO_LIMIT
+        self._warned = False
+        self._fixed = as_of is not None
         self._temporary = temporary
         self._current_path = os.path.join(home, "CURRENT")
         self._problem: tuple[str, float] | None = None
@@ -63,7 +75,7 @@ class GeoLookup:
         self._native = accelerator()
         self._finder: _native.Finder | None = None
         stamp = self._stamp()
-        published = self._directory.open()
+        published = self._directory.open() if as_of is None else Generations(self._directory).open(as_of)
         self._serve(Snapshot(published, stamp, self._native))
         if published.current.recovered is not None:
             self._note(published.current.recovered)
@@ -72,7 +84,8 @@ class GeoLookup:
             self._finder = self._native.Finder(self.lookup)
             self.__dict__["lookup"] = self._finder.lookup
             self._serve(self._snapshot)
-        self._look_next(monotonic() + LOOK_INTERVAL_S)
+        # The first lookup is the one to say that the data are too old.
+        self._look_next(monotonic() + LOOK_INTERVAL_S if self._freshness.max_age_s is None else 0.0)
         notices.follow(self, home)
 
     def look_soon(self) -> None:
@@ -217,38 +230,9 @@ class GeoLookup:
         """
         if monotonic() >= self._look_at:
             self._look()
-        snapshot = self._open_snapshot()
-        family, value = parse_any(address)
-        current = snapshot.current
-        covering = [
-            (block, Laid(place=place))
-            for block, place in self._directory.cache(current.generation).covering(family, value)
-            if place.locid > 0
-        ]
-        unreadable: tuple[str, ...] = ()
-        try:
-            layer = list(self._directory.custom_layer(current.generation, current.published).values())
-        except StateDamagedError as error:
-            # What was pulled can be explained all the same; an edit behind the answer cannot.
-            layer = [Laid(place=place) for place in self._directory.cache(current.generation).custom()]
-            unreadable = (f"the local edits cannot be read: {error}",)
-        for laid in layer:
-            covering += [
-                (block, laid)
-                for block in laid.place.ipblocks
-                if block.family == family and block.first <= value <= block.last
-            ]
-        ranked = list(rank(covering))
-        return Explanation(
-            address=str(address),
-            match=self._match(str(address), family, value),
-            covering=tuple(item for item, _ in ranked),
-            generation=current.generation,
-            source=current.source,
-            age_s=age_s(current.checked_at),
-            edits=unreadable
-            or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
-        )
+        if self._fixed:
+            raise StateError("a lookup as of another time cannot explain: the local edits of that time are not known")
+        return explain(self._open_snapshot(), self._directory, str(address), *parse_any(address))
 
     def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:
         """Walk the flattened ranges of one family, ascending and disjoint; what nothing covers is left out.
@@ -256,65 +240,26 @@ class GeoLookup:
         With no ``layer``, each range has the answer that a lookup gives; else that layer's own. The walk stays with
         the generation that it began with.
         """
-        snapshot = self._open_snapshot()
-        if layer is not None:
-            chosen = snapshot.custom if layer == "custom" else snapshot.base
-            for first, last, slot in chosen.reader.segments(family, gaps=False):
-                yield self._segment(first, last, chosen, slot, layer)
-            return
-        base = snapshot.base.reader.segments(family, gaps=True)
-        first, last, slot = next(base)
-        for over_first, over_last, over_slot in snapshot.custom.reader.segments(family, gaps=True):
-            if over_slot != EMPTY:
-                yield self._segment(over_first, over_last, snapshot.custom, over_slot, "custom")
-                continue
-            while last < over_first:
-                first, last, slot = next(base)
-            while True:
-                if slot != EMPTY:
-                    yield self._segment(max(first, over_first), min(last, over_last), snapshot.base, slot, "default")
-                if last >= over_last:
-                    break
-                first, last, slot = next(base)
+        if monotonic() >= self._look_at:
+            self._look()
+        yield from self._open_snapshot().segments(family, layer)
+
+    def fingerprint(self) -> str:
+        """A fingerprint of all answers: equal on two machines exactly where every address has the same answer on both.
+
+        In hexadecimal; pending or not makes no difference, a provisional locid does. Walks every segment: some
+        seconds for millions of blocks.
+        """
+        return self.with_readers(lambda base, overlay: fingerprint((base, overlay)))
 
     def status(self) -> Status:
         """What is served, how old it is, and what stands in the way of anything newer."""
         if monotonic() >= self._look_at:
-            self._look()
+            self._follow()  # and no more: that the data are too old is for the status to say
+            if self._freshness.max_age_s is not None:
+                self._look_next(0.0)  # which the next lookup must find out for itself
         snapshot = self._open_snapshot()
-        current = snapshot.current
-        rows = current.published["rows"]
-        held = self._directory.held()
-        pending: int | None = None
-        try:
-            pending = self._directory.local.pending()
-        except StateDamagedError as error:
-            self._note(str(error))
-        problem, since = self._problem if self._problem is not None else (None, None)
-        base, overlay = snapshot.base.reader, snapshot.custom.reader
-        return Status(
-            home=self._directory.home,
-            sequence=current.sequence,
-            generation=current.generation,
-            overlay=current.overlay,
-            source=current.source,
-            url=current.published.get("url"),
-            digest=current.digest,
-            published_at=current.published_at,
-            checked_at=current.checked_at,
-            age_s=age_s(current.checked_at),
-            geolocations=rows["geolocations"],
-            custom_geolocations=overlay.location_count,
-            blocks=rows["blocks"],
-            segments=base.segment_count_v4 + base.segment_count_v6,
-            overlay_segments=overlay.segment_count_v4 + overlay.segment_count_v6,
-            pending_edits=pending,
-            held=None if held is None else str(held.document()["published"]["digest"]),
-            problem=problem,
-            problem_since_s=None if since is None else monotonic() - since,
-            temporary=self._temporary,
-            reader="python" if snapshot.fast is None else "native",
-        )
+        return describe(snapshot, self._directory, self._freshness, self._problem, temporary=self._temporary)
 
     # How it works
 
@@ -333,53 +278,10 @@ class GeoLookup:
             self._finder.look_at = at
 
     def _find(self, family: "Family", value: int, snapshot: Snapshot | None = None) -> Geolocation | None:
-        if snapshot is None:
-            snapshot = self._snapshot
-        if snapshot is None:
-            raise StateError("this GeoLookup is closed")
-        if family == 4:
-            if snapshot.has_custom:
-                slot = snapshot.custom.reader.find4(value)
-                if slot != EMPTY:
-                    return snapshot.custom.geolocation(slot)
-            slot = snapshot.base.reader.find4(value)
-        else:
-            if snapshot.has_custom:
-                slot = snapshot.custom.reader.find6(value)
-                if slot != EMPTY:
-                    return snapshot.custom.geolocation(slot)
-            slot = snapshot.base.reader.find6(value)
-        return None if slot == EMPTY else snapshot.base.geolocation(slot)
+        return (snapshot or self._open_snapshot()).find(family, value)
 
     def _match(self, address: str, family: "Family", value: int) -> Match | None:
-        snapshot = self._open_snapshot()
-        layer: Layer = "custom"
-        found = snapshot.custom
-        slot, first, last = found.reader.segment(family, value)
-        if slot == EMPTY:
-            layer, found = "default", snapshot.base
-            slot, base_first, base_last = found.reader.segment(family, value)
-            if slot == EMPTY:
-                return None
-            first, last = max(first, base_first), min(last, base_last)
-        return Match(
-            address=address,
-            geolocation=found.geolocation(slot),
-            first=addresses.to_text(family, first),
-            last=addresses.to_text(family, last),
-            layer=layer,
-            pending=found.reader.pending(slot),
-        )
-
-    @staticmethod
-    def _segment(first: int, last: int, source: OpenLayer, slot: int, layer: Layer) -> Segment:
-        return Segment(
-            first=first,
-            last=last,
-            geolocation=source.geolocation(slot),
-            layer=layer,
-            pending=source.reader.pending(slot),
-        )
+        return self._open_snapshot().match(address, family, value)
 
     def _open_snapshot(self) -> Snapshot:
         snapshot = self._snapshot
@@ -396,15 +298,35 @@ class GeoLookup:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _look(self) -> None:
+        """Before a lookup: swap in what was published, and see to it that the data are not too old.
+
+        :raises StaleDataError: where they are, and are to be refused
+        """
+        self._follow()
+        current = self._open_snapshot().current
+        if self._fixed or not self._freshness.is_stale(current):
+            self._warned = False
+        elif self._freshness.rule == "refuse":
+            self._look_next(0.0)  # so that the next lookup comes here too
+            raise self._freshness.error(current)
+        elif self._freshness.rule == "warn" and not self._warned:
+            self._warned = True
+            self._freshness.warn(current)
+
+    def _follow(self) -> None:
         """Swap in what CURRENT names if it changed. Whatever goes wrong, what was open goes on serving.
 
         One thread at a time: of two at once, the slower could put what it read back over what the faster read since.
         A thread that had to wait looks all the same, so that it sees what was published before it asked.
         """
+        if self._fixed:
+            self._open_snapshot()
+            self._look_next(inf)
+            return
         with self._looking.setdefault(os.getpid(), RLock()):
-            self._look_alone()
+            self._follow_alone()
 
-    def _look_alone(self) -> None:
+    def _follow_alone(self) -> None:
         self._look_next(monotonic() + LOOK_INTERVAL_S)
         snapshot = self._open_snapshot()
         stamp = self._stamp()
@@ -429,6 +351,16 @@ class GeoLookup:
             published.close()
             self.look_soon()
             return
+        if published.current.sequence < snapshot.current.sequence:
+            # Somebody put an older state in place. To stay with the newer would have this process answer otherwise
+            # than all that start from now on, until it ends.
+            _log.warning(
+                "%s went back from sequence %d to %d: following it, to generation %d",
+                self._current_path,
+                snapshot.current.sequence,
+                published.current.sequence,
+                published.current.generation,
+            )
         self._serve(Snapshot(published, stamp, self._native))
         self._problem = None
 
@@ -441,6 +373,8 @@ class GeoLookup:
 
         :raises StateDamagedError: where there is none
         """
+        if self._fixed:
+            raise damage
         snapshot = self._open_snapshot()
         try:
             published = open_newest_whole(

@@ -17,6 +17,8 @@
     │   ├── StateDamagedError         CURRENT, a generation or edits.db is not what was written
     │   ├── StateTooNewError          a format's major version is not ours
     │   ├── StateBusyError            another run holds the lock
+    │   ├── UnknownGenerationError    no such generation is kept
+    │   ├── StaleDataError            what is served is older than the limit that was set
     │   ├── StateUnwritableError      read-only, full or not ours
     │   └── WrongUpstreamError        the state belongs to another upstream address
     ├── UpstreamError             the service could not be used
@@ -97,6 +99,18 @@ class StateTooNewError(StateError):
 
 class StateBusyError(StateError):
     """Another run holds the lock: try again later."""
+
+
+class UnknownGenerationError(StateError):
+    """No such generation is kept, or nothing is known of the moment asked for: the message names those that are."""
+
+
+class StaleDataError(StateError):
+    """What is served is older than ``max_age``, and ``stale`` says to refuse it; ``age_s`` is in seconds."""
+
+    def __init__(self, message: str, *, age_s: float) -> None:
+        super().__init__(message)
+        self.age_s = age_s
 
 
 class StateUnwritableError(StateError):

@@ -2,9 +2,47 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from geolookup.model import CoveringBlock, IPBlock
+from geolookup.errors import StateDamagedError
+from geolookup.model import CoveringBlock, Explanation, IPBlock
+from geolookup.snapshot import Snapshot
+from geolookup.state.clock import age_s
 from geolookup.state.custom import Laid
+from geolookup.state.directory import StateDirectory
+
+if TYPE_CHECKING:
+    from geolookup.addresses import Family
+
+
+def explain(snapshot: Snapshot, directory: StateDirectory, address: str, family: "Family", value: int) -> Explanation:
+    """Why an address resolves as it does; ``address`` is for the explanation to repeat."""
+    current = snapshot.current
+    cache = directory.cache(current.generation)
+    covering = [(block, Laid(place=place)) for block, place in cache.covering(family, value) if place.locid > 0]
+    unreadable: tuple[str, ...] = ()
+    try:
+        layer = list(directory.custom_layer(current.generation, current.published).values())
+    except StateDamagedError as error:
+        # What was pulled can be explained all the same; an edit behind the answer cannot.
+        layer = [Laid(place=place) for place in cache.custom()]
+        unreadable = (f"the local edits cannot be read: {error}",)
+    for laid in layer:
+        covering += [
+            (block, laid)
+            for block in laid.place.ipblocks
+            if block.family == family and block.first <= value <= block.last
+        ]
+    ranked = list(rank(covering))
+    return Explanation(
+        address=address,
+        match=snapshot.match(address, family, value),
+        covering=tuple(item for item, _ in ranked),
+        generation=current.generation,
+        source=current.source,
+        age_s=age_s(current.dated),
+        edits=unreadable or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
+    )
 
 
 def rank(covering: list[tuple[IPBlock, Laid]]) -> Iterator[tuple[CoveringBlock, Laid]]:

@@ -7,9 +7,14 @@ from typing import Literal, TypeAlias
 from geolookup import addresses
 
 Layer: TypeAlias = Literal["custom", "default"]
+#: What becomes of lookups once the data are older than the limit.
+StaleRule: TypeAlias = Literal["serve", "warn", "refuse"]
 
 #: The eight fields that create and update take, in the service's order.
 FIELD_NAMES = ("country", "region", "city", "postalcode", "latitude", "longitude", "dmacode", "areacode")
+
+#: The members of the flat object for one address, in their order.
+FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending")
 
 #: Locids at or below this one are provisional: given here, until the service assigns one.
 PROVISIONAL_LOCID = -(10**15)
@@ -113,6 +118,11 @@ class Match:
         }
 
 
+def flat_not_covered(address: str) -> dict[str, str | int | float | bool | None]:
+    """`Match.flat` for an address that nothing covers: all but the address is None."""
+    return {**dict.fromkeys(FLAT_NAMES), "ip": address}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A piece of the flattened index: disjoint from all others, with one answer.
@@ -169,7 +179,9 @@ class Explanation:
 class Status:
     """What an open GeoLookup serves, and how well.
 
-    ``age_s`` counts seconds since the generation was pulled or last confirmed; counts are of what is published.
+    ``age_s`` counts seconds since ``dated``: since the service last confirmed the generation (``checked_at``), or for
+    the embedded default since its own date. ``stale`` is true where that is more than ``max_age_s`` (None: no limit),
+    and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
     been so; both are None while all is well. ``temporary`` is true where no state could be written and a throwaway
     one serves. ``pending_edits`` is None where edits.db cannot be read. ``reader`` names the implementation in use.
@@ -184,13 +196,18 @@ class Status:
     digest: str
     published_at: str
     checked_at: str
+    dated: str
     age_s: float
+    max_age_s: float | None
+    stale: bool
+    stale_rule: StaleRule
     geolocations: int
     custom_geolocations: int
     blocks: int
     segments: int
     overlay_segments: int
     pending_edits: int | None
+    pinned: tuple[int, ...]
     held: str | None
     problem: str | None
     problem_since_s: float | None

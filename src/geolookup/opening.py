@@ -4,16 +4,22 @@ import atexit
 import logging
 import os
 import tempfile
+from datetime import timedelta
+from typing import get_args
 
+from geolookup import durations
 from geolookup import settings as settings_module
 from geolookup.engine import GeoLookup
-from geolookup.errors import NoStateError, StateUnwritableError
-from geolookup.formats.country_ranges import bundled_ranges_path, read_country_ranges
+from geolookup.errors import NoStateError, SettingsError, StateUnwritableError
+from geolookup.formats.country_ranges import bundled_date, bundled_ranges_path, read_country_ranges
+from geolookup.freshness import Freshness
+from geolookup.model import StaleRule
 from geolookup.settings import Settings
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.editor import Editor
+from geolookup.state.generations import Reference
 from geolookup.sync.pull import BUNDLED
 from geolookup.sync.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
@@ -24,7 +30,14 @@ _log = logging.getLogger("geolookup")
 _BUILD_WAIT_S = 120.0
 
 
-def open(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> GeoLookup:  # noqa: A001
+def open(  # noqa: A001
+    path: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    as_of: Reference | None = None,
+    max_age: str | float | timedelta | None = None,
+    stale: StaleRule | None = None,
+) -> GeoLookup:
     """Open a state directory for lookups.
 
     ``path`` is the directory; with none, ``GEOLOOKUP_HOME``, the settings file or the platform's user data directory
@@ -32,20 +45,39 @@ def open(path: str | os.PathLike[str] | None = None, *, settings: Settings | Non
     bundled registry data (countries only), with a warning in the log; where the directory cannot be written, a
     temporary one serves until this process ends.
 
+    ``as_of`` opens a kept generation as it was served last, and stays with it: its number, ``"served"``,
+    ``"previous"``, or the moment at which it was served (ISO 8601 text, ``datetime``, or a ``date``, whose end in UTC
+    is meant). ``max_age`` (seconds, ``"36h"``, or a ``timedelta``) is the age past which the data count as stale, and
+    ``stale`` what then becomes of lookups: ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise
+    StaleDataError); both stand in for the settings of these names. Lookups as of another time are never stale.
+
     :raises NoStateError: where an upstream is configured and nothing has been pulled from it yet
-    :raises SettingsError: where the settings cannot be used
+    :raises UnknownGenerationError: where ``as_of`` means no generation that is kept
+    :raises SettingsError: where the settings, or ``max_age`` or ``stale``, cannot be used
     """
     settings, home = _resolve(path, settings)
+    freshness = _freshness(settings, max_age, stale)
     try:
-        return GeoLookup(home)
+        return GeoLookup(home, freshness=freshness, as_of=as_of)
     except NoStateError:
-        if settings.url is not None:
+        if settings.url is not None or as_of is not None:
             raise
     try:
         build_bundled_state(home)
     except StateUnwritableError as error:
-        return _open_temporary(error)
-    return GeoLookup(home)
+        return _open_temporary(error, freshness)
+    return GeoLookup(home, freshness=freshness)
+
+
+def _freshness(settings: Settings, max_age: str | float | timedelta | None, stale: StaleRule | None) -> Freshness:
+    rule = settings.stale if stale is None else stale
+    if rule not in get_args(StaleRule):
+        raise SettingsError(f"stale: {rule!r:.40} is none of {', '.join(get_args(StaleRule))}")
+    try:
+        limit_s = settings.max_age_s if max_age is None else durations.seconds(max_age)
+    except (ValueError, TypeError) as error:
+        raise SettingsError(f"max_age: {error}") from error
+    return Freshness(max_age_s=limit_s, rule=rule)
 
 
 def open_editor(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> Editor:
@@ -68,7 +100,7 @@ def _resolve(path: str | os.PathLike[str] | None, settings: Settings | None) -> 
     return settings, os.path.abspath(os.fspath(path)) if path is not None else settings.state_home()
 
 
-def _open_temporary(reason: StateUnwritableError) -> GeoLookup:
+def _open_temporary(reason: StateUnwritableError, freshness: Freshness) -> GeoLookup:
     _log.warning("%s; using a temporary state until this process ends", reason)
     home = tempfile.mkdtemp(prefix="geolookup-")
     owner = os.getpid()
@@ -79,7 +111,7 @@ def _open_temporary(reason: StateUnwritableError) -> GeoLookup:
 
     atexit.register(remove)
     build_bundled_state(home, quiet=True)
-    return GeoLookup(home, temporary=True)
+    return GeoLookup(home, temporary=True, freshness=freshness)
 
 
 def build_bundled_state(home: str, *, quiet: bool = False) -> None:
@@ -109,6 +141,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
                 "etag": None,
                 "began_at": began_at,
                 "pulled_at": now_text(),
+                "dated": bundled_date(),
                 "rows": staged.rows,
             }
             candidate.seal(published, {})

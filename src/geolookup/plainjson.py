@@ -42,6 +42,12 @@ def loads(data: bytes) -> "Any":
         value, end = make_scanner(_Context)(text, start)  # type: ignore[arg-type] # any object with these members will do
     except StopIteration:
         raise ValueError("not JSON") from None
+    except SystemError:
+        # To say where the text is wrong, the scanner asks `json.decoder` for its error, and fails like this where
+        # nobody has imported that yet (seen in CPython 3.11).
+        import json
+
+        return json.loads(text, parse_constant=_Context.parse_constant)
     except RecursionError:
         raise ValueError("JSON is nested too deeply") from None
     if text[end:].strip(" \t\n\r"):

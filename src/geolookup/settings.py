@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from geolookup import durations
 from geolookup.errors import SettingsError
 from geolookup.locations import default_home, settings_path
 
 _PREFIX = "GEOLOOKUP_"
-# Read elsewhere, and no settings: where the file is, the secret itself, the choice of reader.
-_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "PURE"})
+# Read elsewhere, and no settings: where the file is, the secrets, the choice of reader, the service's tokens.
+_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
 # A cluster that runs a service named geolookup sets these in every container beside it.
 _SERVICE_LINKS = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
 
@@ -27,8 +28,8 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting with its default. A key ``x`` of the file is the variable ``GEOLOOKUP_X``.
 
-    ``url`` is None until an upstream is configured. The secret itself is no setting, so that no ``repr`` and no report
-    can hold it: `read_secret` fetches it when a request needs it.
+    ``url`` is None until an upstream is configured. The secrets themselves are no settings, so that no ``repr`` and no
+    report can hold them: `read_secret` and `read_ping_url` fetch them when a request needs them.
     """
 
     #: The state directory; empty: the platform's user data directory.
@@ -85,11 +86,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     #: Generations kept, the served one included; pinned ones are kept besides.
     keep_generations: Annotated[int, Meta(ge=1)] = 7
 
+    #: The age past which data count as stale: seconds, or a number with a unit (s, m, h, d, w); empty: none. It counts
+    #: from when the service last confirmed them.
+    max_age: str | int | float = ""
+    #: What becomes of lookups past that age: served, served with one warning, or refused.
+    stale: Literal["serve", "warn", "refuse"] = "warn"
+
     #: How long the service may still be working on a request whose outcome is unknown.
     settle_s: Seconds = 30.0
     #: Whether the service is known to honour ``Idempotency-Key``, and for how long it remembers one.
     idempotency_keys: bool = False
     idempotency_window_s: Seconds = 86400.0
+
+    #: A file (mode 0600) that holds the address to ping when a refresh starts and ends; where empty,
+    #: ``GEOLOOKUP_PING_URL`` is used. Whoever knows the address can ping it, so it is kept like a secret.
+    ping_url_file: str = ""
+    #: The file that each refresh writes its metrics to, for Prometheus' textfile collector; empty: none.
+    textfile: str = ""
+    #: How a refresh logs to standard error.
+    log_format: Literal["text", "json"] = "text"
+
+    @property
+    def max_age_s(self) -> float | None:
+        """``max_age`` in seconds; None where there is no limit."""
+        return None if self.max_age == "" else durations.seconds(self.max_age)
 
     def state_home(self) -> str:
         """The state directory's absolute path."""
@@ -132,10 +152,16 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any]:
         values = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not TOML: {error}") from error
-    if "token" in values:
-        raise SettingsError(
-            f"{path}: `token` is not read from here: put it in a file of mode 0600, and name that file as `token_file`"
-        )
+    for secret in ("token", "ping_url"):
+        if secret in values:
+            raise SettingsError(
+                f"{path}: `{secret}` is not read from here: put it in a file of mode 0600, and name that file as "
+                f"`{secret}_file`"
+            )
+        name = values.get(f"{secret}_file")
+        if isinstance(name, str) and name not in ("", "-"):
+            # Never by the working directory: a timer has another one, and a stranger's folder has files of its own.
+            values[f"{secret}_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(name))
     return values
 
 
@@ -171,6 +197,10 @@ def _convert(values: Mapping[str, Any], *, where: str, strict: bool) -> Settings
 def _check(settings: Settings) -> Settings:
     if settings.auth == "header" and not settings.auth_header:
         raise SettingsError('`auth = "header"` needs the header\'s name in `auth_header`')
+    try:
+        _ = settings.max_age_s
+    except ValueError as error:
+        raise SettingsError(f"max_age: {error}") from error
     if settings.url is not None:
         return msgspec.structs.replace(settings, url=normalise_url(settings.url))
     return settings
@@ -207,29 +237,52 @@ def read_secret(settings: Settings, *, environ: Mapping[str, str] | None = None)
 
     :raises SettingsError: where the file cannot be read, can be read by others, or holds no single line of plain text
     """
-    environ = os.environ if environ is None else environ
-    path = settings.token_file
-    if not path:
-        secret = environ.get("GEOLOOKUP_TOKEN", "")
-        origin = "GEOLOOKUP_TOKEN"
-    elif path == "-":
-        secret, origin = sys.stdin.readline(), "standard input"
-    else:
-        secret, origin = _read_secret_file(os.path.expanduser(path)), path
-    secret = secret.strip()
+    return _secret(settings.token_file, "GEOLOOKUP_TOKEN", "token", environ)[0] or None
+
+
+def read_ping_url(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:
+    """The address to ping: from ``ping_url_file``, else from ``GEOLOOKUP_PING_URL``; None where there is neither.
+
+    :raises SettingsError: as `read_secret` does, and where it is no web address; the message does not show it
+    """
+    secret, origin = _secret(settings.ping_url_file, "GEOLOOKUP_PING_URL", "address", environ)
     if not secret:
-        if path:
-            raise SettingsError(f"{origin}: holds no token")
         return None
-    if not (secret.isascii() and secret.isprintable()):
-        raise SettingsError(f"{origin}: a token is one line of plain text")
+    try:
+        parts = urlsplit(secret)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or " " in secret:
+        raise SettingsError(f"{origin}: what is to be pinged is a web address: it begins with https:// and a host")
     return secret
 
 
-def _read_secret_file(path: str) -> str:
+def _secret(path: str, variable: str, what: str, environ: Mapping[str, str] | None) -> tuple[str, str]:
+    """A secret, or "" where there is none, and where it came from."""
+    environ = os.environ if environ is None else environ
+    if not path:
+        secret, origin = environ.get(variable, ""), variable
+    elif path == "-":
+        secret, origin = sys.stdin.readline(), "standard input"
+    else:
+        secret, origin = _read_secret_file(os.path.expanduser(path), environ), path
+    secret = secret.strip()
+    if not secret and path:
+        raise SettingsError(f"{origin}: holds no {what}")
+    if secret and not (secret.isascii() and secret.isprintable()):
+        raise SettingsError(f"{origin}: what it holds is not one line of plain text")
+    return secret, origin
+
+
+def _read_secret_file(path: str, environ: Mapping[str, str]) -> str:
+    # What systemd hands over as a credential is guarded by its directory. Where the file system there has access
+    # control lists, the file's own mode shows their mask as if its group could read it.
+    manager = environ.get("CREDENTIALS_DIRECTORY")
+    given = manager is not None and os.path.dirname(os.path.abspath(path)) == os.path.abspath(manager)
     try:
         with open(path, encoding="utf-8") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & (0o037 if given else 0o077):
                 raise SettingsError(f"{path}: can be read by others: run `chmod 600 {path}`")
             return file.read(65536)
     except (OSError, UnicodeDecodeError) as error:

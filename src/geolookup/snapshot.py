@@ -1,15 +1,18 @@
 """What one CURRENT names, open for lookups: both layers, and the Geolocation objects made from them so far."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from geolookup.addresses import to_text
 from geolookup.index.native import PureSearcher, Records, open_searcher
-from geolookup.index.reader import IndexReader
-from geolookup.model import Geolocation
+from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.model import Geolocation, Layer, Match, Segment
 from geolookup.state.current import Published
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from geolookup.addresses import Family
     from geolookup.index import _native
 
 #: Geolocation objects kept ready by one reader: some 40 MiB where all are in use.
@@ -48,6 +51,27 @@ class OpenLayer:
         return place
 
 
+def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family", value: int) -> Match | None:
+    """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
+    layer: Layer = "custom"
+    found = custom
+    slot, first, last = found.reader.segment(family, value)
+    if slot == EMPTY:
+        layer, found = "default", base
+        slot, base_first, base_last = found.reader.segment(family, value)
+        if slot == EMPTY:
+            return None
+        first, last = max(first, base_first), min(last, base_last)
+    return Match(
+        address=address,
+        geolocation=found.geolocation(slot),
+        first=to_text(family, first),
+        last=to_text(family, last),
+        layer=layer,
+        pending=found.reader.pending(slot),
+    )
+
+
 class Snapshot:
     """What one CURRENT named, open. Immutable but for its caches, so a lookup holds on to one and needs no lock."""
 
@@ -65,3 +89,55 @@ class Snapshot:
     def fast(self) -> "_native.Searcher | None":
         """The searcher, where it is the accelerator's."""
         return None if isinstance(self.searcher, PureSearcher) else self.searcher
+
+    def find(self, family: "Family", value: int) -> Geolocation | None:
+        """The geolocation of an address, or None."""
+        if family == 4:
+            if self.has_custom:
+                slot = self.custom.reader.find4(value)
+                if slot != EMPTY:
+                    return self.custom.geolocation(slot)
+            slot = self.base.reader.find4(value)
+        else:
+            if self.has_custom:
+                slot = self.custom.reader.find6(value)
+                if slot != EMPTY:
+                    return self.custom.geolocation(slot)
+            slot = self.base.reader.find6(value)
+        return None if slot == EMPTY else self.base.geolocation(slot)
+
+    def match(self, address: str, family: "Family", value: int) -> Match | None:
+        """What an address resolves to and by which range, or None."""
+        return match_in(self.base, self.custom, address, family, value)
+
+    def segments(self, family: "Family", layer: Layer | None = None) -> Iterator[Segment]:
+        """Walk the ranges that something covers, ascending: of one layer, or as both answer together."""
+        if layer is not None:
+            chosen = self.custom if layer == "custom" else self.base
+            for first, last, slot in chosen.reader.segments(family, gaps=False):
+                yield _segment(first, last, chosen, slot, layer)
+            return
+        base = self.base.reader.segments(family, gaps=True)
+        first, last, slot = next(base)
+        for over_first, over_last, over_slot in self.custom.reader.segments(family, gaps=True):
+            if over_slot != EMPTY:
+                yield _segment(over_first, over_last, self.custom, over_slot, "custom")
+                continue
+            while last < over_first:
+                first, last, slot = next(base)
+            while True:
+                if slot != EMPTY:
+                    yield _segment(max(first, over_first), min(last, over_last), self.base, slot, "default")
+                if last >= over_last:
+                    break
+                first, last, slot = next(base)
+
+
+def _segment(first: int, last: int, source: OpenLayer, slot: int, layer: Layer) -> Segment:
+    return Segment(
+        first=first,
+        last=last,
+        geolocation=source.geolocation(slot),
+        layer=layer,
+        pending=source.reader.pending(slot),
+    )

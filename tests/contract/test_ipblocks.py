@@ -14,6 +14,7 @@ from tests.support.running_service import RunningService
 def test_create_block_answers_201_with_the_locid_and_keeps_canonical_text(
     service: RunningService, client: httpx.Client
 ) -> None:
+    """Interface: "Create block (given): body `startip, endip`; answers `{"locid": -n}`"."""
     locid = service.create()
     answer = client.post(BLOCKS, params={"locid": locid}, json=block("2001:DB8:0::1", "2001:db8::00ff"))
     assert (answer.status_code, answer.json()) == (201, {"locid": locid})
@@ -37,11 +38,15 @@ def test_create_block_answers_201_with_the_locid_and_keeps_canonical_text(
 def test_a_block_that_is_no_strict_range_of_one_family_in_order_is_422(
     service: RunningService, client: httpx.Client, body: dict[str, Any], named: list[str]
 ) -> None:
+    """Interface: "Both ends are of one family and in order; a block that is not is rejected"."""
     answer = client.post(BLOCKS, params={"locid": service.create()}, json=body)
     assert pointers(refused(answer, 422, "invalid-body")) == named
 
 
 def test_an_identical_block_is_409_by_whose_it_is(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "A block identical to one of this or another custom geolocation is 409 (`block-exists`,
+    `block-taken`)".
+    """
     mine, other = service.create(("10.0.0.0", "10.0.0.9")), service.create()
     again = block("10.0.0.0", "10.0.0.9")
     refused(client.post(BLOCKS, params={"locid": mine}, json=again), 409, "block-exists")
@@ -52,12 +57,14 @@ def test_an_identical_block_is_409_by_whose_it_is(service: RunningService, clien
 def test_nested_and_crossing_blocks_and_one_identical_to_a_default_are_allowed(
     service: RunningService, client: httpx.Client
 ) -> None:
+    """Interface: "nested and crossing blocks are allowed"."""
     service.create(("10.0.0.0", "10.0.0.9"), ("10.0.0.5", "10.0.0.20"), ("10.0.0.2", "10.0.0.3"))
     locid = service.create(("10.0.0.0", "10.0.0.8"), ("192.0.2.0", "192.0.2.127"))
     assert len(blocks_of(client, locid)) == 2
 
 
 def test_the_same_numbers_in_the_other_family_are_another_block(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "both ends are inclusive; IPv4 and IPv6"."""
     service.create(("0.0.0.1", "0.0.0.2"))
     assert blocks_of(client, service.create(("::1", "::2"))) == [("::1", "::2")]
 
@@ -66,6 +73,9 @@ def test_the_same_numbers_in_the_other_family_are_another_block(service: Running
 
 
 def test_replace_puts_the_new_block_in_the_old_ones_place(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "Replace block (given): body `startip, endip, newstartip, newendip`. Ours: answers `{"locid":
+    -n}`".
+    """
     locid = service.create(("10.0.0.0", "10.0.0.9"), ("10.1.0.0", "10.1.0.9"))
     body = replacement(("10.0.0.0", "10.0.0.9"), ("2001:db8::", "2001:db8::1"))
     answer = client.put(BLOCKS, params={"locid": locid}, json=body)
@@ -74,6 +84,7 @@ def test_replace_puts_the_new_block_in_the_old_ones_place(service: RunningServic
 
 
 def test_replacing_a_block_that_the_geolocation_has_not_is_404(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "404 where the geolocation has no such block"."""
     service.create(("10.0.0.0", "10.0.0.9"))
     locid = service.create(("10.0.0.0", "10.0.0.8"))
     body = replacement(("10.0.0.0", "10.0.0.9"), ("10.9.0.0", "10.9.0.9"))
@@ -81,6 +92,7 @@ def test_replacing_a_block_that_the_geolocation_has_not_is_404(service: RunningS
 
 
 def test_replacing_a_block_by_itself_changes_nothing(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "Replace block (given): body `startip, endip, newstartip, newendip`"."""
     locid = service.create(("10.0.0.0", "10.0.0.9"))
     tag = client.get(PATH).headers["etag"]
     body = replacement(("10.0.0.0", "10.0.0.9"), ("10.0.0.0", "10.0.0.9"))
@@ -89,6 +101,7 @@ def test_replacing_a_block_by_itself_changes_nothing(service: RunningService, cl
 
 
 def test_replacing_by_a_block_that_is_there_already_is_409(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "A block identical to one of this or another custom geolocation is 409"."""
     service.create(("10.5.0.0", "10.5.0.9"))
     locid = service.create(("10.0.0.0", "10.0.0.9"), ("10.1.0.0", "10.1.0.9"))
     for new, name in ((("10.1.0.0", "10.1.0.9"), "block-exists"), (("10.5.0.0", "10.5.0.9"), "block-taken")):
@@ -98,6 +111,7 @@ def test_replacing_by_a_block_that_is_there_already_is_409(service: RunningServi
 
 
 def test_replace_names_the_member_that_is_wrong(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "`errors: [{pointer, detail}]` for fields"."""
     locid = service.create(("10.0.0.0", "10.0.0.9"))
     body = replacement(("10.0.0.0", "10.0.0.9"), ("10.0.0.9", "10.0.0.0"))
     answer = client.put(BLOCKS, params={"locid": locid}, json=body)
@@ -108,6 +122,7 @@ def test_replace_names_the_member_that_is_wrong(service: RunningService, client:
 
 
 def test_delete_takes_the_blocks_along(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "Delete (given): answers `{"locid": -n}`. Ours: its blocks go with it"."""
     locid = service.create(("10.0.0.0", "10.0.0.9"))
     answer = client.delete(PATH, params={"locid": locid})
     assert (answer.status_code, answer.json()) == (200, {"locid": locid})
@@ -116,6 +131,9 @@ def test_delete_takes_the_blocks_along(service: RunningService, client: httpx.Cl
 
 
 def test_delete_blocks_counts_what_matched_and_what_was_deleted(service: RunningService, client: httpx.Client) -> None:
+    """Interface: "answers `{"totalMatchingBlocks": n, "customerDefinedMatchingBlocks": m}`: how many blocks of the
+    location matched, and how many were deleted".
+    """
     locid = service.create(("10.0.0.0", "10.0.0.9"), ("::1", "::2"))
     for count in (2, 0):
         answer = client.delete(BLOCKS, params={"locid": locid})

@@ -2,20 +2,21 @@
 
 import contextlib
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.faults.raw_server import LONGEST_S, Request, _read_request
+from tests.faults.raw_server import LONGEST_S, Request, Script, _read_request
 
 #: What a fault makes of a request: given a function that has the service do it and returns the whole answer, the
-#: bytes to send; None holds the connection open and silent.
-Fault = Callable[[Callable[[], bytes]], bytes | None]
+#: bytes to send, or a script to play; None holds the connection open and silent.
+Fault = Callable[[Callable[[], bytes]], bytes | Script | None]
 
 
-def instead(answer: bytes) -> Fault:
+def instead(answer: bytes | Script) -> Fault:
     """Answer without asking the service."""
     return lambda _service: answer
 
@@ -41,15 +42,17 @@ def silence(service: Callable[[], bytes]) -> None:
 
 
 class FaultProxy:
-    """Listens on 127.0.0.1; the next writes meet ``faults``, in order; then, and for reads, all goes through as it is.
+    """Listens on 127.0.0.1; the next writes meet ``faults``, in order; then all goes through as it is.
 
-    ``writes`` has the writes that came, ``requests`` everything. A context manager.
+    Every read meets ``read_fault``, while there is one. ``writes`` has the writes that came, ``requests`` everything. A
+    context manager.
     """
 
     def __init__(self, upstream: str) -> None:
         parts = urlsplit(upstream)
         self._upstream = (str(parts.hostname), int(parts.port or 80))
         self.faults: list[Fault] = []
+        self.read_fault: Fault | None = None
         self.requests: list[Request] = []
         self._over = threading.Event()
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -89,12 +92,30 @@ class FaultProxy:
             if request is None:
                 return
             self.requests.append(request)
-            fault = self.faults.pop(0) if self.faults and request.method != "GET" else None
+            fault = self._fault_of(request)
             answer = self._ask(request) if fault is None else fault(lambda: self._ask(request))
             if answer is None:
                 connection.recv(1)  # until the client gives up
                 return
+            if isinstance(answer, Script):
+                self._play(connection, answer)
+                return
             connection.sendall(answer)
+            connection.shutdown(socket.SHUT_WR)
+
+    def _fault_of(self, request: Request) -> Fault | None:
+        if request.method == "GET":
+            return self.read_fault
+        return self.faults.pop(0) if self.faults else None
+
+    def _play(self, connection: socket.socket, script: Script) -> None:
+        for number, part in enumerate(script.parts):
+            if number and script.pause_s and self._over.wait(script.pause_s):
+                return
+            connection.sendall(part or b"")
+        if script.reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
             connection.shutdown(socket.SHUT_WR)
 
     def _ask(self, request: Request) -> bytes:

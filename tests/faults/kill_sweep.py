@@ -17,8 +17,10 @@ from typing import Any
 from geolookup.errors import NoStateError
 from geolookup.settings import Settings
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations import Generations
 from geolookup.state.verify import verify
 from geolookup.sync.pull import accept, pull
+from geolookup.sync.refresh import refresh
 from geolookup.sync.report import PullReport
 from tests.state.staged import served, staged, stamped, strays
 from tests.support.states import publish
@@ -77,8 +79,23 @@ def _publish_two(home: str) -> None:
     publish(home, stamped(2))
 
 
+def _publish_three(home: str) -> None:
+    _publish_two(home)
+    publish(home, stamped(3))
+
+
+def _both_are_kept(home: str) -> str | None:
+    current = StateDirectory(home).require_current()
+    found = [each.number for each in Generations(StateDirectory(home)).kept()]
+    return None if found == [1, 2] and current.pins in ((), (1,)) else f"kept {found}, pinned {current.pins}"
+
+
 def _pull(url: str) -> Callable[[str], PullReport]:
     return lambda home: pull(StateDirectory(home, keep_generations=1), Settings(url=url, attempts=1))
+
+
+def _refresh(url: str) -> Callable[[str], object]:
+    return lambda home: refresh(StateDirectory(home, keep_generations=1), Settings(url=url, attempts=1))
 
 
 def scenarios(url: str) -> dict[str, Scenario]:
@@ -89,6 +106,7 @@ def scenarios(url: str) -> dict[str, Scenario]:
             lambda home: publish(home, stamped(1)), lambda home: publish(home, stamped(2), keep=1), after=2
         ),
         "pull": Scenario(_pull(url), _pull(url), after=2),
+        "refresh": Scenario(_pull(url), _refresh(url), after=2),
         "accept": Scenario(
             lambda home: (publish(home, stamped(1)), _hold(home, 2)), _accept, after=2, also=_held_or_served
         ),
@@ -102,6 +120,8 @@ def scenarios(url: str) -> dict[str, Scenario]:
             lambda home: publish(home, stamped(1)), lambda home: StateDirectory(home).republish(), after=1
         ),
         "rollback": Scenario(_publish_two, _roll_back, after=1),
+        "pin": Scenario(_publish_two, lambda home: StateDirectory(home).pin(1), after=2, also=_both_are_kept),
+        "prune": Scenario(_publish_three, lambda home: StateDirectory(home).prune(keep=1), after=3),
     }
 
 

@@ -36,10 +36,13 @@ def stamped_list(number: int) -> bytes:
         ("publish", 0, 15),
         ("first publish", 15, 5),
         ("pull", 12, 6),
+        ("refresh", 12, 6),
         ("accept", 12, 4),
         ("hold", 12, 0),
         ("edit", 12, 4),
         ("rollback", 12, 0),
+        ("pin", 12, 0),
+        ("prune", 12, 0),
     ],
 )
 def test_a_kill_anywhere_leaves_the_old_state_or_the_new_one_and_the_next_run_goes_on(

@@ -127,7 +127,7 @@ def test_changed_countries_are_counted_address_by_address(tmp_path: Path, old: l
 
 
 def test_changed_countries_are_counted_right_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("geolookup.index.compare._CHUNK", 3)
+    monkeypatch.setattr("geolookup.index.walk._CHUNK", 3)
     old = [Block(1, 4, prefix << 16, (prefix << 16) + 9) for prefix in range(0, 400, 2)]
     new = [Block(2, 4, (prefix << 16) + 5, (prefix << 16) + 9) for prefix in range(0, 400, 4)]
     build(tmp_path / "old", old)

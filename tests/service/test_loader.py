@@ -1,5 +1,6 @@
 """Loading CSV files: both forms, nothing twice, all or nothing."""
 
+import csv
 import gzip
 import json
 from pathlib import Path
@@ -19,8 +20,8 @@ AUSTIN = "1,US,TX,Austin,78701,30.25,-97.75,635,512,"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Any:
-    with Store.open(tmp_path / "x.db") as store:
+def store(db: str) -> Any:
+    with Store.open(db) as store:
         yield store
 
 
@@ -74,6 +75,15 @@ def test_columns_may_come_in_any_order_and_others_are_ignored(store: Store, tmp_
     assert places(store)[0]["city"] == "Austin, TX"
 
 
+def test_every_text_is_kept_as_it_is(store: Store, tmp_path: Path) -> None:
+    texts = ["tab\there", "back\\slash \\N \\.", "line\r\nbreak", "\\N", "Żółć 東京 🗺", "quote '", "%s %(x)s"]
+    with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
+        file.write(HEADER)
+        csv.writer(file).writerows([number, "US", "", text, *[""] * 7] for number, text in enumerate(texts, 1))
+    load_csv(store, [tmp_path / "a.csv"])
+    assert [place["city"] for place in places(store)] == texts
+
+
 def test_a_row_without_a_range_is_a_geolocation_without_blocks(store: Store, tmp_path: Path) -> None:
     load_csv(store, [write(tmp_path / "a.csv", HEADER + AUSTIN + ",\n")])
     assert blocks(store) == {1: []}
@@ -119,9 +129,9 @@ def test_loading_again_changes_fields_and_adds_blocks_and_removes_nothing(store:
     assert (place["city"], place["latitude"], len(place["ipblocks"])) == ("AUSTIN", None, 2)
 
 
-def test_a_loaded_custom_locid_is_not_given_out_again(tmp_path: Path) -> None:
+def test_a_loaded_custom_locid_is_not_given_out_again(db: str, tmp_path: Path) -> None:
     csv = write(tmp_path / "a.csv", HEADER + "-7,US,,x,,1,2,,,10.0.0.1,10.0.0.2\n-3,US,,y,,1,2,,,,\n")
-    with RunningService(tmp_path / "x.db", load=[csv]) as service:
+    with RunningService(db, load=[csv]) as service:
         assert service.create() == -8
         with service.client() as client:
             assert client.put("/geolocations?locid=-7", json=FIELDS).status_code == 200

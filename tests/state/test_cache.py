@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from geolookup.addresses import to_text
 from geolookup.errors import StateDamagedError, StateTooNewError, StateUnwritableError
 from geolookup.state.cache import Cache, CacheWriter, compare, stored_number
+from geolookup.state.cache_compare import row_differences
 from tests.oracle import cache_rows
 from tests.oracle.cache_rows import Range, Rows
 
@@ -165,6 +166,34 @@ def test_the_difference_agrees_with_plain_loops(old: Rows, new: Rows) -> None:
             write(path, rows)
         assert compare(*paths) == cache_rows.difference(old, new)
         assert compare(*reversed(paths)) == cache_rows.difference(new, old)
+
+
+@given(old=some_rows, new=some_rows, top=st.sampled_from([None, 1]))
+@settings(max_examples=80)
+def test_the_rows_that_differ_are_those_that_plain_loops_find(old: Rows, new: Rows, top: int | None) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        paths = os.path.join(directory, "old.db"), os.path.join(directory, "new.db")
+        for path, rows in zip(paths, (old, new), strict=True):
+            write(path, rows)
+        found = row_differences(*paths, top=top, blocks=True)
+    assert found.counts == cache_rows.difference(old, new)
+    assert [place.locid for place in found.added] == sorted(set(new) - set(old))[:top]
+    assert [place.locid for place in found.removed] == sorted(set(old) - set(new))[:top]
+    touched = [locid for locid in sorted(set(old) & set(new)) if old[locid] != new[locid]]
+    assert [(each.after.locid, each.fields(), each.blocks_added, each.blocks_removed) for each in found.changed] == [
+        (
+            locid,
+            {} if old[locid][0] == new[locid][0] else {"city": (old[locid][0], new[locid][0])},
+            len(new[locid][1] - old[locid][1]),
+            len(old[locid][1] - new[locid][1]),
+        )
+        for locid in touched[:top]
+    ]
+    for blocks, mine, other in ((found.blocks_added, new, old), (found.blocks_removed, old, new)):
+        before = {(locid, block) for locid, (_, ranges) in other.items() for block in ranges}
+        after = {(locid, block) for locid, (_, ranges) in mine.items() for block in ranges}
+        expected = sorted((block, locid) for locid, block in after - before)
+        assert [((block.family, block.first, block.last), locid) for locid, block in blocks] == expected[:top]
 
 
 @given(rows=some_rows)

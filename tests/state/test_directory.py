@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import pytest
 
 from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
-from geolookup.state import directory as directory_module
 from geolookup.state import files
+from geolookup.state import publishing as publishing_module
 from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits import Edits
@@ -205,7 +205,7 @@ def test_a_publish_waits_for_the_one_under_way(home: str, monkeypatch: pytest.Mo
 
 def test_a_publish_does_not_wait_for_ever(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(home, stamped(1))
-    monkeypatch.setattr(directory_module, "PUBLISH_WAIT_S", 0.0)
+    monkeypatch.setattr(publishing_module, "PUBLISH_WAIT_S", 0.0)
     before = tree(home)
     with held_elsewhere(home, "publish_lock"), pytest.raises(StateBusyError, match="publishing"):
         StateDirectory(home).republish()

@@ -95,7 +95,7 @@ def test_the_rollback_journal_and_full_synchronisation_are_set(edits: Edits) -> 
         # The very journal, while the transaction is open: a write-ahead log would be another file.
         assert sorted(os.listdir(os.path.dirname(edits.path))) == ["edits.db", "edits.db-journal"]
         assert stat.S_IMODE(os.stat(edits.path + "-journal").st_mode) == 0o600
-    assert settings == {"journal_mode": "delete", "synchronous": 2, "foreign_keys": 1}
+    assert settings == {"journal_mode": "delete", "synchronous": 3, "foreign_keys": 1}
 
 
 def test_a_file_left_in_wal_mode_is_brought_back_to_the_rollback_journal(edits: Edits) -> None:

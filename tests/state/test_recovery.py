@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import geolookup
 from geolookup.errors import IndexTooNewError, StateDamagedError, StateError, StateTooNewError
 from geolookup.index.layout import encode_header
 from geolookup.index.reader import IndexReader
@@ -67,6 +68,16 @@ def test_no_flipped_byte_or_truncation_of_current_makes_a_mixture_or_a_crash(two
         except StateTooNewError:
             outcomes["refused"] += 1
     assert outcomes["served"] > 100 * outcomes["refused"]
+
+
+def test_where_current_is_gone_what_was_published_last_serves_and_nothing_takes_its_place(two: str) -> None:
+    os.unlink(os.path.join(two, "CURRENT"))
+    before = tree(two)
+    assert served(two) == (2, {"2"})
+    with geolookup.open(two) as geo:
+        assert geo.status().generation == 2
+        assert "is gone, though something was published" in str(geo.status().problem)
+    assert tree(two) == before
 
 
 @pytest.mark.parametrize(
@@ -166,10 +177,12 @@ def test_recovery_after_a_rollback_does_not_go_forward_again(two: str) -> None:
 
 def test_an_overlay_is_never_laid_over_another_generation(two: str) -> None:
     """Files that are whole, and of the right size, but of two publishes."""
-    overlay = Path(two, "custom", "000002")
-    assert overlay.stat().st_size == Path(two, "custom", "000001").stat().st_size
-    overlay.write_bytes(Path(two, "custom", "000001").read_bytes())
-    assert served(two) == (1, {"1"})
+    for number in range(3, 7):  # what their headers remember is of one length by then
+        publish(two, stamped(number), keep=2)
+    overlay, other = Path(two, "custom", "000006"), Path(two, "custom", "000005")
+    assert overlay.stat().st_size == other.stat().st_size
+    overlay.write_bytes(other.read_bytes())
+    assert served(two) == (5, {"5"})
 
 
 def test_with_nothing_whole_left_the_error_says_what_to_do_and_a_sync_does_it(two: str) -> None:

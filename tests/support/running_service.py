@@ -3,12 +3,14 @@
 import os
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import httpx
 
 from geolookup.service.loader import load_csv
+from geolookup.service.options import Options
 from geolookup.service.server import Server, bind
 from geolookup.service.store import Store
 
@@ -30,8 +32,9 @@ _PATIENCE_S = 30
 class RunningService:
     """A service in a thread. ``url`` is its base address, ``store`` its database, to look into or change directly.
 
-    ``load`` are CSV files; ``ignore_idempotency_keys`` is as `geolookup.service.server.serve` takes it. Usable as a
-    context manager; `stop` ends it, and is harmless when repeated.
+    ``load`` are CSV files; ``options`` are as `geolookup.service.server.serve` takes them, with
+    ``ignore_idempotency_keys`` over them; a ``worker`` shares the database of another that runs. Usable as a context
+    manager; `stop` ends it, and is harmless when repeated.
     """
 
     def __init__(
@@ -40,12 +43,18 @@ class RunningService:
         *,
         load: Iterable[str | os.PathLike[str]] = (),
         ignore_idempotency_keys: bool = False,
+        options: Options | None = None,
+        worker: bool = False,
         port: int = 0,
     ) -> None:
-        self.store = Store.open(db)
+        self.store = Store.open(db, worker=worker)
         load_csv(self.store, load)
         self._socket = bind("127.0.0.1", port)
-        self.server = Server(self.store, self._socket, ignore_idempotency_keys=ignore_idempotency_keys)
+        self.server = Server(
+            self.store,
+            self._socket,
+            replace(options or Options(), ignore_idempotency_keys=ignore_idempotency_keys),
+        )
         self.url = self.server.url
         ready = threading.Event()
         self.server.when_ready = lambda _url: ready.set()

@@ -17,12 +17,28 @@ locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip
 """
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database for a service: a file that is not there yet, then one that a real PostgreSQL has just created."""
+    if request.param == "sqlite":
+        yield str(tmp_path / "service.db")
+        return
+    with request.getfixturevalue("postgres_server").database() as url:
+        yield url
+
+
+@pytest.fixture(name="db")
+def sqlite_db(tmp_path: Path) -> str:
+    """For tests of clients, to which the service's database makes no difference: the file alone."""
+    return str(tmp_path / "service.db")
+
+
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[RunningService]:
+def service(tmp_path: Path, db: str) -> Iterator[RunningService]:
     """A running service with two default geolocations."""
     csv = tmp_path / "defaults.csv"
     csv.write_text(DEFAULTS)
-    with RunningService(tmp_path / "service.db", load=[csv]) as running:
+    with RunningService(db, load=[csv]) as running:
         yield running
 
 
@@ -30,4 +46,13 @@ def service(tmp_path: Path) -> Iterator[RunningService]:
 def client(service: RunningService) -> Iterator[httpx.Client]:
     """An HTTP client of the running service."""
     with service.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """A client of a service with the same two geolocations, on SQLite, to which no test writes: one for a module."""
+    folder = tmp_path_factory.mktemp("reading")
+    (folder / "defaults.csv").write_text(DEFAULTS)
+    with RunningService(folder / "service.db", load=[folder / "defaults.csv"]) as running, running.client() as client:
         yield client

@@ -500,6 +500,6 @@ def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full
     run_state_machine_as_test(
         machine,
         settings=hypothesis_settings(
-            max_examples=1000 if full_sweep else 30, stateful_step_count=40, deadline=None, print_blob=True
+            max_examples=1000 if full_sweep else 15, stateful_step_count=40, deadline=None, print_blob=True
         ),
     )

@@ -14,11 +14,16 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.annotate import annotate
 from geolookup.cli.custom import custom, history
 from geolookup.cli.enrich import enrich
+from geolookup.cli.generations import generations
+from geolookup.cli.hotel import hotel
 from geolookup.cli.lookup import lookup
 from geolookup.cli.outbox import outbox, push
-from geolookup.cli.serve import serve
+from geolookup.cli.rate import rate
+from geolookup.cli.refresh import refresh
+from geolookup.cli.serve import serve, serve_token
 from geolookup.cli.sites import apply, export, plan
-from geolookup.cli.state import explain, list_geolocations, status, sync, verify
+from geolookup.cli.state import explain, list_geolocations, status, verify
+from geolookup.cli.sync import sync
 from geolookup.errors import GeoLookupError
 
 _EPILOG = """\b
@@ -69,15 +74,20 @@ for command in (
     enrich,
     annotate,
     explain,
+    refresh,
     sync,
     push,
     custom,
     outbox,
     history,
+    generations,
     status,
     list_geolocations,
     verify,
+    hotel,
+    rate,
     serve,
+    serve_token,
     completion,
 ):
     app.add_command(command)

@@ -10,6 +10,7 @@ from geolookup.errors import (
     MissingExtraError,
     SettingsError,
     StateBusyError,
+    UnknownGenerationError,
     WrongUpstreamError,
 )
 
@@ -32,6 +33,7 @@ _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (ColumnError, USAGE),
     (MissingExtraError, USAGE),
     (WrongUpstreamError, USAGE),
+    (UnknownGenerationError, USAGE),
     (EditError, USAGE),
     (InvalidRangeError, USAGE),
     (InvalidAddressError, MALFORMED),

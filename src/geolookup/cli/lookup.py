@@ -22,7 +22,12 @@ _MAX_LINE_BYTES = 4096
     "--file", "files", multiple=True, metavar="FILE", help="Read addresses from FILE, one a line; - is standard input."
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to answer.")
-def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str) -> int:
+@click.option(
+    "--as-of",
+    metavar="WHEN",
+    help="Answer as the kept generation WHEN did: its number, `previous`, or when it was served (2026-02-01).",
+)
+def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of: str | None) -> int:
     """Look up IP addresses: which geolocation each has, and by which range.
 
     \b
@@ -33,11 +38,12 @@ def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str) -> int
     Examples:
       geolookup 8.8.8.8 2001:db8::1
       cut -d' ' -f1 access.log | geolookup - --format ndjson
+      geolookup lookup --as-of 2026-02-01T06:00:00Z 8.8.8.8
     """
     if not addresses and not files:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
     exits = output.Exits()
-    with opening.open() as geo, output.answers(form) as write:
+    with opening.open(as_of=as_of) as geo, output.answers(form) as write:
         for where, address in _asked(addresses, files):
             _answer(geo, write, exits, where, address)
     return exits.code
@@ -59,19 +65,24 @@ def _asked(addresses: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple
     """Every address that was asked for, with where it stands, for the messages."""
     for address in addresses:
         if address == "-":
-            yield from _lines("standard input", sys.stdin.buffer)
+            yield from read_addresses(address)
         else:
             yield "", address
     for name in files:
-        if name == "-":
-            yield from _lines("standard input", sys.stdin.buffer)
-            continue
-        try:
-            stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
-        except OSError as error:
-            raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
-        with stream:
-            yield from _lines(name, stream)
+        yield from read_addresses(name)
+
+
+def read_addresses(name: str) -> Iterator[tuple[str, str]]:
+    """Every address of a file, one a line, with where it stands; ``-`` is standard input."""
+    if name == "-":
+        yield from _lines("standard input", sys.stdin.buffer)
+        return
+    try:
+        stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
+    except OSError as error:
+        raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    with stream:
+        yield from _lines(name, stream)
 
 
 def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:

@@ -12,10 +12,7 @@ import msgspec
 from geolookup.cli import exit_codes
 from geolookup.cli.plain import match_line, not_covered_line
 from geolookup.harmless import harmless
-from geolookup.model import FIELD_NAMES, Match
-
-#: The members of the object for one address, in their order.
-FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending")
+from geolookup.model import FLAT_NAMES, Match, flat_not_covered
 
 _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -102,7 +99,7 @@ def flat(address: str, match: Match | None, error: str | None) -> dict[str, Any]
     if error is not None:
         return {"ip": address, "locid": None, "error": error}
     if match is None:
-        return {**dict.fromkeys(FLAT_NAMES), "ip": address}
+        return flat_not_covered(address)
     return match.flat()
 
 

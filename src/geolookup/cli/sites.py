@@ -5,13 +5,16 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import impact, output
 from geolookup.cli.custom import pass_editor, pending_objects, say_pending
-from geolookup.cli.state import json_option
+from geolookup.cli.state import json_option, load_settings, state_directory
 from geolookup.errors import DataFileError
-from geolookup.formats.site_changes import SitesPlan, apply_sites, export_sites, plan_sites
+from geolookup.formats.site_changes import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.formats.sites import Form, form_of, read_sites, write_sites
 from geolookup.state.editor import Editor
+from geolookup.sync.impact import ChangedAnswer, Comparison
+from geolookup.sync.impact import impact as find_impact
+from geolookup.sync.preview import with_custom_layer
 
 _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="Of FILE, where the end of its name does not say."
@@ -25,23 +28,44 @@ _prune_option = click.option(
 @click.argument("file")
 @_prune_option
 @_format_option
+@impact.addresses_option
 @json_option
 @pass_editor
-def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_json: bool) -> None:
-    """Show what `custom apply` would change. Nothing is changed.
+def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addresses: str | None, as_json: bool) -> int:
+    """Show what `custom apply` would change, and for whom. Nothing is changed.
 
     \b
-    Exit status: 0 (also where there are changes), 1 a site is malformed or cannot be made so.
+    Exit status: 0 (also where there are changes), 1 a site is malformed or cannot be made so, 5 some
+    of the --addresses are malformed.
 
     \b
-    Example: geolookup custom plan sites.toml
+    Examples:
+      geolookup custom plan sites.toml
+      geolookup custom plan sites.toml --addresses vips.txt
     """
-    found = plan_sites(editor, read_sites(file, form), prune_all=prune_all)
+    if file == addresses == "-":
+        raise click.UsageError("FILE and --addresses cannot both be standard input")
+    sites = read_sites(file, form)
+    found = plan_sites(editor, sites, prune_all=prune_all)
+    exits = output.Exits()
+    answer = _plan_object(found)
+    changed: tuple[list[ChangedAnswer], int] | None = None
+    if addresses is not None:
+        layer = preview_sites(editor, sites, prune_all=prune_all)
+        directory = state_directory(load_settings())
+        with with_custom_layer(directory, layer) as (before, after):
+            counts = find_impact(before, after)
+            changed = impact.changed_of_file(Comparison(before, after), addresses, exits)
+        answer |= {"answers": counts.as_dict(), "addresses": impact.changed_objects(*changed)}
     if as_json:
-        output.json_result(_plan_object(found))
-        return
+        output.json_result(answer)
+        return exits.code
     _say_steps(found)
+    if changed is not None:
+        impact.say_impact(counts, None)
+        impact.say_changed(*changed)
     output.done(f"{_count(found)}: `geolookup custom apply` makes them" if found.edits else "nothing to change")
+    return exits.code
 
 
 @click.command()

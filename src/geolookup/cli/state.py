@@ -1,5 +1,6 @@
-"""``sync``, ``status``, ``verify``, ``list`` and ``explain``: the state directory, refreshed and looked into."""
+"""``status``, ``verify``, ``list`` and ``explain``: the state directory, looked into."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -7,11 +8,11 @@ import click
 from geolookup import opening
 from geolookup import settings as settings_module
 from geolookup.cli import exit_codes, output
+from geolookup.durations import in_words
 from geolookup.model import FIELD_NAMES, Explanation
 from geolookup.settings import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify as verify_state
-from geolookup.sync.pull import accept, pull
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
 url_option = click.option("--url", metavar="URL", help="The upstream's base address, instead of the configured one.")
@@ -33,96 +34,60 @@ def state_directory(settings: Settings) -> StateDirectory:
 
 
 @click.command()
-@url_option
-@url_moved_option
-@click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest, without network.")
+@click.option("--check", is_flag=True, help="For monitoring: exit with 1 where data are stale or there is a problem.")
+@click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
 @json_option
-def sync(url: str | None, url_moved: bool, digest: str | None, as_json: bool) -> int:
-    """Pull every geolocation from the upstream service and publish it.
-
-    \b
-    Nothing is published that is incomplete, unreadable or suspiciously small: the last good
-    generation goes on serving. Exit status: 0 done (published, or nothing new), 1 failed,
-    3 a person must look (the list is held; or what was created here is there twice), 75 another
-    run is under way.
-
-    \b
-    Example: geolookup sync --url https://geo.example.com
-    """
-    settings = load_settings(url=url)
-    directory = state_directory(settings)
-    if digest is not None:
-        report = accept(directory, digest)
-    else:
-        with output.progress("geolocations") as progress:
-            report = pull(directory, settings, url_moved=url_moved, progress=progress)
-    for warning in report.warnings:
-        output.note(f"geolookup: warning: {warning}")
-    code = exit_codes.HELD if report.twins else exit_codes.DONE
-    if as_json:
-        output.json_result(report.as_dict())
-        return code
-    if report.outcome == "published" and report.rows is not None:
-        rows = report.rows
-        output.done(
-            f"published generation {report.generation}: {rows['geolocations']} geolocations "
-            f"({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_changes(report.difference)}"
-        )
-    else:
-        what = {"unchanged": "nothing new", "rolled-back": "still what was rolled back"}[report.outcome]
-        output.done(f"{what}: generation {report.generation} goes on serving")
-    return code
-
-
-def _changes(difference: dict[str, Any] | None) -> str:
-    if not difference or "geolocations" not in difference:
-        return ""
-    parts = []
-    for what in ("geolocations", "blocks"):
-        counts = difference[what]
-        parts.append(f"{what} +{counts['added']} -{counts['removed']} ~{counts['changed']}")
-    moved = difference["addresses_whose_country_changed"]
-    parts.append(f"country changed for {moved['ipv4']} IPv4 and {moved['ipv6']} IPv6 addresses")
-    return f"; {', '.join(parts)}"
-
-
-@click.command()
-@json_option
-def status(as_json: bool) -> None:
+def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     """Say what is served, how old it is, and what stands in the way of anything newer.
+
+    \b
+    Two machines have the same fingerprint exactly when they answer alike for every address.
+    Exit status: 0; with --check 1 where the data are older than max_age or there is a problem, and
+    3 where a list is held for a person.
 
     \b
     Example: geolookup status --json
     """
-    with opening.open() as geo:
-        found = geo.status()
+    rule = load_settings().stale
+    with opening.open(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
+        found = replace(geo.status(), stale_rule=rule)
+        answers = geo.fingerprint() if fingerprint else None
+    code = exit_codes.DONE
+    if check:
+        code = exit_codes.FAILED if found.stale or found.problem else exit_codes.HELD if found.held else code
     if as_json:
-        output.json_result(found.as_dict())
-        return
+        output.json_result({**found.as_dict(), **({"answers": answers} if fingerprint else {})})
+        return code
+    since = "dated" if found.dated != found.checked_at else "confirmed"
     lines = [
         ("state", found.home + (" (temporary)" if found.temporary else "")),
         ("generation", f"{found.generation} (sequence {found.sequence}, overlay {found.overlay})"),
         ("source", found.source),
         ("published", found.published_at),
-        ("confirmed", f"{found.checked_at} ({_age(found.age_s)} ago)"),
+        (since, f"{found.dated} ({in_words(found.age_s)} ago)"),
+    ]
+    if found.max_age_s is not None:
+        verdict = {"serve": "served", "warn": "served with a warning", "refuse": "refused"}[rule]
+        lines.append(
+            ("max age", f"{in_words(found.max_age_s)}: {f'STALE, lookups are {verdict}' if found.stale else 'fresh'}")
+        )
+    lines += [
         ("geolocations", f"{found.geolocations} ({found.custom_geolocations} custom)"),
         ("blocks", str(found.blocks)),
         ("segments", f"{found.segments} default, {found.overlay_segments} custom"),
         ("digest", found.digest),
         ("pending", "unknown" if found.pending_edits is None else f"{found.pending_edits} edits"),
     ]
+    if answers is not None:
+        lines.append(("answers", answers))
+    if found.pinned:
+        lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
     if found.held:
         lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
     if found.problem:
-        lines.append(("PROBLEM", f"{found.problem} (for {_age(found.problem_since_s or 0)})"))
+        lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))
     output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))
-
-
-def _age(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+    return code
 
 
 @click.command()
@@ -234,5 +199,5 @@ def _explanation_text(found: Explanation) -> str:
         verdict = "wins" if item.wins else "loses"
         lines.append(f"  {verdict:<5} {item.block}  {item.layer} {place.locid} ({named}): {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]
-    lines.append(f"generation {found.generation} from {found.source}, confirmed {_age(found.age_s)} ago")
+    lines.append(f"generation {found.generation} from {found.source}, confirmed {in_words(found.age_s)} ago")
     return "\n".join(lines)

@@ -34,6 +34,13 @@ def bundled_ranges_path() -> str:
     return os.path.join(os.path.dirname(geolookup_data.__file__), "rir-country-ranges.csv.gz")
 
 
+def bundled_date() -> str:
+    """The moment of the bundled registry data, as `state.clock.now_text` writes moments."""
+    import geolookup_data
+
+    return str(geolookup_data.DATED)
+
+
 def read_country_ranges(path: str | os.PathLike[str]) -> Iterator[CountryRange]:
     """The file's rows in its order, read as they are asked for. Other columns are ignored.
 

@@ -1,5 +1,6 @@
 """What it takes to make the custom layer what a file of sites says; shown as a plan, or made as edits."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from geolookup.errors import EditError
 from geolookup.formats.sites import Site, block_text
 from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.state.custom import Laid
 from geolookup.state.edit_fields import checked_fields
 from geolookup.state.editor import Editor
 
@@ -122,6 +124,25 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
                 raise where[step.site].error(str(error)) from error
         editor.keep_sites(names, file=file)
     return SitesPlan(changes=tuple(made), names=names)
+
+
+def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
+    """The custom layer as `apply_sites` would leave it; nothing is changed.
+
+    It is made by the very edits, in a transaction that is rolled back, so it cannot differ.
+
+    :raises DataFileError: as `apply_sites` does
+    """
+    layer: list[Laid] = []
+    with contextlib.suppress(_RollBack), editor.transaction():
+        apply_sites(editor, sites, file="", prune_all=prune_all)
+        layer = editor.custom()
+        raise _RollBack
+    return layer
+
+
+class _RollBack(Exception):  # noqa: N818 - nothing is wrong
+    """Ends a transaction without its edits."""
 
 
 def _make(editor: Editor, change: Change, names: dict[str, int]) -> Change:

@@ -292,6 +292,16 @@ class IndexReader:
             raise self._damaged(f"v6.hi: entry {position} is out of order")
         return slot, first, last
 
+    def first(self, family: "Literal[4, 6]", position: int) -> int:
+        """The first address of a segment, counted from 0, gaps included.
+
+        :raises IndexDamagedError: where the file does not say, or has no such segment
+        """
+        try:
+            return self._first4(position) if family == 4 else self._first6(position)
+        except (IndexError, ValueError) as error:
+            raise self._failed(error) from error
+
     def segment(self, family: "Literal[4, 6]", value: int) -> tuple[int, int, int]:
         """`segment4` or `segment6`, by the family."""
         return self.segment4(value) if family == 4 else self.segment6(value)

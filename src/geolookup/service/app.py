@@ -1,6 +1,6 @@
 """The web application: which path and method does which operation."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,8 +14,10 @@ from litestar.response.base import ASGIResponse
 
 from geolookup._version import __version__
 from geolookup.errors import RequestRefusedError
-from geolookup.service import listing, openapi, problems, replay, wire, writes
-from geolookup.service.guard import Guard
+from geolookup.service import hotels_routes, listing, lookup, openapi, problems, replay, wire, writes
+from geolookup.service.following import LookupIndex
+from geolookup.service.health import Health, healthz, readyz
+from geolookup.service.metrics import Metrics, metrics_page
 from geolookup.service.store import Store, Transaction
 from geolookup.service.streaming import SnapshotStream
 from geolookup.service.wire import DeletedBlocks, LocidAnswer
@@ -29,26 +31,43 @@ class Service:
 
     store: Store
     ignore_idempotency_keys: bool
+    lookup_index: LookupIndex
 
 
-def create_app(store: Store, *, ignore_idempotency_keys: bool = False, hosts: Iterable[str] = ()) -> Guard:
-    """The ASGI application over an open store, which it does not close.
+def create_app(
+    store: Store,
+    lookup_index: LookupIndex,
+    *,
+    ignore_idempotency_keys: bool = False,
+    health: Health | None = None,
+    metrics: Metrics | None = None,
+) -> Litestar:
+    """The ASGI application over an open store and the index that follows it; it closes neither.
 
-    ``ignore_idempotency_keys`` makes it a service that knows no ``Idempotency-Key``, as others are. ``hosts`` are the
-    names by which it may be addressed besides those of loopback.
+    It refuses nobody by itself: `geolookup.service.guard.Guard` goes around it. ``ignore_idempotency_keys`` makes it a
+    service that knows no ``Idempotency-Key``, as others are.
     """
-    service = Service(store, ignore_idempotency_keys)
-    app = Litestar(
+    health, metrics = health or Health(), metrics or Metrics()
+    service = Service(store, ignore_idempotency_keys, lookup_index)
+    return Litestar(
         # One router, since Litestar (2.25) wraps a handler in a worker thread once more for each later handler that is
         # registered with the application itself under the same path.
         route_handlers=[Router("/", route_handlers=_HANDLERS)],
-        dependencies={"service": Provide(lambda: service, sync_to_thread=False)},
+        dependencies={
+            "service": Provide(lambda: service, sync_to_thread=False),
+            "store": Provide(lambda: store, sync_to_thread=False),
+            "lookup_index": Provide(lambda: lookup_index, sync_to_thread=False),
+            "health": Provide(lambda: health, sync_to_thread=False),
+            "metrics": Provide(lambda: metrics, sync_to_thread=False),
+        },
         exception_handlers=problems.HANDLERS,
         request_max_body_size=wire.MAX_BODY_BYTES,
         # The pages that Litestar offers load scripts from other hosts: only the document itself is served.
         openapi_config=OpenAPIConfig(
             title="geolookup reference service",
             version=__version__,
+            components=openapi.COMPONENTS,
+            security=openapi.SECURITY,
             render_plugins=[JsonRenderPlugin(), YamlRenderPlugin()],
             openapi_router=Router(
                 "/schema", route_handlers=[], include_in_schema=False, after_request=problems.no_html_not_found
@@ -56,7 +75,6 @@ def create_app(store: Store, *, ignore_idempotency_keys: bool = False, hosts: It
         ),
         logging_config=None,
     )
-    return Guard(app, hosts)
 
 
 @get("/", include_in_schema=False, sync_to_thread=False)
@@ -241,4 +259,9 @@ _HANDLERS = [
     create_block,
     replace_block,
     delete_blocks,
+    *hotels_routes.HANDLERS,
+    *lookup.HANDLERS,
+    healthz,
+    readyz,
+    metrics_page,
 ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import Table
 
 from geolookup.formats.country_ranges import bundled_ranges_path, ranges, read_range
 from geolookup.formats.csv_rows import CsvRows
@@ -16,6 +16,8 @@ from geolookup.service.schema import padded, with_keys
 from geolookup.service.store import Store, Transaction
 
 _BATCH = 5000
+# Several services that start at once on one database load one after the other.
+_WAIT_S = 900.0
 _LARGEST = 2**63 - 1
 _LIMITS = {"latitude": 90.0, "longitude": 180.0}
 
@@ -42,7 +44,7 @@ def load_csv(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
         another custom geolocation: nothing of any file is kept
     """
     added = changed = blocks = 0
-    with store.write() as transaction:
+    with store.write(wait_s=_WAIT_S) as transaction:
         for path in paths:
             merging.create_staging(transaction)
             with CsvRows(path) as rows:
@@ -52,7 +54,6 @@ def load_csv(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
                     _stage_countries(transaction, rows)
                 result = merging.merge(transaction, rows.name)
             added, changed, blocks = added + result[0], changed + result[1], blocks + result[2]
-        transaction.changed = bool(added or changed or blocks)
     return Loaded(geolocations_added=added, geolocations_changed=changed, blocks_added=blocks)
 
 
@@ -65,21 +66,23 @@ def load_demo(store: Store) -> Loaded:
 
 
 class _Batches:
-    """Rows on their way into a table, a batch at a time."""
+    """Rows, each with the values of all columns in their order, on their way into a table, a batch at a time."""
 
-    def __init__(self, transaction: Transaction, table: Any) -> None:
-        self._connection = transaction.connection
-        self._statement = insert(table)
-        self._rows: list[dict[str, Any]] = []
+    def __init__(self, transaction: Transaction, table: Table) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._names = [column.name for column in table.c]
+        self._rows: list[tuple[Any, ...]] = []
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: tuple[Any, ...]) -> None:
         self._rows.append(row)
         if len(self._rows) >= _BATCH:
             self.flush()
 
     def flush(self) -> None:
         if self._rows:
-            self._connection.execute(self._statement, self._rows)
+            transaction = self._transaction
+            transaction.database.insert_many(transaction.connection, self._table, self._names, self._rows)
             self._rows = []
 
 
@@ -99,7 +102,7 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
             place = hash(tuple(fields.values()))
             if locid not in known_places:
                 known_places[locid] = place
-                geolocations.add({"number": locid, "locid": locid, "line": rows.line, **with_keys(fields)})
+                geolocations.add((locid, locid, rows.line, *with_keys(fields).values()))
             elif known_places[locid] != place:
                 raise rows.error(f"locid {locid} has other fields here than in an earlier row")
         if row[start] or row[end]:
@@ -148,7 +151,7 @@ def _stage_countries(transaction: Transaction, rows: CsvRows) -> None:
     geolocations = _Batches(transaction, staged_geolocations)
     for country, locid in _country_locids(transaction, numbers):
         fields = dict.fromkeys(FIELD_NAMES, "") | {"country": country, "latitude": None, "longitude": None}
-        geolocations.add({"number": numbers[country], "locid": locid, "line": 1, **with_keys(fields)})
+        geolocations.add((numbers[country], locid, 1, *with_keys(fields).values()))
     geolocations.flush()
 
 
@@ -165,13 +168,5 @@ def _country_locids(transaction: Transaction, countries: Iterable[str]) -> Itera
 
 def _block(
     number: int, line: int, startip: str, endip: str, family: int, first: int, last: int
-) -> dict[str, str | int]:
-    return {
-        "number": number,
-        "family": family,
-        "startipnum": padded(family, first),
-        "endipnum": padded(family, last),
-        "startip": startip,
-        "endip": endip,
-        "line": line,
-    }
+) -> tuple[int | str, ...]:
+    return number, family, padded(family, first), padded(family, last), startip, endip, line

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from geolookup.errors import DataFileError
 from geolookup.model import FIELD_NAMES
-from geolookup.service.schema import geolocations, ipblocks, meta, place_columns
+from geolookup.service.schema import NUMBER, geolocations, ipblocks, place_columns
 from geolookup.service.store import Transaction
 
 _metadata = MetaData()
@@ -41,8 +41,8 @@ staged_blocks = Table(
     _metadata,
     Column("number", BigInteger, nullable=False),
     Column("family", SmallInteger, nullable=False),
-    Column("startipnum", String(39), nullable=False),
-    Column("endipnum", String(39), nullable=False),
+    Column("startipnum", NUMBER, nullable=False),
+    Column("endipnum", NUMBER, nullable=False),
     Column("startip", String(45), nullable=False),
     Column("endip", String(45), nullable=False),
     Column("line", Integer, nullable=False),
@@ -78,16 +78,25 @@ def greatest_locid(transaction: Transaction) -> int:
 def merge(transaction: Transaction, name: str) -> tuple[int, int, int]:
     """Move what was staged into the tables: how many geolocations were added and changed, and blocks added.
 
+    The transaction is told whether anything changed. It counts as a change of the default layer where the file has
+    default geolocations at all.
+
     :raises DataFileError: where a custom block belongs to another custom geolocation; ``name`` is the file's
     """
     connection = transaction.connection
+    for table in (staged_geolocations, staged_blocks):
+        transaction.database.analyze(connection, table)
     changed = _change_geolocations(transaction)
     added = _add_geolocations(transaction)
     _require_one_owner(transaction, name)
     blocks = _add_blocks(transaction)
-    lowest = connection.execute(select(func.min(staged_geolocations.c.locid))).scalar()
-    if lowest is not None:
-        connection.execute(update(meta).where(meta.c.last_custom > lowest).values(last_custom=lowest))
+    locids = staged_geolocations.c.locid
+    lowest, greatest = connection.execute(select(func.min(locids), func.max(locids))).one()
+    if lowest is not None and lowest < 0:
+        transaction.database.reserve_locids(connection, lowest)
+    if added or changed or blocks:
+        transaction.changed = True
+        transaction.changed_default |= greatest is not None and greatest > 0
     _metadata.drop_all(connection, checkfirst=False)
     return added, changed, blocks
 

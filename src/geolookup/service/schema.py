@@ -19,14 +19,18 @@ from sqlalchemy import (
     Table,
     Text,
     func,
+    text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: The text fields that a list can be filtered by; each has a column ``<name>_key`` beside it.
 FILTERS = ("country", "region", "city", "postalcode")
 
-#: Decimal digits of the greatest address of a family.
+#: The type of an address stored as digits, which sort alike in every collation: by bytes, no locale needs to be asked.
+NUMBER = String(39).with_variant(String(39, collation="C"), "postgresql")
+
+# Decimal digits of the greatest address of a family.
 _DIGITS = {4: 10, 6: 39}
 
 metadata = MetaData()
@@ -39,8 +43,12 @@ meta = Table(
     Column("uuid", String(32), nullable=False),
     # Counts the transactions that changed geolocations or blocks: with the uuid it names one content.
     Column("revision", BigInteger, nullable=False),
-    # The lowest locid ever given out, so that no custom geolocation inherits a deleted one's number.
+    # The lowest locid ever given out, so that no custom geolocation inherits a deleted one's number. Only where the
+    # database has no sequences: PostgreSQL keeps it in one, and leaves this at 0.
     Column("last_custom", BigInteger, nullable=False),
+    # Counts those of the transactions above that changed the default layer: who compiled that need not do it again
+    # while this stands still.
+    Column("default_revision", BigInteger, nullable=False, server_default=text("0")),
 )
 
 
@@ -74,8 +82,8 @@ ipblocks = Table(
     Column("family", SmallInteger, primary_key=True),
     # Numbers as decimal text padded to the family's width: IPv6 fits no integer that databases share, and within
     # a family this text sorts as the numbers do.
-    Column("startipnum", String(39), primary_key=True),
-    Column("endipnum", String(39), primary_key=True),
+    Column("startipnum", NUMBER, primary_key=True),
+    Column("endipnum", NUMBER, primary_key=True),
     Column("startip", String(45), nullable=False),
     Column("endip", String(45), nullable=False),
     # The primary key is the order in which the list is streamed: with the rows stored in it, a list is one pass.
@@ -115,9 +123,9 @@ def unpadded(column: ColumnElement[str]) -> ColumnElement[str]:
     return func.coalesce(func.nullif(func.ltrim(column, "0"), ""), "0")
 
 
-def fold(text: str) -> str:
+def fold(value: str) -> str:
     """The key under which a text field is compared without regard to case, for any script."""
-    return unicodedata.normalize("NFC", text.casefold())
+    return unicodedata.normalize("NFC", value.casefold())
 
 
 def with_keys(fields: dict[str, Any]) -> dict[str, Any]:

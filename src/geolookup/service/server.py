@@ -1,5 +1,6 @@
 """Running the service: its address, its database, its signals, and uvicorn around the application."""
 
+import asyncio
 import contextlib
 import ipaddress
 import os
@@ -8,17 +9,30 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from geolookup.errors import ServiceError
+from geolookup.service import hotels_loading
+from geolookup.service.access_log import AccessLog
 from geolookup.service.app import create_app
+from geolookup.service.auth import VARIABLE, Tokens
+from geolookup.service.following import LookupIndex
+from geolookup.service.guard import Guard
+from geolookup.service.health import Health
+from geolookup.service.limits import ACCEPTED_AT_ONCE, with_files
 from geolookup.service.loader import load_csv, load_demo
+from geolookup.service.metrics import Metrics
+from geolookup.service.observing import Observed
+from geolookup.service.options import Options
+from geolookup.service.protocol import Protocol
 from geolookup.service.store import Store
-
-#: Seconds that answers under way may take when the service is told to stop.
-GRACE_S = 5
+from geolookup.service.workers import Supervisor
 
 
 def _nobody_waits(_url: str) -> None:
@@ -31,8 +45,9 @@ def serve(
     port: int = 8080,
     db: str | os.PathLike[str] | None = None,
     load: Iterable[str | os.PathLike[str]] = (),
+    load_hotels: Iterable[str | os.PathLike[str]] = (),
     demo: bool = False,
-    ignore_idempotency_keys: bool = False,
+    options: Options | None = None,
     on_ready: Callable[[str], None] = _nobody_waits,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end what is under way and return.
@@ -41,56 +56,158 @@ def serve(
     address is taken first, and listened on only when everything is loaded: ``on_ready`` is called then, with the base
     address that clients need.
 
-    :raises ServiceError: where the host is not loopback, the address is in use, or the database cannot be used
-    :raises DataFileError: where a file to load is bad; the database is as it was
+    :raises ServiceError: where the host is beyond loopback and there are no tokens, the address is in use, the database
+        cannot be used, or a worker cannot start
+    :raises SettingsError: where the tokens or the access log cannot be used
+    :raises DataFileError: where a file to load is bad: nothing is kept of it and of the others of its kind
     """
+    options = options or Options()
     with contextlib.suppress(_StopRequested), contextlib.ExitStack() as stack:
         stop = stack.enter_context(_stopped_by_signals())
-        address = stack.enter_context(bind(host, port))
-        store = stack.enter_context(Store.open(db if db is not None else stack.enter_context(_temporary())))
+        options = replace(options, limits=with_files(options.limits))
+        tokens = Tokens.load(options.tokens)
+        address = stack.enter_context(bind(host, port, beyond_loopback=tokens is not None))
+        path = os.fspath(db) if db is not None else stack.enter_context(_temporary())
+        store = stack.enter_context(Store.open(path))
         if demo:
             load_demo(store)
+            hotels_loading.load_demo_hotels(store)
         load_csv(store, load)
-        server = Server(store, address, host=host, ignore_idempotency_keys=ignore_idempotency_keys)
-        server.when_ready = on_ready
-        stop.server = server
+        hotels_loading.load_hotels(store, load_hotels)
+        if not _is_address(host):
+            options = replace(options, allow_hosts=(host, *options.allow_hosts))
+        if options.workers == 1:
+            server = Server(store, address, options)
+            server.when_ready = on_ready
+            stop.call = server.handle_exit
+            server.run(sockets=[address])
+            return
+        # The store stays open: the database is this process's, and its workers' through it.
+        supervisor = Supervisor(
+            partial(_work, path, address, options),
+            count=options.workers,
+            stop_within_s=options.drain_s + options.grace_s,
+        )
+        stop.call = supervisor.stop
+        supervisor.run(lambda: on_ready(url_of(address)), [address])
+
+
+def _work(db: str, address: socket.socket, options: Options, folder: str, ready: Callable[[], None]) -> None:
+    """One worker, in a process of its own: ``folder`` is one that all workers share."""
+    with contextlib.suppress(_StopRequested), contextlib.ExitStack() as stack:
+        stop = stack.enter_context(_stopped_by_signals())
+        stack.enter_context(address)
+        store = stack.enter_context(Store.open(db, worker=True))
+        server = Server(store, address, options, folder=folder)
+        server.when_ready = lambda _url: ready()
+        stop.call = server.handle_exit
         server.run(sockets=[address])
 
 
 class Server(uvicorn.Server):
-    """uvicorn around the application, on a socket that is bound already. ``url`` is the base address."""
+    """uvicorn around the application, on a socket that is bound already. ``url`` is the base address.
+
+    ``folder`` is one that other processes use that serve the same database, or None.
+
+    :raises SettingsError: where the tokens or the access log cannot be used
+    """
 
     def __init__(
-        self, store: Store, address: socket.socket, *, host: str = "127.0.0.1", ignore_idempotency_keys: bool = False
+        self,
+        store: Store,
+        address: socket.socket,
+        options: Options | None = None,
+        *,
+        folder: str | None = None,
     ) -> None:
-        app = create_app(store, ignore_idempotency_keys=ignore_idempotency_keys, hosts=[host])
+        options = options or Options()
+        self.tokens = Tokens.load(options.tokens)
+        self.lookup_index = LookupIndex(store, folder)
+        self.health = Health(database=lambda: store.snapshot().close(), index=lambda: self.lookup_index.is_ready)
+        self.metrics = Metrics()
+        if self.tokens is not None:
+            self.tokens.reloaded = self.metrics.tokens_reloaded
+        self._log = None
+        if options.access_log is not None:
+            self._log = AccessLog(options.access_log, options.access_log_format)
+        self._drain_s = options.drain_s
+        name = str(address.getsockname()[0])
+        guard = Guard(
+            create_app(
+                store,
+                self.lookup_index,
+                ignore_idempotency_keys=options.ignore_idempotency_keys,
+                health=self.health,
+                metrics=self.metrics,
+            ),
+            options.allow_hosts,
+            tokens=self.tokens,
+            limits=options.limits,
+            health=self.health,
+            beyond_loopback=not _is_loopback(name),
+        )
+        observed = Observed(guard, self.metrics, self._log)
+        app: Any = observed
+        if options.trusted_proxies:
+            app = ProxyHeadersMiddleware(observed, list(options.trusted_proxies))
+        # uvicorn calls what it takes for a class.
+        protocol: Any = partial(Protocol, limits=options.limits, refused=observed.refused_unread)
         super().__init__(
             uvicorn.Config(
                 app,
+                http=protocol,
                 access_log=False,
                 log_config=None,
-                log_level="warning",
+                # What it warns of is what clients send: that is for the access log.
+                log_level="error",
                 lifespan="off",
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
-                timeout_graceful_shutdown=GRACE_S,
+                # asyncio accepts so many in one go, before it closes any that are too many.
+                backlog=ACCEPTED_AT_ONCE,
+                h11_max_incomplete_event_size=options.limits.head_bytes,
+                timeout_keep_alive=options.limits.keep_alive_s,  # type: ignore[arg-type]  # it becomes a timer's delay
+                timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # likewise
             )
         )
-        name, port = address.getsockname()[:2]
-        self.url = f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+        self.url = url_of(address)
         self.when_ready: Callable[[str], None] = _nobody_waits
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""
         await super().startup(sockets)
+        self.lookup_index.start()
         self.when_ready(self.url)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end: `Health` says so at once."""
+        self.health.draining = True
+        super().handle_exit(sig, frame)
 
-def bind(host: str, port: int) -> socket.socket:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what is under way, the index's threads last: the database may be closed then."""
+        self.health.draining = True
+        until = asyncio.get_running_loop().time() + self._drain_s
+        while not self.force_exit and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(0.1)
+        self.health.stopping = True
+        await super().shutdown(sockets)
+        self.lookup_index.close()
+        if self._log is not None:
+            self._log.close()
+
+
+def url_of(address: socket.socket) -> str:
+    """The base address of a service on that socket."""
+    name, port = address.getsockname()[:2]
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+
+
+def bind(host: str, port: int, *, beyond_loopback: bool = False) -> socket.socket:
     """A socket that has the address, and does not listen yet.
 
-    :raises ServiceError: where the host is no loopback address, or the address cannot be had
+    :raises ServiceError: where the host is no loopback address and must be, or the address cannot be had
     """
     if not 0 <= port <= 65535:  # the C library would take the lower 16 bits of it
         raise ServiceError(f"{host}, port {port}: a port is a number from 0 to 65535")
@@ -99,8 +216,11 @@ def bind(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         raise ServiceError(f"{host}: is no host of this machine") from error
     # Every address of a name, lest one beyond loopback hides behind one that is not.
-    if not all(_is_loopback(str(address[0])) for *_, address in found):
-        raise ServiceError(f"{host}: is not a loopback address, and without authentication the service goes no further")
+    if not beyond_loopback and not all(_is_loopback(str(address[0])) for *_, address in found):
+        raise ServiceError(
+            f"{host}: is not a loopback address, and without tokens the service goes no further: make one with "
+            f"`geolookup serve-token`, and name its file as --tokens (or set {VARIABLE})"
+        )
     family, kind, protocol, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
     taken = socket.socket(family, kind, protocol)
     try:
@@ -108,12 +228,20 @@ def bind(host: str, port: int) -> socket.socket:
         taken.bind(address)
     except OSError as error:
         taken.close()
-        raise ServiceError(f"{host}, port {port}: {error.strerror}: choose another port") from error
+        raise ServiceError(f"{host}, port {port}: {error.strerror}: choose another address or port") from error
     return taken
 
 
 def _is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -135,12 +263,12 @@ class _Stop:
     """
 
     def __init__(self) -> None:
-        self.server: Server | None = None
+        self.call: Callable[[int, FrameType | None], None] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.server is None:
+        if self.call is None:
             raise _StopRequested
-        self.server.handle_exit(number, frame)
+        self.call(number, frame)
 
 
 @contextlib.contextmanager

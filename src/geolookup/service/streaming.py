@@ -10,8 +10,9 @@ from litestar.types import Receive, Send
 
 from geolookup.service.store import Snapshot
 
-#: How long a client may take nothing before it is dropped: its snapshot keeps the database's log from shrinking.
-STALL_S = 120.0
+#: How long one piece may wait for a client that takes some of it. Who takes nothing is dropped by the connection much
+#: sooner (`geolookup.service.protocol`): the snapshot keeps the database's log from shrinking.
+STALL_S = 3600.0
 
 
 class SnapshotStream(ASGIResponse):

@@ -45,19 +45,27 @@ def parameters(query: bytes, *names: str) -> dict[str, str]:
 
     :raises RequestRefusedError: ``invalid-parameter`` where one is repeated, or the query is not percent-encoded UTF-8
     """
+    found: dict[str, str] = {}
+    for name, value in repeated(query, *names):
+        if name in found:
+            raise _parameter(f"{name} is given more than once")
+        found[name] = value
+    return found
+
+
+def repeated(query: bytes, *names: str) -> list[tuple[str, str]]:
+    """The named parameters with their values in the query's order, where they may come more than once.
+
+    :raises RequestRefusedError: ``invalid-parameter`` where the query is not percent-encoded UTF-8
+    """
     try:
         pairs = parse_qsl(query.decode("ascii"), True, errors="strict", max_num_fields=_MAX_PARAMETERS)
     except ValueError as error:
         raise _parameter(f"the query cannot be read: {error}") from error
-    found: dict[str, str] = {}
-    for name, value in pairs:
-        if name not in names:
-            continue
-        if name in found:
-            raise _parameter(f"{name} is given more than once")
+    found = [(name, value) for name, value in pairs if name in names]
+    for name, value in found:
         if "\0" in value:
             raise _parameter(f"{name} holds a NUL")
-        found[name] = value
     return found
 
 

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, insert, select, update
 from geolookup.errors import RequestRefusedError
 from geolookup.model import FIELD_NAMES, IPBlock
 from geolookup.service import schema
-from geolookup.service.schema import geolocations, ipblocks, meta, padded
+from geolookup.service.schema import geolocations, ipblocks, padded
 from geolookup.service.store import Transaction
 
 
@@ -29,8 +29,7 @@ def require_custom(transaction: Transaction, locid: int) -> None:
 def create(transaction: Transaction, fields: dict[str, Any]) -> int:
     """Operation 2: the locid of a new custom geolocation, never one that was given out before."""
     connection = transaction.connection
-    locid = int(connection.execute(select(meta.c.last_custom)).scalar_one()) - 1
-    connection.execute(update(meta).values(last_custom=locid))
+    locid = transaction.database.next_locid(connection)
     connection.execute(insert(geolocations).values(locid=locid, **schema.with_keys(fields)))
     transaction.changed = True
     return locid

@@ -1,5 +1,6 @@
 """A generation's ``cache.db``: what was pulled, as rows. Its schema, its load in one go, and its questions."""
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
@@ -119,7 +120,7 @@ class Cache:
     def geolocation(self, locid: int) -> Geolocation | None:
         """One geolocation without its blocks, or None."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM geolocations WHERE locid = ?", (locid,))  # noqa: S608
-        return _geolocation(self.path, rows[0]) if rows else None
+        return read_geolocation(self.path, rows[0]) if rows else None
 
     def custom(self) -> list[Geolocation]:
         """The custom geolocations with their blocks, in the order of their locids."""
@@ -128,14 +129,14 @@ class Cache:
             places = connection.execute(
                 f"SELECT {_COLUMNS} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
             ).fetchall()
-            return [_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
+            return [read_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
 
     def _blocks(self, connection: sqlite3.Connection, locid: int) -> tuple[IPBlock, ...]:
         rows = connection.execute(
             "SELECT family, startipnum, endipnum FROM ipblocks WHERE locid = ? ORDER BY family, startipnum, endipnum",
             (locid,),
         )
-        return tuple(_block(self.path, *row) for row in rows)
+        return tuple(read_block(self.path, *row) for row in rows)
 
     def covering(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation]]:
         """Every block of both layers that covers an address, in no order. Reads all blocks: 0.2 s a million."""
@@ -146,7 +147,7 @@ class Cache:
             " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
             (family, number, number),
         )
-        return [(_block(self.path, family, row[0], row[1]), _geolocation(self.path, row[2:])) for row in rows]
+        return [(read_block(self.path, family, row[0], row[1]), read_geolocation(self.path, row[2:])) for row in rows]
 
     def find(
         self,
@@ -173,7 +174,7 @@ class Cache:
             connection.create_function("casefold", 1, str.casefold, deterministic=True)
             sql = f"SELECT {_COLUMNS}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
             for row in connection.execute(sql, parameters):
-                yield _geolocation(self.path, row[:-1]), row[-1]
+                yield read_geolocation(self.path, row[:-1]), row[-1]
 
     def country_blocks(self) -> dict[str, int]:
         """The number of blocks of each country in the default layer."""
@@ -208,6 +209,17 @@ def compare(old: str, new: str) -> dict[str, dict[str, int]]:
     A geolocation is changed where a field or a block of it differs; a block where the same range belongs to another
     geolocation now.
     """
+    with compared(old, new) as (_, counts):
+        return counts
+
+
+@contextlib.contextmanager
+def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str, dict[str, int]]]]:
+    """A connection to the cache.db ``new``, with ``old`` attached, and what `compare` says.
+
+    Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
+    blocks.
+    """
     with open_published(new) as connection:
         _check_version(connection, new)
         connection.execute("ATTACH ? AS old", (published_uri(old),))
@@ -240,7 +252,7 @@ def compare(old: str, new: str) -> dict[str, dict[str, int]]:
             return int(connection.execute(f"SELECT count(*) FROM temp.{table}").fetchone()[0])  # noqa: S608
 
         moved = count("moved")
-        return {
+        counts = {
             "geolocations": {"added": count("arrived"), "removed": count("gone"), "changed": count("touched")},
             "blocks": {
                 "added": max(0, count("added") - moved),
@@ -248,6 +260,7 @@ def compare(old: str, new: str) -> dict[str, dict[str, int]]:
                 "changed": moved,
             },
         }
+        yield connection, counts
 
 
 def _check_version(connection: sqlite3.Connection, path: str, schema: str = "main") -> None:
@@ -258,7 +271,11 @@ def _check_version(connection: sqlite3.Connection, path: str, schema: str = "mai
         )
 
 
-def _geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...] = ()) -> Geolocation:
+def read_geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...] = ()) -> Geolocation:
+    """A row of the locid and the eight fields; ``path`` is for the message.
+
+    :raises StateDamagedError: where it cannot be one
+    """
     # SQLite's types are advice: in a damaged row anything may stand anywhere, and what reads it relies on the types.
     texts, coordinates = (*row[1:5], *row[7:9]), row[5:7]
     if (
@@ -270,7 +287,11 @@ def _geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...] = 
     return Geolocation(locid=row[0], **dict(zip(FIELD_NAMES, row[1:9], strict=True)), ipblocks=blocks)
 
 
-def _block(path: str, family: int, first: int | str, last: int | str) -> IPBlock:
+def read_block(path: str, family: int, first: int | str, last: int | str) -> IPBlock:
+    """A row of ipblocks, its numbers as `stored_number` makes them; ``path`` is for the message.
+
+    :raises StateDamagedError: where it cannot be one
+    """
     try:
         low, high = int(first), int(last)
     except (ValueError, TypeError) as error:

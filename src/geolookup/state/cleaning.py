@@ -9,9 +9,12 @@ from geolookup.state import files
 from geolookup.state.candidate import HELD_MARK, REPORT
 from geolookup.state.current import Current, generation_name, overlay_path, read_current
 from geolookup.state.recovery import numbered
+from geolookup.state.timeline import by_recency
 
 CANDIDATE = ".candidate-"
 TEMPORARY = ".tmp-"
+#: The newest copy of edits.db; a push makes it, under the run lock.
+BACKUP = "edits.backup.1.db"
 
 
 def temporary_path(path: str) -> str:
@@ -34,6 +37,8 @@ def remove_run_leftovers(home: str) -> None:
         if name.startswith((CANDIDATE, TEMPORARY)):
             files.remove_tree(os.path.join(generations, name))
     for name in in_home:
+        if name.startswith(f"{BACKUP}{TEMPORARY}"):  # its journal as well
+            files.remove_file(os.path.join(home, name))
         if not name.startswith(f"held{TEMPORARY}"):
             continue
         path = os.path.join(home, name)
@@ -80,15 +85,30 @@ def remove_publish_temporaries(home: str) -> None:
                 files.remove_file(os.path.join(directory, name))
 
 
-def retain(home: str, current: Current, keep: int) -> None:
-    """Remove generations past retention, and overlays that nothing kept needs; failures wait for the next time."""
-    kept = {current.generation}
-    for number in numbered(os.path.join(home, "generations")):
-        if len(kept) < keep or number in kept:
-            kept.add(number)
-        else:
-            path = os.path.join(home, "generations", generation_name(number))
-            files.discard_tree(path, temporary_path(path))
+def past_retention(home: str, current: Current, keep: int) -> list[int]:
+    """The generations that retention removes, newest first.
+
+    Kept are the ``keep`` that were served last, and pinned ones besides. What was served last, and not what has the
+    highest number: after a rollback the generation that was gone back to is the one to go back to again.
+    """
+    found = numbered(os.path.join(home, "generations"))
+    recent = dict.fromkeys((current.generation, *by_recency(current.served), *found))
+    counted = [number for number in recent if number in found and number not in current.pins]
+    if current.generation in current.pins:
+        keep -= 1
+    kept = {current.generation, *current.pins, *counted[: max(0, keep)]}
+    return [number for number in found if number not in kept]
+
+
+def retain(home: str, current: Current, keep: int | None) -> None:
+    """Remove generations past retention, and overlays that nothing kept needs; failures wait for the next time.
+
+    With ``keep`` None only overlays are removed.
+    """
+    for number in () if keep is None else past_retention(home, current, keep):
+        path = os.path.join(home, "generations", generation_name(number))
+        files.discard_tree(path, temporary_path(path))
+    kept = set(numbered(os.path.join(home, "generations")))
     has_newer = {current.generation}  # whose overlay is the one that CURRENT names
     for overlay in numbered(os.path.join(home, "custom")):
         if overlay == current.overlay:

@@ -16,7 +16,12 @@ def steady_s() -> float:
 
 def now_text() -> str:
     """This moment in UTC, as ISO 8601 text with milliseconds: texts of this form order as the moments do."""
-    return wall().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return text_of(wall())
+
+
+def text_of(moment: datetime) -> str:
+    """A moment, whose zone is known, in the form of `now_text`."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def age_s(moment: str) -> float:

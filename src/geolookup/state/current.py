@@ -37,7 +37,9 @@ class Current:
     ``sequence`` always rises; ``edits`` is the newest local edit that the overlay includes; ``newest`` the highest
     generation ever committed; ``published`` is the generation's own record (source, url, digest, etag, times, row
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
-    content that was rolled back. ``recovered`` says what was wrong where CURRENT itself could not be used.
+    content that was rolled back; ``pins`` the generations that retention keeps whatever comes; ``served`` which
+    generation was served from when on (see `state.timeline`). ``recovered`` says what was wrong where CURRENT itself
+    could not be used.
     """
 
     __slots__ = (
@@ -47,11 +49,13 @@ class Current:
         "newest",
         "overlay",
         "overlay_file",
+        "pins",
         "published",
         "published_at",
         "recovered",
         "refused",
         "sequence",
+        "served",
     )
 
     def __init__(
@@ -67,6 +71,8 @@ class Current:
         published_at: str,
         checked_at: str,
         refused: "tuple[str, ...]" = (),
+        pins: "tuple[int, ...]" = (),
+        served: "tuple[tuple[int, str], ...]" = (),
         recovered: "str | None" = None,
     ) -> None:
         self.sequence = sequence
@@ -79,6 +85,8 @@ class Current:
         self.published_at = published_at
         self.checked_at = checked_at
         self.refused = refused
+        self.pins = pins
+        self.served = served
         self.recovered = recovered
 
     def replace(self, **changes: "Any") -> "Current":
@@ -95,6 +103,14 @@ class Current:
         """The digest of the generation's content, the same on every machine."""
         return str(self.published["digest"])
 
+    @property
+    def dated(self) -> str:
+        """The moment from which the age of the data counts.
+
+        That is when the service last confirmed them; the embedded default has nobody who does, and a date of its own.
+        """
+        return str(self.published.get("dated") or self.checked_at)
+
     def as_json(self) -> "dict[str, Any]":
         """What stands in the file."""
         return {
@@ -107,6 +123,8 @@ class Current:
             "published_at": self.published_at,
             "checked_at": self.checked_at,
             "refused": list(self.refused),
+            "pins": list(self.pins),
+            "served": [list(step) for step in self.served],
             "published": self.published,
             "overlay_file": self.overlay_file,
         }
@@ -124,10 +142,20 @@ def read_current(home: str) -> Current:
         with open(path, "rb") as file:
             data = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
+        if _has_overlays(home):
+            raise StateDamagedError(f"{path}: is gone, though something was published here") from None
         raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`") from None
     except OSError as error:
         raise StateDamagedError(f"{path}: cannot be read: {error.strerror}") from error
     return parse_current(data, path)
+
+
+def _has_overlays(home: str) -> bool:
+    """Whether more was published than the first time: a first publish that was interrupted leaves one overlay, too."""
+    try:
+        return any(name.isdecimal() and int(name) > 1 for name in os.listdir(os.path.join(home, "custom")))
+    except OSError:
+        return False
 
 
 def parse_current(data: bytes, path: str) -> Current:
@@ -158,16 +186,21 @@ def parse_current(data: bytes, path: str) -> Current:
             published_at=found["published_at"],
             checked_at=found["checked_at"],
             refused=tuple(found["refused"]),
+            # Releases before these two did not write them.
+            pins=tuple(found.get("pins", ())),
+            served=tuple([(number, since) for number, since in found.get("served", ())]),
         )
         if type(found["refused"]) is not list:
             raise ValueError("`refused` is no array")
-        numbers = (current.sequence, current.generation, current.overlay, current.edits, current.newest)
+        numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest]
+        numbers += [*current.pins, *[number for number, _ in current.served]]
         if not all(type(number) is int and 0 <= number < 1 << 53 for number in numbers):
             raise ValueError("a number in it is no counter")
         if current.newest < current.generation:
             raise ValueError("it serves a generation that was never committed")
         texts = (current.published_at, current.checked_at, current.published["source"], current.published["digest"])
-        if not all(type(text) is str for text in (*texts, *current.refused)):
+        moments = [since for _, since in current.served]
+        if not all(type(text) is str for text in (*texts, *current.refused, *moments)):
             raise ValueError("a text in it is none")
         for record in (
             current.published["files"]["index"],

@@ -1,134 +1,33 @@
-"""The state directory: its paths, its two locks, publishing, what is held, and retention.
-
-A publish is one rename of CURRENT; everything that it names is durable before. Locks are taken in one order: run, then
-publish.
-"""
+"""The state directory: its candidates, what is held, what is published, and what is gone back to, pinned or pruned."""
 
 import contextlib
 import logging
 import os
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from geolookup.errors import NoStateError, StateDamagedError, StateError
-from geolookup.state import cleaning, files, notices
+from geolookup.errors import StateDamagedError, StateError, UnknownGenerationError
+from geolookup.state import cleaning, files
 from geolookup.state.cache import Cache
-from geolookup.state.candidate import HELD_MARK, dump, read_report
+from geolookup.state.candidate import HELD_MARK, read_report
 from geolookup.state.candidate import Candidate as Candidate
 from geolookup.state.clock import now_text
-from geolookup.state.current import (
-    Current,
-    Published,
-    content_check,
-    generation_name,
-    open_published,
-    overlay_path,
-    read_current,
-)
+from geolookup.state.current import Current, generation_name
 from geolookup.state.custom import Laid
-from geolookup.state.edits import Edits
-from geolookup.state.local_edits import LocalEdits
 from geolookup.state.outbox import Outbox
-from geolookup.state.overlay import compile_overlay
-from geolookup.state.recovery import numbered, open_newest_whole, remembered
+from geolookup.state.publishing import Publishing, began_at_of
+from geolookup.state.recovery import numbered
+from geolookup.state.timeline import by_recency
 
 _log = logging.getLogger("geolookup")
-
-PUBLISH_WAIT_S = 10.0
 
 #: Below this much free space a sync is not begun; above, the served generation's own size decides.
 _LEAST_SPACE_BYTES = 16 << 20
 
 
-@dataclass(slots=True, kw_only=True)
-class _Attempt:
-    """A publish under way: what was published before it, its own sequence, and what to undo should it fail."""
-
-    current: Current | None
-    sequence: int
-    newest: int
-    refused: tuple[str, ...]
-    undo: contextlib.ExitStack
-
-
-class StateDirectory:
+class StateDirectory(Publishing):
     """One state directory. Opening it touches nothing; whatever writes creates what is missing."""
-
-    def __init__(self, home: str, *, keep_generations: int = 7) -> None:
-        self.home = home
-        self.keep_generations = keep_generations
-        self.edits = Edits(home)
-        self.local = LocalEdits(self.edits)
-
-    def path(self, *parts: str) -> str:
-        """A path inside the directory."""
-        return os.path.join(self.home, *parts)
-
-    def _prepare(self) -> None:
-        # What a newer release wrote is refused before anything is touched, the creation of a lock's file included.
-        with contextlib.suppress(NoStateError, StateDamagedError):
-            read_current(self.home)
-        for path in (self.home, self.path("generations"), self.path("custom")):
-            files.make_directory(path)
-
-    @contextlib.contextmanager
-    def run_lock(self, *, wait_s: float = 0.0) -> Iterator[None]:
-        """Held by sync, push and refresh for their whole run. Removes what an interrupted run left behind.
-
-        :raises StateBusyError: where another run holds it
-        :raises StateTooNewError: where a newer release wrote CURRENT: nothing was touched
-        """
-        self._prepare()
-        busy = f"{self.home}: another sync, push or refresh is running: try again later"
-        with files.locked(self.path("run.lock"), wait_s=wait_s, busy=busy):
-            cleaning.remove_run_leftovers(self.home)
-            with self.publish_lock():
-                cleaning.remove_uncommitted(self.home)
-            yield
-
-    @contextlib.contextmanager
-    def publish_lock(self) -> Iterator[None]:
-        """Held for the milliseconds of a publish; waited for.
-
-        :raises StateBusyError: where it is not free within ten seconds
-        """
-        self._prepare()
-        busy = f"{self.home}: another process has been publishing for {PUBLISH_WAIT_S:.0f} s: try again later"
-        with files.locked(self.path("publish.lock"), wait_s=PUBLISH_WAIT_S, busy=busy):
-            yield
-
-    def current(self) -> Current | None:
-        """What is published, or what recovery falls back to; None where nothing was ever published.
-
-        :raises StateDamagedError: where nothing whole is left
-        :raises StateTooNewError: where a newer release wrote CURRENT
-        """
-        try:
-            published = self.open()
-        except NoStateError:
-            return None
-        published.close()
-        return published.current
-
-    def current_or_none(self) -> Current | None:
-        """`current` for whoever publishes: where nothing whole is left, what comes next is the first again."""
-        try:
-            return self.current()
-        except StateDamagedError:
-            return None
-
-    def open(self) -> Published:
-        """Open what is published, or the newest whole generation where CURRENT or what it names is damaged.
-
-        :raises NoStateError: where nothing has been published
-        :raises StateDamagedError: where nothing whole is left
-        """
-        try:
-            return open_published(self.home)
-        except StateDamagedError as error:
-            return open_newest_whole(self.home, str(error))
 
     def cache(self, generation: int) -> Cache:
         """A generation's cache.db."""
@@ -207,6 +106,7 @@ class StateDirectory:
         """
         record = candidate.document()["published"]
         with self._attempt() as attempt:
+            attempt.refused = attempt.refused if refused is None else refused
             number = 1 + attempt.newest
             target = self.path("generations", generation_name(number))
             # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
@@ -224,26 +124,33 @@ class StateDirectory:
                 published=record,
                 published_at=now,
                 checked_at=checked_at or now,
-                **({} if refused is None else {"refused": refused}),
             )
             self._clean(published)
         return published
 
-    def republish(self, *, generation: int | None = None, **changes: Any) -> Current:
+    def republish(
+        self,
+        *,
+        generation: int | None = None,
+        refused: tuple[str, ...] | None = None,
+        pins: tuple[int, ...] | None = None,
+        **changes: Any,
+    ) -> Current:
         """Publish again with a freshly compiled overlay: after an edit, or to serve another kept ``generation``.
 
-        ``changes`` are members of `Current`: ``checked_at``, ``refused``.
+        ``refused`` and ``pins`` are as in `Current`, and so are ``changes``: other members of it.
 
         :raises NoStateError: where nothing has been published
         """
         with self._attempt() as attempt:
             current = self._required(attempt.current)
+            attempt.refused = attempt.refused if refused is None else refused
+            attempt.pins = attempt.pins if pins is None else pins
             number = current.generation if generation is None else generation
             record = current.published if generation is None else self.report(number)["published"]
             draft = self._draft_overlay(attempt, number, self.cache(number), record)
-            published = self._commit(
-                attempt, draft, **{"generation": number, "published": record, "published_at": now_text(), **changes}
-            )
+            members = {"generation": number, "published": record, "published_at": now_text(), **changes}
+            published = self._commit(attempt, draft, **members)
             self._clean(published)
         return published
 
@@ -265,35 +172,113 @@ class StateDirectory:
             self._write_current(confirmed)
             return confirmed
 
-    def rollback(self, generation: int | None = None) -> Current:
-        """Serve an older kept generation (default: the one before). Takes the run lock.
+    def rollback(self, generation: int | None = None, *, reason: str = "") -> Current:
+        """Serve another kept generation: by default the one served before, of those that were not rolled back.
 
-        What was served until now is not published by itself again.
+        A publish like any other, under the run lock. What was served until now is not published by itself again.
+        ``reason`` goes into the history.
 
-        :raises StateError: where there is no such generation
+        :raises UnknownGenerationError: where there is no such generation
         :raises StateDamagedError: where it is not, byte for byte, what was published
         :raises StateBusyError: where a run is under way: it would publish over this
         """
         with self.run_lock():
             current = self._required(self.current_or_none())
             kept = numbered(self.path("generations"))
-            older = [number for number in kept if number < current.generation]
-            target = generation if generation is not None else (older[0] if older else None)
+            target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:
                 wanted = "older generation" if generation is None else f"generation {generation} to go back to"
                 names = ", ".join(str(number) for number in reversed(kept) if number != current.generation) or "none"
-                raise StateError(f"{self.home}: there is no {wanted}: kept besides the served one: {names}")
+                raise UnknownGenerationError(f"{self.home}: there is no {wanted}: kept besides the served one: {names}")
             Candidate(path=self.path("generations", generation_name(target))).verify()
-            digest = self.report(target)["published"]["digest"]
+            record = self.report(target)["published"]
             refused = dict.fromkeys((*current.refused, current.digest))
-            published = self.republish(generation=target, refused=tuple(each for each in refused if each != digest))
-            before, after = {"generation": current.generation}, {"generation": published.generation}
-            try:
-                self.edits.record("rollback", "done", before=before, after=after)
-            except StateError as error:
-                # It is published: to fail now would say that it is not.
-                _log.warning("the rollback is missing from the history, and all else is done: %s", error)
+            published = self.republish(
+                generation=target,
+                refused=tuple(each for each in refused if each != record["digest"]),
+                # That is when the service is known to have had this, however often it confirmed the other.
+                checked_at=str(record.get("pulled_at", "")),
+            )
+            before = {"generation": current.generation}
+            after = {"generation": published.generation, **({"reason": reason} if reason else {})}
+            self._note_done("rollback", before, after)
         return published
+
+    def _before(self, current: Current, kept: list[int]) -> int | None:
+        """The generation that was served last before the one that is, leaving out what was rolled back."""
+        recent = [number for number in by_recency(current.served) if number in kept]
+        older = [number for number in kept if number < current.generation]  # which no record has: published by others
+        for number in dict.fromkeys((*recent, *older)):
+            if number == current.generation:
+                continue
+            try:
+                digest = self.report(number)["published"]["digest"]
+            except StateDamagedError:
+                return number  # that it cannot be used is for the caller to say
+            if digest not in (*current.refused, current.digest):
+                return number
+        return None
+
+    def pin(self, generation: int) -> Current:
+        """Keep a generation whatever retention says, until `unpin`.
+
+        :raises UnknownGenerationError: where there is no such generation
+        """
+        return self._pinned(generation, keep=True)
+
+    def unpin(self, generation: int) -> Current:
+        """Leave a pinned generation to retention again: the next publish, or `prune`, removes it if it is past that.
+
+        :raises UnknownGenerationError: where it is not pinned
+        """
+        return self._pinned(generation, keep=False)
+
+    def _pinned(self, generation: int, *, keep: bool) -> Current:
+        with self.run_lock():
+            current = self._required(self.current_or_none())
+            if keep and generation not in numbered(self.path("generations")):
+                raise UnknownGenerationError(f"{self.home}: there is no generation {generation} to pin")
+            if not keep and generation not in current.pins:
+                raise UnknownGenerationError(f"{self.home}: generation {generation} is not pinned")
+            if keep and generation in current.pins:
+                return current
+            pins = {*current.pins, generation} if keep else {*current.pins} - {generation}
+            published = self.republish(pins=tuple(sorted(pins)), published_at=current.published_at)
+            self._note_done("pin" if keep else "unpin", None, {"generation": generation})
+        return published
+
+    def prune(self, *, keep: int | None = None, dry_run: bool = False) -> dict[int, int]:
+        """Remove what retention would: its generations, each with its size in bytes.
+
+        ``keep`` stands in for `keep_generations` this once; with ``dry_run`` nothing is removed.
+
+        :raises StateDamagedError: where CURRENT is damaged, so that nobody can tell what must stay
+        :raises StateBusyError: where a run is under way
+        """
+        if dry_run:
+            return self._past_retention(keep)
+        with self.run_lock(), self.publish_lock():
+            doomed = self._past_retention(keep)
+            cleaning.retain(self.home, self.require_current(), self.keep_generations if keep is None else keep)
+            left = numbered(self.path("generations"))
+        removed = {number: size for number, size in doomed.items() if number not in left}
+        if removed:
+            self._note_done("prune", None, {"generations": sorted(removed)})
+        return removed
+
+    def _past_retention(self, keep: int | None) -> dict[int, int]:
+        current = self.require_current()
+        if current.recovered is not None:
+            raise StateDamagedError(f"{current.recovered}: nothing is removed until `geolookup sync` has mended that")
+        doomed = cleaning.past_retention(self.home, current, self.keep_generations if keep is None else keep)
+        return {number: files.tree_bytes(self.path("generations", generation_name(number))) for number in doomed}
+
+    def _note_done(self, what: str, before: Any, after: Any) -> None:
+        try:
+            self.edits.record(what, "done", before=before, after=after)
+        except StateError as error:
+            # It is done: to fail now would say that it is not.
+            _log.warning("the %s is missing from the history, and all else is done: %s", what, error)
 
     def publish_edits(self, current: Current, layer: dict[int, Laid], *, edits: int) -> Current:
         """Publish the custom layer as an edit left it. The publish lock must be held.
@@ -303,7 +288,8 @@ class StateDirectory:
         with self._attempt(locked=True) as attempt:
             draft = self._draft(attempt, current.generation, list(layer.values()), edits)
             published = self._commit(attempt, draft, published_at=now_text())
-            self._clean(published)
+            # Generations go with the runs that make them, by the retention that those were told.
+            self._clean(published, generations=False)
         return published
 
     def require_current(self) -> Current:
@@ -329,100 +315,6 @@ class StateDirectory:
         """Note that this state belongs to an upstream."""
         with self.edits.transaction() as database:
             Outbox(database).keep_setting("upstream_url", url)
-
-    @contextlib.contextmanager
-    def _attempt(self, *, locked: bool = False) -> Iterator[_Attempt]:
-        """The publish lock, unless held; where the publish fails before CURRENT is replaced, what it made goes."""
-        with contextlib.nullcontext() if locked else self.publish_lock():
-            before = self._current_bytes()
-            current = self.current_or_none()
-            sequence, newest, refused = remembered(self.home)
-            attempt = _Attempt(
-                current=current,
-                sequence=1 + sequence,
-                newest=newest,
-                refused=refused,
-                undo=contextlib.ExitStack(),
-            )
-            try:
-                yield attempt
-            except BaseException:
-                # Where CURRENT cannot be read it may name what was made: then the next run decides.
-                with contextlib.suppress(OSError):
-                    if self._current_bytes() == before:
-                        attempt.undo.close()
-                raise
-
-    def _current_bytes(self) -> bytes | None:
-        try:
-            with open(self.path("CURRENT"), "rb") as file:
-                return file.read()
-        except FileNotFoundError:
-            return None
-
-    def _required(self, current: Current | None) -> Current:
-        if current is None:
-            raise NoStateError(f"{self.home}: nothing has been published here yet: run `geolookup sync`")
-        return current
-
-    def _draft_overlay(
-        self, attempt: _Attempt, generation: int, cache: Cache, record: dict[str, Any]
-    ) -> tuple[str, dict[str, Any], int]:
-        """Compile the overlay that goes with a generation."""
-        layer, edits = self.local.laid_over(cache.custom(), began_at_of(record))
-        return self._draft(attempt, generation, list(layer.values()), edits)
-
-    def _draft(
-        self, attempt: _Attempt, generation: int, layer: list[Laid], edits: int
-    ) -> tuple[str, dict[str, Any], int]:
-        """Compile an overlay under a temporary name: (its path, its record, the newest edit in it)."""
-        path = cleaning.temporary_path(self.path("custom", "overlay"))
-        attempt.undo.callback(files.remove_file, path)
-        record = compile_overlay(path, layer, generation=generation, sequence=attempt.sequence, edits=edits)
-        return path, record, edits
-
-    def _commit(self, attempt: _Attempt, draft: tuple[str, dict[str, Any], int], **changes: Any) -> Current:
-        """Name the overlay and write CURRENT: the one moment at which anything becomes visible."""
-        path, record, edits = draft
-        current = attempt.current
-        overlay = 1 + max([current.overlay if current else 0, *numbered(self.path("custom"))[:1]])
-        target = overlay_path(self.home, overlay)
-        with files.translated(target):
-            os.rename(path, target)
-            attempt.undo.callback(files.remove_file, target)
-            files.sync_directory(self.path("custom"))
-        members = {
-            "sequence": attempt.sequence,
-            "overlay": overlay,
-            "overlay_file": record,
-            "edits": edits,
-            "refused": attempt.refused,
-            "recovered": None,
-            **changes,
-        }
-        published = Current(**members) if current is None else current.replace(**members)
-        self._write_current(published)
-        return published
-
-    def _write_current(self, current: Current) -> None:
-        data = dump({**current.as_json(), "check": "0" * 16})
-        head, mark, tail = data.rpartition(b"0" * 16)
-        assert mark, "the line above wrote it"
-        with files.translated(self.path("CURRENT")):
-            files.replace_durably(self.path("CURRENT"), head + content_check(data).encode("ascii") + tail)
-        notices.published(self.home)
-
-    def _clean(self, published: Current) -> None:
-        # What is published is published: whatever cannot be cleaned now waits for the next time.
-        with contextlib.suppress(StateError, OSError):
-            files.remove_file(self.path("generations", generation_name(published.generation), HELD_MARK))
-            cleaning.retain(self.home, published, self.keep_generations)
-            cleaning.remove_publish_temporaries(self.home)
-
-
-def began_at_of(record: dict[str, Any]) -> str:
-    """When the list of a generation began, by its record; what has none (the embedded default) began first."""
-    return str(record.get("began_at", ""))
 
 
 def _rename_back(path: str, before: str) -> None:

@@ -82,7 +82,9 @@ class Edits:
                 # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
                 # processes write to.
                 connection.execute("PRAGMA journal_mode = delete")
-                connection.execute("PRAGMA synchronous = full")
+                # Not full, which leaves the removal of the journal to be synced by chance: a power cut could bring it
+                # back, and with it undo what was committed: an edit, or that a request is on its way.
+                connection.execute("PRAGMA synchronous = extra")
                 connection.execute("PRAGMA foreign_keys = on")
                 connection.execute("BEGIN IMMEDIATE")
                 try:

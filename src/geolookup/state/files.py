@@ -80,20 +80,22 @@ def sync_file(path: str) -> None:
     _sync(path, os.O_RDONLY)
 
 
-def write_new(path: str, data: bytes) -> None:
-    """Write a file of mode 0600 that must not exist yet, durably; its name is durable once the directory is synced."""
+def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file that must not exist yet, durably; its name is durable once the directory is synced."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as file:
+        if mode != 0o600:
+            os.fchmod(descriptor, mode)  # whatever the umask says
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
-def replace_durably(path: str, data: bytes) -> None:
+def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
     """Replace a file by rename, so that readers see the old bytes or the new ones."""
     temporary = f"{path}.tmp-{os.getpid()}-{time.monotonic_ns():x}"
     try:
-        write_new(temporary, data)
+        write_new(temporary, data, mode=mode)
         os.rename(temporary, path)
     except BaseException:
         remove_file(temporary)
@@ -124,6 +126,16 @@ def discard_tree(path: str, temporary: str) -> None:
     with contextlib.suppress(OSError):
         os.rename(path, temporary)
         remove_tree(temporary)
+
+
+def tree_bytes(path: str) -> int:
+    """The bytes of all files in a directory; what goes away meanwhile counts for nothing."""
+    total = 0
+    for directory, _, names in os.walk(path):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(directory, name)).st_size
+    return total
 
 
 def require_space(path: str, needed_bytes: int) -> None:

@@ -1,17 +1,21 @@
 """Compile the overlay: a generation's own custom geolocations, with the local edits laid over them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from geolookup.index.fileformat import IndexBuilder
 from geolookup.state import files
 from geolookup.state.custom import Laid
+from geolookup.state.recovery import MEMORY
 
 
-def compile_overlay(path: str, layer: list[Laid], *, generation: int, sequence: int, edits: int) -> dict[str, Any]:
+def compile_overlay(
+    path: str, layer: Iterable[Laid], *, generation: int, sequence: int, edits: int, memory: str
+) -> dict[str, Any]:
     """Write the overlay of ``generation`` durably to the new file ``path``; its name is for the caller to sync.
 
-    ``sequence`` and ``edits`` are those of the CURRENT that will name it: should CURRENT be lost, they are found here.
-    Returns the file's record for CURRENT.
+    ``sequence``, ``edits`` and ``memory`` (see `recovery.memory_text`) are of the CURRENT that will name it: should
+    CURRENT be lost, they are found here. Returns the file's record for CURRENT.
     """
     builder = IndexBuilder("custom")
     for laid in layer:
@@ -31,9 +35,8 @@ def compile_overlay(path: str, layer: list[Laid], *, generation: int, sequence: 
         for block in place.ipblocks:
             builder.add_block(slot, block.family, block.first, block.last)
     with files.translated(path):
-        summary = builder.write(
-            path, extra={"generation": str(generation), "sequence": str(sequence), "edits": str(edits)}
-        )
+        extra = {"generation": str(generation), "sequence": str(sequence), "edits": str(edits), MEMORY: memory}
+        summary = builder.write(path, extra=extra)
     return {
         "bytes": summary.bytes,
         "sha256": summary.sha256,

@@ -44,7 +44,9 @@ class PushReport:
 
     ``edits`` has a line for each edit that it dealt with; the counts are of what is in the outbox afterwards, but
     ``done``, which counts what this push brought to its end. ``requests`` counts what was sent, and each reading of the
-    service as one. ``stopped`` says why the push ended early, None where it went through.
+    service as one. ``stopped`` says why the push ended early, None where it went through; ``service_refuses`` that any
+    other request would have met the same (a wrong token, no connection, told to wait for longer than may be);
+    ``lacks_permission`` that it was for want of the right token.
     """
 
     url: str
@@ -57,6 +59,8 @@ class PushReport:
     held: int = 0
     rejected: int = 0
     stopped: str | None = None
+    service_refuses: bool = False
+    lacks_permission: bool = False
     duration_s: float = 0.0
 
     @property
@@ -75,6 +79,10 @@ class PushReport:
 
 class LeaveError(Exception):
     """The push cannot go on; what is left waits for the next. Never leaves this folder."""
+
+
+def _paused(error: UpstreamAuthError) -> str:
+    return f"the push is paused, and every edit is kept: {error}"
 
 
 class Outcome(Enum):
@@ -148,6 +156,8 @@ class Attempts:
         self.report.requests += 1
         try:
             return read()
+        except UpstreamAuthError as error:
+            raise LeaveError(_paused(error)) from error
         except UpstreamError as error:
             raise LeaveError(str(error)) from error
 
@@ -219,6 +229,7 @@ class Attempts:
             if not outbox.begin_attempt(row, baseline=baseline, journal=journal):
                 return Outcome.CHANGED, None
         self.report.requests += 1
+        self.view.unmodified_since = None
         try:
             answer = request()
         except UpstreamRefusedError as error:
@@ -226,7 +237,7 @@ class Attempts:
             return Outcome.REFUSED, error
         except UpstreamAuthError as error:
             self._not_applied(row, error)
-            raise LeaveError(str(error)) from error
+            raise LeaveError(_paused(error)) from error
         except UpstreamUnavailableError as error:
             if not error.sent:
                 self._not_applied(row, error, sent=False)

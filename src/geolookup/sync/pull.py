@@ -40,6 +40,9 @@ BUNDLED = "bundled"
 #: Told the geolocations pulled so far, and how many there will be where the service said so.
 Progress = Callable[[int, int | None], None]
 
+#: Told a candidate and the moment at which its list began, in place of its being published.
+Preview = Callable[[Candidate, str], None]
+
 _DIGEST_LEAST = 8
 
 
@@ -51,6 +54,8 @@ class _Run:
     current: Current | None
     report: PullReport
     progress: Progress
+    unmodified_since: str | None = None
+    preview: Preview | None = None
 
     @property
     def baseline(self) -> Current | None:
@@ -76,39 +81,73 @@ def pull(
     :raises UpstreamError: where the list could not be fetched whole
     :raises StateBusyError: where another run is under way
     """
+    url = configured_url(settings)
+    report = PullReport(url=url)
+    with directory.run_lock(), Transport(settings) as transport:
+        pull_locked(directory, settings, transport, report, url_moved=url_moved, progress=progress)
+    return report
+
+
+def configured_url(settings: Settings) -> str:
+    """The upstream's URL.
+
+    :raises SettingsError: where none is configured
+    """
     if settings.url is None:
         raise SettingsError(
             "no upstream is configured: give --url, set GEOLOOKUP_URL, or write `url` in geolookup.toml"
         )
-    report = PullReport(url=settings.url)
-    with directory.run_lock():
-        run = _Run(
-            directory=directory,
-            settings=settings,
-            url=settings.url,
-            current=directory.current_or_none(),
-            report=report,
-            progress=progress,
+    return settings.url
+
+
+def pull_locked(
+    directory: StateDirectory,
+    settings: Settings,
+    transport: Transport,
+    report: PullReport,
+    *,
+    url_moved: bool = False,
+    unmodified_since: str | None = None,
+    progress: Progress = lambda _done, _total: None,
+    preview: Preview | None = None,
+) -> None:
+    """`pull` for who holds the run lock; ``report`` is filled as far as it comes, whatever is raised.
+
+    ``unmodified_since`` is the moment of a list that the service answered with 304 to the published ETag in this same
+    run, where nothing was sent to it since: then it is not asked again. With ``preview`` nothing is published or
+    confirmed: it is shown the candidate, which then is thrown away, or held where the guard says so.
+    """
+    url = configured_url(settings)
+    run = _Run(
+        directory=directory,
+        settings=settings,
+        url=url,
+        current=directory.current_or_none(),
+        report=report,
+        progress=progress,
+        unmodified_since=unmodified_since,
+        preview=preview,
+    )
+    # Before the first request, so that a damaged edits.db is noticed while nothing has been done.
+    directory.edits.check()
+    known = directory.upstream_url()
+    if known not in (None, url) and not url_moved and (pending := directory.local.pending()):
+        raise WrongUpstreamError(
+            f"this state belongs to {known}, and {pending} edits are pending for it: push them first, or say with "
+            f"--url-moved that the service has moved to {url}"
         )
-        # Before the first request, so that a damaged edits.db is noticed while nothing has been done.
-        directory.edits.check()
-        known = directory.upstream_url()
-        if known not in (None, settings.url) and not url_moved and (pending := directory.local.pending()):
-            raise WrongUpstreamError(
-                f"this state belongs to {known}, and {pending} edits are pending for it: push them first, or say with "
-                f"--url-moved that the service has moved to {settings.url}"
-            )
-        try:
-            _pull(run)
-            if known not in (None, settings.url):
-                directory.remember_upstream(settings.url)
-        except GeoLookupError as error:
-            if not isinstance(error, StateError):
-                directory.edits.record("pull", f"{type(error).__name__}: {error}", after={"url": settings.url})
-            raise
-        after = {"url": settings.url, "generation": report.generation, "digest": report.digest}
-        _record_done(directory, report, "pull", report.outcome, after)
-    return report
+    try:
+        _pull(run, transport)
+        if preview is not None:
+            return
+        if known not in (None, url):
+            directory.remember_upstream(url)
+    except GeoLookupError as error:
+        if not isinstance(error, StateError) and (preview is None or isinstance(error, HeldError)):
+            directory.edits.record("pull", f"{type(error).__name__}: {error}", after={"url": url})
+        raise
+    after = {"url": url, "generation": report.generation, "digest": report.digest}
+    _record_done(directory, report, "pull", report.outcome, after)
 
 
 def accept(directory: StateDirectory, digest: str) -> PullReport:
@@ -147,7 +186,7 @@ def _record_done(directory: StateDirectory, report: PullReport, what: str, outco
         report.warnings.append(f"this is missing from the history, and all else is done: {error}")
 
 
-def _pull(run: _Run) -> None:
+def _pull(run: _Run, transport: Transport) -> None:
     current, report = run.current, run.report
     same_url = current is not None and current.published.get("url") == run.url
     damaged = current is not None and (current.recovered is not None or changed_files(run.directory.home, current))
@@ -155,23 +194,35 @@ def _pull(run: _Run) -> None:
         report.warnings.append("what is published is damaged: a whole new generation takes its place")
     # What is damaged must be fetched again, though the service has nothing new.
     etag = current.published.get("etag") if current is not None and same_url and not damaged else None
+    if run.unmodified_since is not None and etag is not None:
+        _confirm(run, run.unmodified_since)
+        return
     began = time.monotonic()
-    with Transport(run.settings) as transport:
-        client = GeolocationsClient(transport)
-        began_at = now_text()
-        with client.list(etag=etag) as listing:
-            if listing.not_modified and current is not None:
-                confirmed = run.directory.confirm(etag=None, began_at=began_at)
-                report.generation, report.digest = confirmed.generation, confirmed.digest
-                _look_for_twins(run, run.directory.cache(confirmed.generation))
-                return
-            with run.directory.candidate() as candidate:
-                staged = _stage(run, listing, candidate, began_at)
-                report.durations_s["pull"] = round(time.monotonic() - began, 3)
-                _refuse_what_is_broken(run, listing)
-                if listing.total_count is None and _may_be_capped(run, listing.geolocations_seen):
-                    _look_for_a_cap(client, listing.geolocations_seen, report)
-                _settle(run, candidate, staged, etag=listing.etag, began_at=began_at, damaged=bool(damaged))
+    client = GeolocationsClient(transport)
+    began_at = now_text()
+    with client.list(etag=etag) as listing:
+        if listing.not_modified and current is not None:
+            _confirm(run, began_at)
+            report.durations_s["pull"] = round(time.monotonic() - began, 3)
+            return
+        with run.directory.candidate() as candidate:
+            staged = _stage(run, listing, candidate, began_at)
+            report.durations_s["pull"] = round(time.monotonic() - began, 3)
+            _refuse_what_is_broken(run, listing)
+            if listing.total_count is None and _may_be_capped(run, listing.geolocations_seen):
+                _look_for_a_cap(client, listing.geolocations_seen, report)
+            _settle(run, candidate, staged, etag=listing.etag, began_at=began_at, damaged=bool(damaged))
+
+
+def _confirm(run: _Run, began_at: str) -> None:
+    """The service has what is published, by a list begun then."""
+    if run.preview is not None:
+        assert run.current is not None
+        run.report.generation, run.report.digest = run.current.generation, run.current.digest
+        return
+    confirmed = run.directory.confirm(etag=None, began_at=began_at)
+    run.report.generation, run.report.digest = confirmed.generation, confirmed.digest
+    _look_for_twins(run, run.directory.cache(confirmed.generation))
 
 
 def _stage(run: _Run, listing: Listing, candidate: Candidate, began_at: str) -> Staged:
@@ -245,7 +296,9 @@ def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None
     _look_for_twins(run, Cache(candidate.cache))
     same_url = current is not None and current.published.get("url") == run.url
     if current is not None and same_url and current.digest == staged.digest and not damaged:
-        report.generation = directory.confirm(etag=etag, began_at=began_at).generation
+        report.generation = current.generation
+        if run.preview is None:
+            directory.confirm(etag=etag, began_at=began_at)
         return
     published = {
         "source": run.url,
@@ -261,12 +314,16 @@ def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None
         begun = time.monotonic()
         reasons = _compare(run, run.baseline, candidate, staged)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
+    if run.preview is not None:
+        run.preview(candidate, began_at)
     if current is not None and staged.digest in current.refused:
         report.outcome, report.generation = "rolled-back", current.generation
         report.warnings.append(
             "the service still has the content that was rolled back here, so it was not published; "
             f"to publish it after all: geolookup sync --accept {staged.digest[:16]}"
         )
+        if run.preview is not None:
+            return
         candidate.seal(published, {**report.as_dict(), "reasons": ["rolled back on this machine"]})
         directory.hold(candidate)
         return
@@ -279,10 +336,15 @@ def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None
             digest=staged.digest,
             reasons=tuple(reasons),
         )
+    if run.preview is not None:
+        report.outcome = "previewed"
+        return
     report.outcome = "published"
     candidate.seal(published, report.as_dict())
+    begun = time.monotonic()
     report.generation = directory.publish(candidate).generation
     directory.drop_held()
+    report.durations_s["publish"] = round(time.monotonic() - begun, 3)
 
 
 def _look_for_twins(run: _Run, cache: Cache) -> None:

@@ -9,7 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamRefusedError, WrongUpstreamError
+from geolookup.errors import (
+    UpstreamAnswerError,
+    UpstreamAuthError,
+    UpstreamRefusedError,
+    UpstreamUnavailableError,
+    WrongUpstreamError,
+)
 from geolookup.settings import Settings
 from geolookup.state.clock import age_s, now_text
 from geolookup.state.custom import block_of
@@ -17,6 +23,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.sync import reconcile
 from geolookup.sync.attempts import Attempts, LeaveError, Outcome, PushReport
+from geolookup.sync.pull import configured_url
 from geolookup.sync.reconcile import Decision, OnConflict
 from geolookup.sync.removal import remove_block
 from geolookup.sync.view import ServiceView
@@ -33,17 +40,14 @@ def require_same_upstream(directory: StateDirectory, settings: Settings, *, url_
     :raises SettingsError: where none is configured
     :raises WrongUpstreamError: where the state belongs to another
     """
-    if settings.url is None:
-        raise SettingsError(
-            "no upstream is configured: give --url, set GEOLOOKUP_URL, or write `url` in geolookup.toml"
-        )
+    url = configured_url(settings)
     known = directory.upstream_url()
-    if known is not None and known != settings.url and not url_moved:
+    if known is not None and known != url and not url_moved:
         raise WrongUpstreamError(
-            f"this state belongs to {known}, and its edits would go to {settings.url}: if the service has moved there, "
+            f"this state belongs to {known}, and its edits would go to {url}: if the service has moved there, "
             "say so with --url-moved"
         )
-    return settings.url
+    return url
 
 
 def push(
@@ -69,19 +73,53 @@ def push(
     with directory.run_lock():
         directory.edits.check()
         if check is not None or directory.local.pending():
-            directory.edits.back_up()
             with Transport(settings) as transport:
-                pusher = Pusher(directory, settings, GeolocationsClient(transport), report, on_conflict=on_conflict)
-                if check is not None:
-                    check(pusher.view)
-                directory.remember_upstream(url)
-                pusher.run(progress)
-        with directory.edits.transaction() as database:
-            rows = Outbox(database).rows(*PENDING_STATES)
-        for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
-            setattr(report, state.value, sum(row.state == state for row in rows))
+                push_locked(
+                    directory, settings, transport, report, on_conflict=on_conflict, check=check, progress=progress
+                )
+        count_left_over(directory, report)
         report.duration_s = round(time.monotonic() - began, 3)
     return report
+
+
+def push_locked(
+    directory: StateDirectory,
+    settings: Settings,
+    transport: Transport,
+    report: PushReport,
+    *,
+    on_conflict: OnConflict = "hold",
+    check: Callable[[ServiceView], None] | None = None,
+    progress: Progress = lambda _done, _total: None,
+) -> str | None:
+    """Send what waits, for who holds the run lock and has checked edits.db; the counts are left to `count_left_over`.
+
+    Returns since when the service is known to have what is published, for `pull_locked`; None where it is not.
+    """
+    directory.edits.back_up()
+    pusher = Pusher(directory, settings, GeolocationsClient(transport), report, on_conflict=on_conflict)
+    if check is not None:
+        check(pusher.view)
+    directory.remember_upstream(report.url)
+    pusher.run(progress)
+    return pusher.view.unmodified_since
+
+
+def count_left_over(directory: StateDirectory, report: PushReport) -> None:
+    """Count what is in the outbox now."""
+    if not directory.edits.exists():
+        return
+    with directory.edits.transaction() as database:
+        rows = Outbox(database).rows(*PENDING_STATES)
+    for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
+        setattr(report, state.value, sum(row.state == state for row in rows))
+
+
+def _refuses_everything(error: BaseException | None) -> bool:
+    """Whether another request would fare no better now: a wrong token, no connection, or told to wait for longer."""
+    if isinstance(error, UpstreamAuthError):
+        return error.status == 401
+    return isinstance(error, UpstreamUnavailableError) and (not error.sent or error.retry_after_s is not None)
 
 
 class Pusher(Attempts):
@@ -122,6 +160,9 @@ class Pusher(Attempts):
                         blocked.add(row.locid)
             except LeaveError as error:
                 self.report.stopped = str(error)
+                why = error.__cause__ or error.__context__
+                self.report.service_refuses = _refuses_everything(why)
+                self.report.lacks_permission = isinstance(why, UpstreamAuthError)
             progress(len(rows), len(rows))
 
     def _find_interrupted(self) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-Outcome: TypeAlias = Literal["published", "unchanged", "rolled-back"]
+Outcome: TypeAlias = Literal["published", "unchanged", "rolled-back", "previewed", "held", "failed"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -11,9 +11,11 @@ class PullReport:
     """What a pull saw and did.
 
     ``outcome``: ``published`` a new generation; ``unchanged``, the service has what is served; ``rolled-back``, it
-    still has what was rolled back, which is held instead. ``rows`` counts what was pulled (None where nothing was);
-    ``difference`` is against the generation before (None where there is nothing to compare with); ``twins`` are the
-    late twins of what was created here (see `sync.twins`); ``durations_s`` are seconds by step.
+    still has what was rolled back, which is held instead; ``previewed`` what would be published; ``held`` for a
+    person, and ``failed``, where a refresh reports what `pull` would have raised. ``rows`` counts what was pulled
+    (None where nothing was); ``difference`` is against the generation before (None where there is nothing to
+    compare with); ``twins`` are the late twins of what was created here (see `sync.twins`); ``durations_s`` are
+    seconds by step.
     """
 
     url: str | None

@@ -25,6 +25,8 @@ class ServiceView:
         self._complete: dict[int, Geolocation] | None = None
         self._began_s = 0.0
         self._assigned: set[int] = set()
+        #: When the newest list began that was answered with 304; None once anything was sent that may change the list.
+        self.unmodified_since: str | None = None
 
     def forget(self) -> None:
         """The kept list was begun before something whose outcome nobody knows."""
@@ -52,12 +54,15 @@ class ServiceView:
 
     def _read_complete(self) -> dict[int, Geolocation]:
         self._began_s = clock.steady_s()
+        began_at = clock.now_text()
+        self.unmodified_since = None
         current = self._directory.current_or_none()
         if current is not None and current.published.get("url") != self._settings.url:
             current = None
         with self._client.list(etag=None if current is None else current.published.get("etag")) as listing:
             if listing.not_modified and current is not None:
                 found = self._directory.cache(current.generation).custom()
+                self.unmodified_since = began_at
             else:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
                 self._refuse_what_drives_no_deletion(listing, len(found), current)

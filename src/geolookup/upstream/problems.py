@@ -68,7 +68,11 @@ def error_for(
     said = f": {said}" if said else ""
     said += f" ({fields})" if fields else ""
     if status == 401 or (status == 403 and (not problem.type or _PERMISSION.search(problem.type))):
-        hint = "check the token" if status == 401 else "the token lacks the permission for this"
+        hint = (
+            "check the token (`token_file`, or GEOLOOKUP_TOKEN)"
+            if status == 401
+            else "the token lacks the permission for this: use one that has it"
+        )
         return UpstreamAuthError(f"{what}: the service answered {status}{said}; {hint}", status=status)
     if status == 408 or status == 429 or status >= 500:
         wait = retry_after_s(retry_after)

@@ -128,6 +128,7 @@ class Transport:
     ) -> Answer:
         """Send one request and read the whole answer; parameters that are None are left out.
 
+        ``json`` is a value to be written as JSON, or bytes that are a JSON text and are sent as they are.
         Only an ``idempotent`` one is ever sent again.
 
         :raises UpstreamUnavailableError: no answer, a broken connection, 408, 429 or 5xx; its ``sent`` is false only
@@ -206,10 +207,7 @@ class Transport:
         content = None
         if json is not None:
             sent["Content-Type"] = "application/json"
-            try:
-                content = jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode("ascii")
-            except (ValueError, TypeError) as error:
-                raise EditError(f"{what}: what is to be sent cannot be written as JSON: {error}") from error
+            content = json if isinstance(json, bytes) else _written(what, json)
         with translated(what):
             url = httpx.URL(self._base + path)
             if params:
@@ -292,6 +290,13 @@ def _read_whole(body: Body, what: str) -> bytes:
         if len(content) > MAX_ANSWER_BYTES:
             raise UpstreamAnswerError(f"{what}: the answer has more than {MAX_ANSWER_BYTES} bytes")
     return bytes(content)
+
+
+def _written(what: str, json: object) -> bytes:
+    try:
+        return jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode("ascii")
+    except (ValueError, TypeError) as error:
+        raise EditError(f"{what}: what is to be sent cannot be written as JSON: {error}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,65 @@
+"""Log lines on standard error: text for people, or one JSON object a line for what collects logs."""
+
+import logging
+from datetime import UTC, datetime
+from typing import Literal, TypeAlias
+
+import click
+
+from geolookup.cli.output import json_line
+from geolookup.harmless import harmless
+
+Format: TypeAlias = Literal["text", "json"]
+
+_MAX_LENGTH = 10_000
+
+
+class TextFormatter(logging.Formatter):
+    """``geolookup: message``, with the level before what is no error, on one line and harmless for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record as text."""
+        level = "" if record.levelno >= logging.ERROR else f"{record.levelname.lower()}: "
+        return f"geolookup: {level}{harmless(record.getMessage(), _MAX_LENGTH)}"
+
+
+class JsonFormatter(logging.Formatter):
+    """An object with ``at`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, and what the record was given besides.
+
+    What it was given stands in the record's ``fields``, by ``extra={"fields": {…}}``.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record as a line of JSON."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        message = record.getMessage()
+        fields = getattr(record, "fields", {})
+        line = {"at": at, "level": record.levelname.lower(), "logger": record.name, "message": message, **fields}
+        return json_line(line)
+
+
+def log_as(form: Format) -> None:
+    """Have everything that this program logs, or its libraries warn of, come out in one format.
+
+    As text only what is wrong is told, so that a run that went well is silent there, and cron sends no mail; as JSON
+    each stage is.
+    """
+    handler = _StandardError()
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    log = logging.getLogger("geolookup")
+    log.handlers[:] = [handler]
+    log.propagate = False
+    log.setLevel(logging.INFO if form == "json" else logging.WARNING)
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(handler)  # what libraries warn of
+
+
+class _StandardError(logging.Handler):
+    """Writes to what is standard error now, and not to what it was when the handler was made."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        try:
+            click.echo(self.format(record), err=True)
+        except Exception:
+            self.handleError(record)

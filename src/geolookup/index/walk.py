@@ -1,0 +1,124 @@
+"""Several index files walked side by side, in numpy: at each address, which slot it has in every one of them."""
+
+import itertools
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from geolookup.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.errors import IndexDamagedError
+from geolookup.index.flatten import I64, U64
+from geolookup.index.layout import EMPTY
+from geolookup.index.segments import segments_v4, segments_v6
+
+if TYPE_CHECKING:
+    from geolookup.index.reader import IndexReader
+
+#: How many segments of all files are walked at a time, more or less.
+_CHUNK = 1 << 18
+_LOW64 = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of one family's space: at each start, ascending, the slot that every file has from there to the next.
+
+    ``hi`` and ``lo`` are the halves of the starts (``hi`` zeros in IPv4), one for each start of any file, so some
+    come several times and reach no further: then the last of them counts. ``slots`` has one array a file, -1 where
+    none covers. ``end`` is one past the last address.
+    """
+
+    hi: U64
+    lo: U64
+    end: int
+    slots: tuple[I64, ...]
+
+    def lengths(self) -> list[tuple[U64, int]]:
+        """How many addresses each start reaches: limbs of 32 bits at most, each with its shift."""
+        after_hi = np.append(self.hi[1:], np.uint64(self.end >> 64 & _LOW64))
+        after_lo = np.append(self.lo[1:], np.uint64(self.end & _LOW64))
+        lo = after_lo - self.lo  # modulo 2**64: the line below has the borrow
+        hi = after_hi - self.hi - (after_lo < self.lo)
+        half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
+        return [(lo & mask, 0), (lo >> half, 32), (hi & mask, 64), (hi >> half, 96)]
+
+
+def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6]) -> Iterator[Stretch]:
+    """Walk one family of all files from its first address to its last, in memory that does not grow with the files.
+
+    :raises IndexDamagedError: where a file's segments or slots cannot be followed
+    """
+    files = [_File(reader, family) for reader in readers]
+    whole = (IPV4_MAX if family == 4 else IPV6_MAX) + 1
+    # The middle is a cut too: the length of all IPv6 would not fit 128 bits.
+    cuts = {0, whole >> 1, whole}
+    for file in files:
+        cuts.update(file.start(position) for position in range(0, file.count, max(1, _CHUNK // len(files))))
+    ends = sorted(cuts)
+    for begin, end in itertools.pairwise(ends):
+        yield _between(files, family, begin, end)
+
+
+class _File:
+    """One family of one file."""
+
+    def __init__(self, reader: "IndexReader", family: Literal[4, 6]) -> None:
+        self.path = reader.path
+        self.locations = reader.location_count
+        self.reader = reader
+        self.family = family
+        self.count = reader.header.sections[f"v{family}.slot"].length
+
+    def start(self, position: int) -> int:
+        return self.reader.first(self.family, position)
+
+    def position(self, address: int) -> int:
+        """How many segments begin before an address."""
+        return bisect_left(range(self.count), address, key=self.start)
+
+    def between(self, begin: int, end: int) -> tuple[U64, U64, I64]:
+        """Halves of the starts and slots from ``begin`` up to ``end``; what reaches in from before comes first."""
+        first, past = self.position(begin), self.position(end)
+        # Where a segment begins right here, the one before it has no length.
+        before = max(first - 1, 0)
+        if self.family == 4:
+            starts, found = segments_v4(self.reader, before, past)
+            lo = starts[first - before :].astype(np.uint64)
+            hi = np.zeros(len(lo), np.uint64)
+        else:
+            hi, lo, found = segments_v6(self.reader, before, past)
+            hi, lo = hi[first - before :], lo[first - before :]
+        ordered = (hi[1:] > hi[:-1]) | ((hi[1:] == hi[:-1]) & (lo[1:] > lo[:-1]))
+        if (
+            not len(found)
+            or not ordered.all()
+            or (past > first and not begin <= self.start(first) <= self.start(past - 1) < end)
+        ):
+            raise IndexDamagedError(f"{self.path}: a segment is out of order around entry {first}: the file is damaged")
+        slots = np.append(found[0], found[first - before :]).astype(np.int64)
+        slots[slots == EMPTY] = -1
+        if int(slots.max()) >= self.locations:
+            raise IndexDamagedError(f"{self.path}: entry {first} or one soon after names no location: it is damaged")
+        return np.append(np.uint64(begin >> 64), hi), np.append(np.uint64(begin & _LOW64), lo), slots
+
+
+def _between(files: list[_File], family: Literal[4, 6], begin: int, end: int) -> Stretch:
+    parts = [file.between(begin, end) for file in files]
+    all_hi, all_lo, all_slots = (np.concatenate(column) for column in zip(*parts, strict=True))
+    # Both sorts are stable, and find each file's own order there already.
+    order = np.argsort(all_lo, kind="stable") if family == 4 else np.lexsort((all_lo, all_hi))
+    place = np.arange(len(order))
+    slots = all_slots[order]
+    columns = []
+    offset = 0
+    for _, _, own in parts:
+        mine = (order >= offset) & (order < offset + len(own))
+        # Every start carries the newest slot of each file on. All files begin at one address, so the starts before a
+        # file's first one have no length: what they say of it counts for nothing, but it must be a slot of that file.
+        newest = np.maximum.accumulate(np.where(mine, place, -1))
+        columns.append(np.where(newest < 0, -1, slots[newest]))
+        offset += len(own)
+    return Stretch(hi=all_hi[order], lo=all_lo[order], end=end, slots=tuple(columns))

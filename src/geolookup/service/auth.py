@@ -1,0 +1,228 @@
+"""Bearer tokens (RFC 6750): which there are, what each may do, and the file of their hashes, which is followed."""
+
+import contextlib
+import enum
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from geolookup.errors import SettingsError
+
+logger = logging.getLogger("geolookup.service")
+
+#: The variable that holds token lines, for where there is no file; several are separated by ``;`` or line ends.
+VARIABLE = "GEOLOOKUP_SERVE_TOKENS"
+
+_MAX_FILE_BYTES = 1 << 20
+_MAX_TOKENS = 1000
+_MAX_HEADER = 512
+_LOOK_EVERY_S = 1.0
+_PREFIX = "glk_"
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII)
+_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.ASCII | re.IGNORECASE)
+
+
+class Scope(enum.IntEnum):
+    """What a token may do. Who may write may read."""
+
+    READ = 1
+    WRITE = 2
+
+    @property
+    def word(self) -> str:
+        """As files and headers have it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Whoever has a token: the name is no secret, and appears in logs."""
+
+    name: str
+    scope: Scope
+
+
+Keys = tuple[tuple[bytes, Client], ...]
+
+
+def new_token() -> str:
+    """A token of 256 random bits; its prefix lets scanners for leaked secrets find it."""
+    return _PREFIX + secrets.token_urlsafe(32)
+
+
+def line_for(name: str, scope: Scope, token: str) -> str:
+    """The line that a file of tokens keeps: with it a token is recognised, and from it none can be had.
+
+    :raises SettingsError: where the name is none
+    """
+    if not _NAME.fullmatch(name):
+        raise SettingsError(f"{name!r:.80}: a token's name is 1 to 64 of the characters A-Z, a-z, 0-9, dot, - and _")
+    return f"{name} {scope.word} sha256:{_digest(token).hex()}"
+
+
+def _digest(token: str) -> bytes:
+    # A fast hash without salt is right here, as it would not be for passwords: nobody guesses 256 random bits, and a
+    # slow one would let anybody keep this process busy with wrong tokens.
+    return hashlib.sha256(token.encode("ascii", "replace")).digest()
+
+
+def parse(lines: Iterable[str], where: str) -> Keys:
+    """Token lines: name, scope and hash, separated by blanks; ``#`` begins a comment.
+
+    :raises SettingsError: naming the line, where one is none of these; where there are no tokens, or too many
+    """
+    keys: dict[bytes, Client] = {}
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        # The line itself is not shown: somebody may have put a token there.
+        name, scope, digest = words if len(words) == 3 else ("", "", "")
+        found = _DIGEST.fullmatch(digest)
+        if not _NAME.fullmatch(name) or scope not in ("read", "write") or found is None:
+            raise SettingsError(
+                f"{where}, line {number}: is not `NAME read|write sha256:…`: make one with `geolookup serve-token`"
+            )
+        digest_bytes = bytes.fromhex(found[1])
+        if digest_bytes in keys:
+            raise SettingsError(f"{where}, line {number}: the same token is given twice: remove one of the lines")
+        keys[digest_bytes] = Client(name, Scope[scope.upper()])
+    if not keys:
+        raise SettingsError(f"{where}: holds no token: make one with `geolookup serve-token`")
+    if len(keys) > _MAX_TOKENS:
+        raise SettingsError(f"{where}: holds more than {_MAX_TOKENS} tokens")
+    return tuple(keys.items())
+
+
+class Tokens:
+    """The tokens that a service knows.
+
+    A file is looked at once a second at most, in a request; while it cannot be used, the tokens from before are good.
+    ``reloaded`` is told of each change: whether it could be used.
+    """
+
+    def __init__(
+        self,
+        keys: Keys,
+        *,
+        path: str | None = None,
+        seen: object = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._keys = keys
+        self._path = path
+        self._seen = seen
+        self._clock = clock
+        self._looked = clock()
+        self.reloaded: Callable[[bool], None] = lambda _good: None
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str] | None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> "Tokens | None":
+        """From the file, else from `VARIABLE`; None where there is neither.
+
+        :raises SettingsError: where both are given, or the one cannot be used
+        """
+        text = (os.environ if environ is None else environ).get(VARIABLE, "")
+        if path is None:
+            return cls(parse(re.split(r"[;\n]", text), VARIABLE), clock=clock) if text.strip() else None
+        if text.strip():
+            raise SettingsError(f"{VARIABLE} is set beside a file of tokens: keep to one of the two")
+        path = os.path.abspath(path)
+        seen = _look(path)
+        return cls(_read(path), path=path, seen=seen, clock=clock)
+
+    def find(self, authorization: str) -> Client | None:
+        """Whose token the header ``Authorization`` has, None where it is nobody's."""
+        self._follow()
+        if len(authorization) > _MAX_HEADER or not (given := _BEARER.fullmatch(authorization)):
+            return None
+        digest, found = _digest(given[1]), None
+        # Every one is compared, each in constant time: how long it takes tells nothing about any of them.
+        for known, client in self._keys:
+            if hmac.compare_digest(known, digest):
+                found = client
+        return found
+
+    def _follow(self) -> None:
+        if self._path is None or self._clock() - self._looked < _LOOK_EVERY_S:
+            return
+        self._looked = self._clock()
+        seen = _look(self._path)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._keys = _read(self._path)
+        except SettingsError as error:
+            # No stack trace: what is wrong is in the file, and the message says what.
+            logger.error("%s; the tokens from before stay good", error)  # noqa: TRY400
+            self.reloaded(False)
+        else:
+            logger.warning("%s: read again, %d tokens", self._path, len(self._keys))
+            self.reloaded(True)
+
+
+def _look(path: str) -> object:
+    """What differs when the file does; the mode and owner too, since mending them mends the file."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return error.errno
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid
+
+
+def _read(path: str) -> Keys:
+    try:
+        # Without waiting for a writer, should it be a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise SettingsError(f"{path}: the tokens cannot be read: {error.strerror}") from error
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, descriptor)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise SettingsError(f"{path}: is no file")
+        if found.st_uid != os.geteuid():
+            raise SettingsError(f"{path}: belongs to another user than the service: run `chown` on it")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            raise SettingsError(f"{path}: can be read or changed by others: run `chmod 600 {path}`")
+        file = stack.enter_context(os.fdopen(descriptor, "rb", closefd=False))
+        data = file.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise SettingsError(f"{path}: has more than {_MAX_FILE_BYTES} bytes: this is no file of tokens")
+    try:
+        return parse(data.decode("utf-8").splitlines(), path)
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not text in UTF-8") from error
+
+
+def append(path: str, line: str) -> None:
+    """Add a token line to a file, which is made where there is none: readable by its owner only.
+
+    :raises SettingsError: where the file cannot be written, or others could read it
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+            file = stack.enter_context(os.fdopen(descriptor, "r+b"))
+            if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
+                raise SettingsError(f"{path}: can be read or changed by others: run `chmod 600 {path}`")
+            file.seek(0)
+            text = file.read(_MAX_FILE_BYTES)
+            file.write((b"" if not text or text.endswith(b"\n") else b"\n") + line.encode("ascii") + b"\n")
+        except OSError as error:
+            raise SettingsError(f"{path}: the token cannot be kept there: {error.strerror}") from error

@@ -1,0 +1,86 @@
+"""What the store asks of a database: two engines, and the few things that each kind does in its own way."""
+
+import abc
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.engine import ExceptionContext
+
+from geolookup.errors import RequestRefusedError, ServiceError
+
+#: How long a write waits for those before it, unless its caller is more patient.
+WAIT_S = 10.0
+
+
+class Database(abc.ABC):
+    """One database, as one process sees it.
+
+    ``name`` is how messages call it, without secrets. ``writer`` is an engine of one connection, whose transactions see
+    what was committed when each statement began; ``reader`` one of several, each with the snapshot at which its
+    transaction began. Whatever their driver raises reaches the caller as `ServiceError`.
+    """
+
+    name: str
+    writer: Engine
+    reader: Engine
+
+    def __init__(self) -> None:
+        #: False while it is being opened: from then on, what fails is the failure of a request.
+        self.in_service = False
+        for engine in (self.writer, self.reader):
+            event.listen(engine, "handle_error", self._translate)
+
+    @abc.abstractmethod
+    def exclusive(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
+        """What keeps other processes from writing, where the database's own locks do not suffice.
+
+        :raises TimeoutError: where it could not be had in ``wait_s`` seconds
+        """
+
+    @abc.abstractmethod
+    def prepare_wait(self, connection: Connection, wait_s: float) -> None:
+        """Let this transaction wait for locks that long, where `WAIT_S` is not enough."""
+
+    @abc.abstractmethod
+    def lock_schema(self, connection: Connection) -> None:
+        """Until the transaction ends, let no other process create or migrate tables."""
+
+    @abc.abstractmethod
+    def create_own(self, connection: Connection) -> None:
+        """Create what only this kind of database has, beside the tables."""
+
+    @abc.abstractmethod
+    def next_locid(self, connection: Connection) -> int:
+        """A locid for a new custom geolocation: never one that was given out before, by any process."""
+
+    @abc.abstractmethod
+    def reserve_locids(self, connection: Connection, lowest: int) -> None:
+        """Let `next_locid` begin below ``lowest``, which was given out elsewhere."""
+
+    @abc.abstractmethod
+    def insert_many(
+        self, connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
+    ) -> None:
+        """Insert many rows, the values of the columns ``names``, by the fastest way that the database has."""
+
+    @abc.abstractmethod
+    def analyze(self, connection: Connection, table: Table) -> None:
+        """Let the planner know how many rows a temporary table got, where it does not find out by itself."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Close every connection, and let other processes have the database; harmless when repeated."""
+
+    def failure(self, error: object) -> ServiceError:
+        """What to raise for an error of the driver, or for anything else that the database would not do."""
+        message = f"{self.name}: {' '.join(str(error).split())}"
+        return RequestRefusedError(message, problem="storage-unavailable") if self.in_service else ServiceError(message)
+
+    def _translate(self, context: ExceptionContext) -> BaseException | None:
+        # SQLAlchemy raises what is returned in place of its own error. A ping that fails is no error: the pool connects
+        # anew.
+        if context.is_pre_ping or context.sqlalchemy_exception is None:
+            return None
+        return self.failure(context.original_exception)

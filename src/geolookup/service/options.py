@@ -1,0 +1,42 @@
+"""How one service is run: what each of its processes must know, in a form that travels to them."""
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import Literal
+
+from geolookup.errors import SettingsError
+from geolookup.service.limits import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything about running a service but its address and its database.
+
+    :raises SettingsError: where a trusted proxy is no address or network
+    """
+
+    #: A service that knows no ``Idempotency-Key``, as others are.
+    ignore_idempotency_keys: bool = False
+    #: A file of token lines (see `geolookup.service.auth`), mode 0600.
+    tokens: str | None = None
+    #: Names by which the service may be addressed, besides those of loopback.
+    allow_hosts: tuple[str, ...] = ()
+    #: Addresses and networks whose ``X-Forwarded-For`` is believed.
+    trusted_proxies: tuple[str, ...] = ()
+    #: The file that gets a line for each request; ``-`` is standard error, None is nowhere.
+    access_log: str | None = None
+    access_log_format: Literal["json", "text"] = "json"
+    #: Processes that answer requests.
+    workers: int = 1
+    #: Seconds between ``/readyz`` saying no and the end of listening: what a load balancer needs to look elsewhere.
+    drain_s: float = 0.0
+    #: Seconds that answers under way may take after that.
+    grace_s: float = 10.0
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        for proxy in self.trusted_proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                raise SettingsError(f"trusted proxy {proxy!r:.80}: is no address or network: {error}") from error

@@ -1,0 +1,252 @@
+"""Refresh: push, then pull, in one run: what a machine does every night, and what a person must know of it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from geolookup.errors import (
+    GeoLookupError,
+    HeldError,
+    IndexFileError,
+    NoStateError,
+    StateBusyError,
+    StateDamagedError,
+    UpstreamError,
+)
+from geolookup.index.fingerprint import fingerprint
+from geolookup.settings import Settings
+from geolookup.state.clock import now_text
+from geolookup.state.current import Published
+from geolookup.state.directory import StateDirectory
+from geolookup.sync.attempts import PushReport
+from geolookup.sync.pull import configured_url, pull_locked
+from geolookup.sync.push import count_left_over, push_locked, require_same_upstream
+from geolookup.sync.reconcile import OnConflict
+from geolookup.sync.report import PullReport
+from geolookup.upstream.transport import Transport
+
+Stage: TypeAlias = Literal["start", "push", "pull"]
+#: Told of a stage, the items of it done so far, and how many there are where that is known.
+Progress: TypeAlias = Callable[[Stage, int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What ended a stage; ``error`` is as it was raised, or None where a push left by itself and said why."""
+
+    stage: Stage
+    message: str
+    error: GeoLookupError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name; the error by the name of its class in `geolookup.errors`."""
+        kinds = [kind.__name__ for kind in type(self.error).__mro__ if kind.__module__ == GeoLookupError.__module__]
+        return {"stage": self.stage, "error": kinds[0] if kinds else None, "message": self.message}
+
+
+@dataclass(slots=True, kw_only=True)
+class RefreshReport:
+    """What a refresh did, and what it left.
+
+    ``push`` is None where edits could not even be looked at, ``pull`` where nothing was pulled; ``skipped`` says why a
+    pull was not tried. ``failures`` are of the stages that did not do their job. ``generation`` and ``digest`` are what
+    is served after it, ``generation_before`` what was before (None where nothing is, or was). ``changed`` is true where
+    some address has another answer now; that an edit is pending no longer is none. Moments are texts of
+    `clock.now_text`, durations seconds by step.
+    """
+
+    url: str | None
+    began_at: str
+    ended_at: str = ""
+    push: PushReport | None = None
+    pull: PullReport | None = None
+    skipped: str | None = None
+    failures: list[Failure] = field(default_factory=list)
+    generation_before: int | None = None
+    generation: int | None = None
+    digest: str | None = None
+    changed: bool = False
+    warnings: list[str] = field(default_factory=list)
+    durations_s: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def held(self) -> HeldError | None:
+        """Why the pulled list is held, or None where it is not."""
+        return next((failure.error for failure in self.failures if isinstance(failure.error, HeldError)), None)
+
+    @property
+    def for_a_person(self) -> bool:
+        """Whether something waits that only a person can decide."""
+        edits = self.push is not None and bool(self.push.held or self.push.rejected)
+        return edits or self.held is not None or bool(self.pull is not None and self.pull.twins)
+
+    @property
+    def left_over(self) -> bool:
+        """Whether edits wait that the next run goes on with."""
+        return self.push is not None and bool(self.push.unknown or self.push.queued)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--json``."""
+        return {
+            "url": self.url,
+            "began_at": self.began_at,
+            "ended_at": self.ended_at,
+            "changed": self.changed,
+            "generation_before": self.generation_before,
+            "generation": self.generation,
+            "digest": self.digest,
+            "failures": [failure.as_dict() for failure in self.failures],
+            "skipped": self.skipped,
+            "push": None if self.push is None else self.push.as_dict(),
+            "pull": None if self.pull is None else self.pull.as_dict(),
+            "warnings": self.warnings,
+            "durations_s": self.durations_s,
+        }
+
+
+def refresh(
+    directory: StateDirectory,
+    settings: Settings,
+    *,
+    on_conflict: OnConflict = "hold",
+    url_moved: bool = False,
+    started: Callable[[], None] = lambda: None,
+    progress: Progress = lambda _stage, _done, _total: None,
+) -> RefreshReport:
+    """Push what waits, then pull and publish, under one run lock.
+
+    What goes wrong is in the report, so that it is complete whatever happens; the other stage is tried all the same,
+    unless the service as a whole refuses. ``started`` is called once the lock is held.
+
+    :raises StateBusyError: where another run is under way: nothing was done
+    """
+    began = time.monotonic()
+    report = RefreshReport(url=settings.url, began_at=now_text())
+    try:
+        with directory.run_lock():
+            started()
+            _run(directory, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
+    except GeoLookupError as error:
+        if isinstance(error, StateBusyError) and report.push is None:
+            raise
+        stage: Stage = "start" if report.push is None else "push" if report.pull is None else "pull"
+        report.failures.append(Failure(stage=stage, message=str(error), error=error))
+    report.ended_at = now_text()
+    report.durations_s["total"] = round(time.monotonic() - began, 3)
+    return report
+
+
+def _run(
+    directory: StateDirectory,
+    settings: Settings,
+    report: RefreshReport,
+    *,
+    on_conflict: OnConflict,
+    url_moved: bool,
+    progress: Progress,
+) -> None:
+    before = _open(directory)
+    try:
+        if before is not None:
+            report.generation_before = before.current.generation
+        configured_url(settings)
+        directory.edits.check()
+        # One connection, and one reading of the secret, which standard input gives but once.
+        with Transport(settings) as transport:
+            unmodified_since = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
+            if report.push is not None and report.push.service_refuses:
+                report.skipped = "the service as a whole refuses, so the list was not asked for"
+            else:
+                _pull(directory, settings, transport, report, url_moved, unmodified_since, progress)
+    finally:
+        after = _open(directory)
+        if after is not None:
+            report.generation, report.digest = after.current.generation, after.current.digest
+        began = time.monotonic()
+        report.changed = _answers_differ(before, after)
+        report.durations_s["answers"] = round(time.monotonic() - began, 3)
+        for opened in (before, after):
+            if opened is not None:
+                opened.close()
+
+
+def _push(
+    directory: StateDirectory,
+    settings: Settings,
+    transport: Transport,
+    report: RefreshReport,
+    on_conflict: OnConflict,
+    url_moved: bool,
+    progress: Progress,
+) -> str | None:
+    began = time.monotonic()
+    push = report.push = PushReport(url=configured_url(settings))
+    unmodified_since = None
+    try:
+        if directory.local.pending():
+            require_same_upstream(directory, settings, url_moved=url_moved)
+            unmodified_since = push_locked(
+                directory,
+                settings,
+                transport,
+                push,
+                on_conflict=on_conflict,
+                progress=lambda done, total: progress("push", done, total),
+            )
+    except UpstreamError as error:
+        report.failures.append(Failure(stage="push", message=str(error), error=error))
+    finally:
+        count_left_over(directory, push)
+        push.duration_s = report.durations_s["push"] = round(time.monotonic() - began, 3)
+    if push.stopped is not None:
+        report.failures.append(Failure(stage="push", message=push.stopped))
+    return unmodified_since
+
+
+def _pull(
+    directory: StateDirectory,
+    settings: Settings,
+    transport: Transport,
+    report: RefreshReport,
+    url_moved: bool,
+    unmodified_since: str | None,
+    progress: Progress,
+) -> None:
+    pull = report.pull = PullReport(url=settings.url)
+    try:
+        pull_locked(
+            directory,
+            settings,
+            transport,
+            pull,
+            url_moved=url_moved,
+            unmodified_since=unmodified_since,
+            progress=lambda done, total: progress("pull", done, total),
+        )
+    except GeoLookupError as error:
+        pull.outcome = "held" if isinstance(error, HeldError) else "failed"
+        report.failures.append(Failure(stage="pull", message=str(error), error=error))
+    finally:
+        report.warnings += pull.warnings
+        report.durations_s |= pull.durations_s
+
+
+def _open(directory: StateDirectory) -> Published | None:
+    """What is served; None where nothing is that can be."""
+    try:
+        return directory.open()
+    except (NoStateError, StateDamagedError):
+        return None
+
+
+def _answers_differ(before: Published | None, after: Published | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    ours, theirs = before.current, after.current
+    if (ours.generation, ours.overlay) == (theirs.generation, theirs.overlay):
+        return False
+    try:
+        return fingerprint((before.base, before.overlay)) != fingerprint((after.base, after.overlay))
+    except IndexFileError:
+        return True  # what was damaged is whole again, or somebody will be told otherwise

@@ -1,0 +1,69 @@
+"""JSON that is kept as it was written: every digit and every member, only the blanks between tokens left out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from geolookup import plainjson
+from geolookup.errors import UpstreamAnswerError
+from geolookup.harmless import harmless
+from geolookup.upstream.transport import Answer
+
+
+def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str, Any]]]:
+    """The objects of an answer, each as its text and as a value (whose floats are Python's).
+
+    The answer is an array of them, one bare object that has a member called ``mark``, or an object with exactly one
+    array of objects in it, under any name.
+
+    :raises UpstreamAnswerError: where it is none of these
+    """
+    text = _compact(what, answer)
+    with _readable(what):
+        if text[:1] == b"[":
+            return [_object(what, item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+        if text[:1] == b"{":
+            members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+            if mark in members:
+                return [_object(what, msgspec.Raw(text))]
+            arrays = [member for member in members.values() if bytes(member)[:1] == b"["]
+            if len(arrays) == 1:
+                return [_object(what, item) for item in msgspec.json.decode(arrays[0], type=list[msgspec.Raw])]
+    raise UpstreamAnswerError(f"{what}: the service answered with JSON, but not with a record or a list of records")
+
+
+def one(what: str, answer: Answer) -> tuple[bytes, dict[str, Any]]:
+    """The object that an answer is, as its text and as a value.
+
+    :raises UpstreamAnswerError: where it is none
+    """
+    text = _compact(what, answer)
+    with _readable(what):
+        return _object(what, msgspec.Raw(text))
+
+
+def _compact(what: str, answer: Answer) -> bytes:
+    if answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
+        raise UpstreamAnswerError(f"{what}: the answer is a problem report, though its status says that all is well")
+    with _readable(what):
+        answer.body.decode("utf-8")  # msgspec passes over what is no UTF-8
+        return msgspec.json.format(answer.body, indent=-1)
+
+
+def _object(what: str, text: msgspec.Raw) -> tuple[bytes, dict[str, Any]]:
+    value = plainjson.loads(bytes(text))
+    if not isinstance(value, dict):
+        raise UpstreamAnswerError(
+            f"{what}: the service answered with {harmless(str(value), 60)!r} in place of a record"
+        )
+    return bytes(text), value
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise UpstreamAnswerError(f"{what}: the answer is not JSON: {harmless(str(error))}") from error

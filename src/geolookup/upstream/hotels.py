@@ -1,0 +1,163 @@
+"""The service's operations 8 and 9: hotel details and the hotel list."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+from geolookup.errors import SettingsError
+from geolookup.harmless import harmless
+from geolookup.upstream import exact
+from geolookup.upstream.decode import whole
+from geolookup.upstream.transport import Transport
+
+#: The optional sections of a record, which come only where they are asked for.
+SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")
+
+_PLACEHOLDER = "{hotelId}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hotel:
+    """A hotel as the service sent it.
+
+    Text is empty where the record has nothing that can be read as text, a coordinate (degrees) None. ``sections`` has
+    those of `SECTIONS` that came, by name, as plain JSON values. ``content`` is the whole record as JSON in UTF-8,
+    with members that are not known here, and with every number as the service wrote it.
+    """
+
+    hotel_id: str
+    name: str
+    line1: str
+    city: str
+    state: str
+    postal_code: str
+    country: str
+    destination_id: str
+    amenities: tuple[str, ...]
+    latitude: float | None
+    longitude: float | None
+    sections: Mapping[str, Any]
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotelList:
+    """An answer to `HotelsClient.list`: the hotels in the service's order, and the ids asked for that it lacks."""
+
+    hotels: tuple[Hotel, ...]
+    missing: tuple[str, ...]
+
+
+class HotelsClient:
+    """Hotel content on the service. Errors are those of `Transport.request`, for answers of up to 16 MiB."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._settings = transport.settings
+
+    def details(self, hotel_id: str, *, include: Iterable[str] = ()) -> Hotel:
+        """Operation 8: one hotel, with the sections of ``include``.
+
+        :raises UpstreamRefusedError: where the service knows no such hotel (its ``status`` is 404), or no such section
+        :raises UpstreamAnswerError: where the answer is no record
+        """
+        template = self._settings.path_hotel_details
+        if _PLACEHOLDER not in template:
+            raise SettingsError(f"path_hotel_details: has no {_PLACEHOLDER} in it")
+        # A dot is encoded too: as a segment of its own it would lead to another path.
+        segment = quote(_sendable(hotel_id), safe="").replace(".", "%2E")
+        path = template.replace(_PLACEHOLDER, segment)
+        answer = self._transport.request("GET", path, params=_query(include), idempotent=True)
+        return _hotel(*exact.one(f"GET {path}", answer))
+
+    def list(
+        self,
+        *,
+        city: str | None = None,
+        state: str | None = None,
+        postal_code: str | None = None,
+        country: str | None = None,
+        destination_id: str | None = None,
+        ids: Iterable[str] = (),
+        amenities: Iterable[str] = (),
+        include: Iterable[str] = (),
+    ) -> HotelList:
+        """Operation 9: the hotels of an address, of a destination or of identifiers; that have all the amenities.
+
+        ``missing`` is as the service says, or where it does not and no amenity was asked for, what did not come.
+
+        :raises UpstreamRefusedError: where the service does not search so: by nothing, or by two of the three together
+        :raises UpstreamAnswerError: where the answer is no list of records
+        """
+        ids, amenities = tuple(ids), tuple(amenities)
+        params = {
+            "city": city,
+            "state": state,
+            "postalCode": postal_code,
+            "country": country,
+            "destinationId": destination_id,
+            "id": ",".join(ids),
+            "amenity": ",".join(amenities),
+        }
+        asked = {name: _sendable(text) for name, text in params.items() if text}
+        path = self._settings.path_hotel_list
+        answer = self._transport.request("GET", path, params={**asked, **_query(include)}, idempotent=True)
+        hotels = tuple(_hotel(*found) for found in exact.objects(f"GET {path}", answer, "hotelId"))
+        named = answer.headers.get("x-missing-ids")
+        if named is not None:
+            missing = [unquote(item) for part in named.split(",") if (item := part.strip())]
+        else:
+            there = {hotel.hotel_id.casefold() for hotel in hotels}
+            missing = [item for item in ids if item.casefold() not in there and not amenities]
+        return HotelList(hotels=hotels, missing=tuple(missing))
+
+
+def _query(include: Iterable[str]) -> dict[str, str]:
+    sections = _sendable(",".join(include))
+    return {"@include": sections} if sections else {}
+
+
+def _sendable(text: str) -> str:
+    """:raises SettingsError: where it cannot be written as UTF-8, as an argument of other bytes cannot"""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise SettingsError(f"{harmless(text)!r} cannot be sent: it is not UTF-8") from error
+    return text
+
+
+def _hotel(content: bytes, value: dict[str, Any]) -> Hotel:
+    address = value.get("address")
+    place = address if isinstance(address, dict) else {}
+    amenities = value.get("amenities")
+    return Hotel(
+        hotel_id=_text(value.get("hotelId")),
+        name=_text(value.get("name")),
+        line1=_text(place.get("line1")),
+        city=_text(place.get("city")),
+        state=_text(place.get("state")),
+        postal_code=_text(place.get("postalCode")),
+        country=_text(place.get("country")),
+        destination_id=_text(value.get("destinationId")),
+        amenities=tuple(filter(None, map(_text, amenities))) if isinstance(amenities, list) else (),
+        latitude=_degrees(value.get("latitude"), 90),
+        longitude=_degrees(value.get("longitude"), 180),
+        sections={name: value[name] for name in SECTIONS if name in value},
+        content=content,
+    )
+
+
+def _text(value: object) -> str:
+    number = whole(value)
+    return value if isinstance(value, str) else "" if number is None else str(number)
+
+
+def _degrees(value: object, most: int) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        degrees = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return degrees if -most <= degrees <= most else None

@@ -1,0 +1,86 @@
+"""The service's operation 10: create or update a rate or group rate."""
+
+from dataclasses import dataclass
+from typing import Literal, Self, TypeAlias
+
+import msgspec
+
+from geolookup import plainjson
+from geolookup.errors import EditError, UpstreamAnswerError
+from geolookup.harmless import harmless
+from geolookup.upstream import exact
+from geolookup.upstream.transport import Transport
+
+#: What became of a rate plan that was sent.
+Outcome: TypeAlias = Literal["created", "updated", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatePlan:
+    """A rate plan to be sent. ``content`` is the whole object as JSON in UTF-8, on one line, with every digit."""
+
+    hotel_id: str
+    code: str
+    content: bytes
+
+    @classmethod
+    def parse(cls, text: bytes) -> Self:
+        """From the JSON text of an object. Only what names it is looked at: the rest the service judges.
+
+        :raises EditError: where it is no JSON object, or ``hotelId`` or ``ratePlanCode`` is no text
+        """
+        try:
+            text.decode("utf-8")
+            content = msgspec.json.format(text, indent=-1)
+            value = plainjson.loads(content)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise EditError(f"is not JSON: {harmless(str(error))}") from error
+        if not isinstance(value, dict):
+            raise EditError("is not a JSON object")
+        for name in ("hotelId", "ratePlanCode"):
+            if not isinstance(value.get(name), str) or not value[name].strip():
+                raise EditError(f"{name} is missing, empty or no text")
+        return cls(hotel_id=value["hotelId"], code=value["ratePlanCode"], content=content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRatePlan:
+    """A rate plan as the service answered that it has stored it.
+
+    ``outcome`` is ``unchanged`` only where the service says so itself: one that does not tell leaves it at
+    ``updated``. ``content`` is the record as JSON in UTF-8, with every number as the service wrote it.
+    """
+
+    outcome: Outcome
+    content: bytes
+
+
+class RatesClient:
+    """Rate plans on the service. Errors are those of `Transport.request`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._path = transport.settings.path_rate_plans
+
+    def put(self, rate_plan: RatePlan) -> StoredRatePlan:
+        """Operation 10: create or update a rate plan, which is sent as it was written.
+
+        It is sent again by itself where no answer came: the same once more changes nothing. Then a plan that the lost
+        request created is reported as ``unchanged`` or ``updated``.
+
+        :raises UpstreamRefusedError: where the service refuses it: the hotel is not known, a member is wrong
+        :raises UpstreamAnswerError: where it was answered with success, but not with a record of this rate plan: then
+            the outcome is unknown
+        """
+        answer = self._transport.request("POST", self._path, json=rate_plan.content, idempotent=True)
+        what = f"POST {self._path}"
+        if answer.status not in (200, 201):  # 202 for one promises nothing
+            raise UpstreamAnswerError(f"{what}: the service answered {answer.status}: the outcome is unknown")
+        content, stored = exact.one(what, answer)
+        for name, sent in (("hotelId", rate_plan.hotel_id), ("ratePlanCode", rate_plan.code)):
+            if name in stored and str(stored[name]).casefold() != sent.casefold():
+                raise UpstreamAnswerError(f"{what}: the service answered for another {name}: the outcome is unknown")
+        outcome: Outcome = "created" if answer.status == 201 else "updated"
+        if outcome == "updated" and answer.headers.get("x-outcome", "").strip().lower() == "unchanged":
+            outcome = "unchanged"
+        return StoredRatePlan(outcome=outcome, content=content)

@@ -1,0 +1,139 @@
+"""The commands that are stopped and cut off, each with the state that it begins with; what stands in a state."""
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any
+
+from geolookup.cli.app import run as run_here
+from geolookup.engine import GeoLookup
+from geolookup.errors import NoStateError
+from geolookup.state.current import open_published
+from geolookup.state.editor import Editor
+from tests.faults.service_process import ServiceProcess, stamped_csv
+
+ADDRESSES = ("10.1.1.1", "2001:db8::1", "11.1.1.1", "192.168.1.1", "172.16.0.1", "172.17.0.1", "10.77.0.1", "10.78.0.1")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a state answers, and the custom geolocations as its edits leave them; None where nothing is published."""
+
+    answers: dict[str, Any] | None
+    custom: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One command, the state that it begins with, and what comes next."""
+
+    arguments: tuple[str, ...]
+    prepare: Callable[["Workshop"], None]
+    #: Ordinary runs after it: each must succeed, and temporaries are gone at the end.
+    following: tuple[tuple[str, ...], ...]
+    #: Whether the ordinary runs lead to the new state wherever this one was stopped.
+    converges: bool = True
+    #: Whether the service is to have the edits in the end.
+    pushes: bool = False
+
+
+@dataclass(slots=True)
+class Workshop:
+    """Where one scenario is played: its folders and its service."""
+
+    folder: str
+    service: ServiceProcess
+    #: The custom geolocations that the service has before anything is pushed.
+    known: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.known = {place["locid"] for place in self.service.custom()}
+
+    @property
+    def template(self) -> str:
+        return os.path.join(self.folder, "before")
+
+    @property
+    def home(self) -> str:
+        return os.path.join(self.folder, "state")
+
+    def run(self, *arguments: str) -> None:
+        """An ordinary run on the template, in this process."""
+        os.environ["GEOLOOKUP_HOME"] = self.template
+        with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+            code = run_here(list(arguments))
+        assert code == 0, (arguments, code)
+
+    def fresh(self) -> None:
+        """The state and the service as they were before the command."""
+        shutil.rmtree(self.home, ignore_errors=True)
+        shutil.copytree(self.template, self.home)
+        for place in self.service.custom():
+            if place["locid"] not in self.known:
+                self.service.delete(place["locid"])
+
+
+def _empty(shop: Workshop) -> None:
+    os.mkdir(shop.template)
+
+
+def _two_generations(shop: Workshop) -> None:
+    shop.run("sync")
+    shop.service.load(stamped_csv("1"))
+    shop.run("sync")
+
+
+def _new_data(shop: Workshop) -> None:
+    _two_generations(shop)
+    shop.service.load(stamped_csv("2"))
+
+
+def _edits(shop: Workshop) -> None:
+    _two_generations(shop)
+    shop.run("custom", "create", "--country", "DE", "--city", "ours", "--latitude", "1", "--longitude", "2")
+    with Editor(shop.template) as editor:
+        ours = next(laid.place.locid for laid in editor.custom() if laid.place.city == "ours")
+    for block in ("172.16.0.0/16", "172.17.0.0/16"):
+        shop.run("custom", "add-block", str(ours), block)
+
+
+def _edits_and_new_data(shop: Workshop) -> None:
+    _edits(shop)
+    shop.service.load(stamped_csv("2"))
+
+
+SCENARIOS = {
+    "first sync": Scenario(arguments=("sync",), prepare=_empty, following=(("sync",),)),
+    "sync": Scenario(arguments=("sync",), prepare=_new_data, following=(("sync",),)),
+    "push": Scenario(arguments=("push",), prepare=_edits, following=(("push",),), pushes=True),
+    "refresh": Scenario(
+        arguments=("refresh",), prepare=_edits_and_new_data, following=(("refresh",),), pushes=True
+    ),
+    "edit": Scenario(
+        arguments=("custom", "add-block", "-1", "10.77.0.0/16"),
+        prepare=_two_generations,
+        following=(("custom", "add-block", "-1", "10.78.0.0/16"), ("sync",)),
+        converges=False,
+    ),
+    "rollback": Scenario(
+        arguments=("generations", "rollback"), prepare=_two_generations, following=(("sync",),), converges=False
+    ),
+}  # fmt: skip
+
+
+def facts(home: str) -> Facts:
+    """What is there. Opens edits.db, so that SQLite settles a journal that was left."""
+    try:
+        open_published(home).close()  # without recovery: what CURRENT names is whole
+    except NoStateError:
+        return Facts(None, ())
+    answers = {}
+    with GeoLookup(home) as geo:
+        for address in ADDRESSES:
+            match = geo.match(address)
+            if match is not None:
+                answers[address] = (tuple(match.geolocation.fields().values()), match.first, match.last, match.layer)
+    custom = (laid.place for laid in Editor(home).custom())
+    return Facts(answers, tuple(sorted((str(place.fields()), tuple(map(str, place.ipblocks))) for place in custom)))

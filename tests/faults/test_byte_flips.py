@@ -1,0 +1,43 @@
+"""Every byte flipped and every truncation of CURRENT and the index files, opened as a whole state by both readers."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from geolookup.index.native import accelerator
+from tests.faults.byte_flips import FILES
+
+ROOT = Path(__file__).parents[2]
+
+
+# CI flips and cuts at each byte of CURRENT, and at every other of an index beside its tables; --full-sweep does all.
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.parametrize("reader", ["python", "native"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_refused_or_recovered_from_or_found_by_verify(
+    name: str, reader: str, full_sweep: bool
+) -> None:
+    if reader == "native" and accelerator() is None:
+        pytest.skip("the accelerator was not built")
+    extent = ["--every", "--masks"] if full_sweep else ["--step", "1" if name == "CURRENT" else "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.byte_flips", name, "--json", *extent],
+        cwd=ROOT,
+        env={**os.environ, "GEOLOOKUP_PURE": "1" if reader == "python" else ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), (done.returncode, done.stderr)  # below zero: a crash
+    found = json.loads(done.stdout)[name]
+    assert found["bad"] == []
+    assert found["tried"] > 1000
+    # So the damage was met in more than one way.
+    outcomes = found["outcomes"]
+    assert outcomes.get("recovered", 0) + outcomes.get("previous generation", 0) > 500
+    if name != "CURRENT":
+        assert outcomes.get("wrong, and verify finds it", 0) > 10

@@ -1,0 +1,72 @@
+"""Kills and faults at real system calls, by strace: the old state or the new one, whole, and a true exit status.
+
+What CI tries of each command is spread evenly over all of its calls; ``--full-sweep`` tries all, as does
+``python -m tests.faults.strace_sweep``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.traced import calls_in, why_not
+
+ROOT = Path(__file__).parents[2]
+POINTS = {"first sync": 30, "sync": 42, "push": 36, "refresh": 48, "edit": 42, "rollback": 42}
+
+
+@pytest.fixture
+def strace() -> None:
+    """Where nothing can be traced, nothing of this runs, and says why; REQUIRE_STRACE=1 makes that a failure."""
+    reason = why_not()
+    if reason is None:
+        return
+    if os.environ.get("REQUIRE_STRACE") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_kill_or_a_fault_at_any_system_call_leaves_the_old_state_or_the_new_one(
+    strace: None, full_sweep: bool, scenario: str
+) -> None:
+    budget = [] if full_sweep else ["--points", str(POINTS[scenario])]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.strace_sweep", scenario, "--json", *budget],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)[scenario]
+    assert found["bad"] == []
+    assert found["points"] == (found["all"] if full_sweep else POINTS[scenario])
+    # So the kills did hit, and faults were felt.
+    assert found["killed"] >= found["points"] // 4
+    assert found["failed"] >= found["points"] // 8
+    assert found["calls"] > 200
+
+
+def test_a_call_is_counted_in_its_own_process_and_known_by_the_names_in_the_state(tmp_path: Path) -> None:
+    log = tmp_path / "trace"
+    log.write_text(
+        '7 openat(AT_FDCWD</x>, "/elsewhere", O_RDONLY) = 3</elsewhere>\n'
+        '8 openat(AT_FDCWD</x>, "/s/CURRENT.tmp-8-ab", O_WRONLY|O_CREAT, 0600) = 4</s/CURRENT.tmp-8-ab>\n'
+        '7 openat(AT_FDCWD</x>, "/s", O_RDONLY) = 3</s>\n'
+        '8 write(4</s/CURRENT.tmp-8-ab>, "x", 1) = 1\n'
+        '8 rename("/s/CURRENT.tmp-8-ab", "/s/CURRENT") = 0\n'
+        '8 openat(AT_FDCWD</x>, "/s2/CURRENT", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+    )
+    found = [(call.name, call.nth, call.label) for call in calls_in(str(log), "/s")]
+    assert found == [
+        ("openat", 1, "openat CURRENT.tmp-* O_CREAT"),
+        ("openat", 2, "openat ."),
+        ("write", 1, "write CURRENT.tmp-*"),
+        ("rename", 1, "rename CURRENT.tmp-* CURRENT"),
+    ]

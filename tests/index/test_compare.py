@@ -1,0 +1,246 @@
+"""Comparing what two pairs of layers answer, and the fingerprint of all answers, against asking address by address."""
+
+import dataclasses
+import hashlib
+import random
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from geolookup.errors import IndexDamagedError
+from geolookup.index.compare import changed_answers
+from geolookup.index.fileformat import IndexBuilder
+from geolookup.index.fingerprint import fingerprint
+from geolookup.index.layout import SECTIONS
+from geolookup.index.reader import IndexReader
+from tests.index.building import V4_END, V6_END, blocks, fields, rewritten
+from tests.oracle import all_answers
+from tests.oracle.linear_scan import Block, winner
+
+END = {4: V4_END, 6: V6_END}
+FIELDS = ("country", "region", "city", "postalcode", "latitude", "longitude", "dmacode", "areacode")
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """The blocks of both layers, and fields that some locids have in place of their usual ones."""
+
+    custom: tuple[Block, ...]
+    default: tuple[Block, ...]
+    changed: tuple[tuple[int, str, Any], ...] = ()
+
+    def fields(self, locid: int) -> dict[str, Any]:
+        found = fields(locid)
+        return found | {name: value for changed, name, value in self.changed if changed == locid}
+
+    def answer(self, family: int) -> Callable[[int], all_answers.Answer]:
+        def answer(address: int) -> all_answers.Answer:
+            locid = winner(self.custom, self.default, family, address)
+            return None if locid is None else (locid, *(self.fields(locid)[name] for name in FIELDS))
+
+        return answer
+
+    def ends(self, family: int) -> list[tuple[int, int]]:
+        return [(block.first, block.last) for block in (*self.custom, *self.default) if block.family == family]
+
+
+@st.composite
+def sides(draw: st.DrawFn) -> Side:
+    changed = st.tuples(
+        st.sampled_from([-2, -1, 1, 2, 3]),
+        st.sampled_from(FIELDS),
+        st.integers(0, 1),
+    )
+    chosen = tuple(
+        (locid, name, float(number) if name in ("latitude", "longitude") else f"R{number}")
+        for locid, name, number in draw(st.lists(changed, max_size=2))
+    )
+    return Side(tuple(draw(blocks(sign=-1, most=5))), tuple(draw(blocks(most=7))), chosen)
+
+
+@contextmanager
+def opened(folder: Path, side: Side, *, shuffle: int = 0, pending: bool = False) -> Iterator[tuple[Any, Any]]:
+    """Both layers as files; ``shuffle`` changes the order of rows, and so the numbers of texts."""
+    order = random.Random(shuffle)
+    readers = []
+    for layer, content in (("default", side.default), ("custom", side.custom)):
+        builder = IndexBuilder(layer)  # type: ignore[arg-type]
+        rows = list(content)
+        locids = sorted({block.locid for block in rows} | ({9, 8} if layer == "default" else {-9}))
+        if shuffle:
+            order.shuffle(rows)
+            order.shuffle(locids)
+        slots = {
+            locid: builder.add_location(locid, **side.fields(locid), pending=pending and layer == "custom")
+            for locid in locids
+        }
+        for block in rows:
+            builder.add_block(slots[block.locid], block.family, block.first, block.last)
+        path = folder / f"{layer}-{len(list(folder.iterdir()))}"
+        builder.write(path)
+        readers.append(IndexReader.open(path))
+    try:
+        yield readers[0], readers[1]
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+def same_answers(one: Side, other: Side) -> bool:
+    return all(
+        one.answer(family)(first) == other.answer(family)(first)
+        for family in (4, 6)
+        for first, _ in all_answers.edges([*one.ends(family), *other.ends(family)], END[family])
+    )
+
+
+@pytest.mark.parametrize("chunk", [1 << 18, 5])
+@given(old=sides(), new=sides())
+@settings(max_examples=80)
+def test_changed_answers_are_those_that_asking_address_by_address_finds(
+    tmp_path: Path, chunk: int, old: Side, new: Side
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, opened(tmp_path, old) as one, opened(tmp_path, new) as other:
+        patch.setattr("geolookup.index.walk._CHUNK", chunk)
+        found = changed_answers(one, other)
+        for family in (4, 6):
+            ranges = all_answers.edges([*old.ends(family), *new.ends(family)], END[family])
+            expected = all_answers.changes(
+                ranges,
+                old.answer(family),
+                new.answer(family),
+                lambda answer: None if answer is None else str(answer[1]),
+            )
+            assert found[family] == expected  # type: ignore[index]
+
+
+def test_the_whole_space_of_both_families_is_counted_exactly(tmp_path: Path) -> None:
+    whole = tuple(Block(2, family, 0, END[family]) for family in (4, 6))  # type: ignore[arg-type]
+    with opened(tmp_path, Side((), ())) as nothing, opened(tmp_path, Side((), whole)) as everything:
+        assert changed_answers(nothing, everything) == {4: {(None, "DE"): 2**32}, 6: {(None, "DE"): 2**128}}
+
+
+# The fingerprint
+
+
+def split(side: Side, shuffle: int) -> Side:
+    """The same answers from other blocks: each cut in two, some twice, at addresses that change no winner.
+
+    A block is replaced by pieces only where it overlaps no other of its layer: elsewhere its width decides.
+    """
+    order = random.Random(shuffle)
+
+    def pieces(content: tuple[Block, ...]) -> Iterator[Block]:
+        for block in content:
+            alone = all(
+                other is block or other.family != block.family or other.last < block.first or block.last < other.first
+                for other in content
+            )
+            if not alone or block.first == block.last:
+                yield block
+                continue
+            middle = order.randrange(block.first, block.last)
+            yield Block(block.locid, block.family, middle + 1, block.last)
+            yield Block(block.locid, block.family, block.first, middle)
+
+    return Side(tuple(pieces(side.custom)), tuple(pieces(side.default)), side.changed)
+
+
+@given(side=sides(), shuffle=st.integers(1, 1000))
+@settings(max_examples=80)
+def test_the_fingerprint_is_equal_for_equal_answers_whatever_order_and_splits_they_come_from(
+    tmp_path: Path, side: Side, shuffle: int
+) -> None:
+    other = split(side, shuffle)
+    assert same_answers(side, other)
+    with opened(tmp_path, side) as one, opened(tmp_path, other, shuffle=shuffle, pending=True) as two:
+        expected = fingerprint(one)
+        assert fingerprint(two) == expected
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("geolookup.index.walk._CHUNK", 5)
+            assert fingerprint(two) == expected
+
+
+@given(one=sides(), other=sides())
+@settings(max_examples=80)
+def test_the_fingerprint_differs_where_an_answer_does(tmp_path: Path, one: Side, other: Side) -> None:
+    with opened(tmp_path, one) as first, opened(tmp_path, other) as second:
+        assert (fingerprint(first) == fingerprint(second)) == same_answers(one, other)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_of_an_answer_counts_in_the_fingerprint_and_in_the_comparison(tmp_path: Path, name: str) -> None:
+    content = (Block(1, 4, 10, 19),)
+    value: Any = 7.5 if name in ("latitude", "longitude") else "changed"
+    before, after = Side((), content), Side((), content, ((1, name, value),))
+    with opened(tmp_path, before) as one, opened(tmp_path, after) as other:
+        assert fingerprint(one) != fingerprint(other)
+        assert sum(changed_answers(one, other)[4].values()) == 10
+
+
+def test_what_no_address_answers_has_no_part_in_the_fingerprint(tmp_path: Path) -> None:
+    seen, hidden = Block(-1, 4, 0, V4_END), Block(1, 4, 10, 19)
+    with opened(tmp_path, Side((seen,), (hidden,))) as one, opened(tmp_path, Side((seen,), ())) as other:
+        assert fingerprint(one) == fingerprint(other)
+        assert changed_answers(one, other) == {4: {}, 6: {}}
+
+
+def test_the_fingerprint_is_what_its_description_says(tmp_path: Path) -> None:
+    side = Side((Block(-3, 4, 5, 9),), (Block(2, 4, 0, 7), Block(1, 6, 2**64, 2**65)))
+    runs = [(0, 2), (5, -3), (10, 0)]
+    text = b"geolookup-answers-1\n4" + b"".join(struct.pack(">Iq", first, locid) for first, locid in runs)
+    text += b"6" + b"".join(
+        first.to_bytes(16, "big") + struct.pack(">q", locid) for first, locid in [(0, 0), (2**64, 1), (2**65 + 1, 0)]
+    )
+    text += b"L"
+    for locid in (-3, 1, 2):
+        found = fields(locid)
+        degrees = [
+            bytes.fromhex("7ff8000000000000") if found[name] is None else struct.pack(">d", found[name])
+            for name in ("latitude", "longitude")
+        ]
+        texts = [found[name].encode() for name in ("country", "region", "city", "postalcode", "dmacode", "areacode")]
+        text += struct.pack(">q", locid) + b"".join(degrees)
+        text += b"".join(struct.pack(">I", len(part)) + part for part in texts)
+    with opened(tmp_path, side) as layers:
+        assert fingerprint(layers) == hashlib.sha256(text).hexdigest()
+
+
+def test_damaged_files_are_refused_and_crash_nothing(tmp_path: Path) -> None:
+    content = tuple(
+        Block(1 + number % 3, family, number * 9, number * 9 + 4) for number in range(9) for family in (4, 6)
+    )
+    with opened(tmp_path, Side((Block(-1, 4, 3, 20),), content)) as (base, overlay):
+        kinds = {name: array.dtype for name, array in base.arrays().items()}
+        caught = 0
+        for number, (name, kind) in enumerate(kinds.items()):
+            for value in (0, 1, 2**31 - 1, 2**64 - 1):
+
+                def wild(array: Any, kind: Any = kind, value: int = value) -> Any:
+                    changed = array.copy()
+                    changed[1:-1] = array.dtype.type(value & ((1 << 8 * kind.itemsize - (kind.kind == "i")) - 1))
+                    return changed
+
+                path = tmp_path / f"wild-{number}-{value}"
+                rewritten(Path(base.path), path, **{name.replace(".", "__"): wild})
+                try:
+                    opened_again = IndexReader.open(path)
+                except IndexDamagedError:  # seen at once
+                    caught += 1
+                    continue
+                with opened_again as changed:
+                    for work in (
+                        lambda changed=changed: fingerprint((changed, overlay)),
+                        lambda changed=changed: changed_answers((base, overlay), (changed, overlay)),
+                    ):
+                        try:
+                            work()
+                        except IndexDamagedError:
+                            caught += 1
+        assert caught > len(SECTIONS)

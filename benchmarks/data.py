@@ -16,12 +16,12 @@ import numpy as np
 from benchmarks.common import arguments, print_table
 from benchmarks.generator import ARRAYS, GENERATION, SEED, Array, Size, generate, locations
 from geolookup import __version__, addresses
-from geolookup.index.fileformat import IndexBuilder
+from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import VERSION
 from geolookup.model import FIELD_NAMES
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.sync.staging import Staging
+from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 
 SMALL = Size(name="small", v4=155_000, v6=45_000, locations=5_400)
@@ -194,8 +194,8 @@ class DataSet:
             directory.publish(candidate)
 
     def _load(self, path: str) -> None:
-        from geolookup.service.loader import load_csv
-        from geolookup.service.store import Store
+        from geolookup.service.geolocations.loader import load_csv
+        from geolookup.service.store.store import Store
 
         os.mkdir(path)
         with Store.open(os.path.join(path, "service.db")) as store:

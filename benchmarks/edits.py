@@ -15,11 +15,11 @@ import geolookup
 from benchmarks.common import ROOT, arguments, environment, print_table
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.sync import service
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
-from geolookup.sync.pull import pull
-from geolookup.sync.push import push
+from geolookup.state.edits.editor import Editor
+from geolookup.sync.pull.pull import pull
+from geolookup.sync.push.push import push
 
 CUSTOM = 2_000
 EDITS = 200

@@ -140,9 +140,9 @@ def _write_in_child(data: DataSet, column: str, folder: str) -> None:
 
 def _open_with(home: str, limit: int) -> geolookup.GeoLookup:
     """A GeoLookup whose layers keep ``limit`` records each; the pure reader asks for the limit each time."""
-    import geolookup.snapshot
+    import geolookup.lookup.snapshot
 
-    geolookup.snapshot.MAX_RECORDS = limit
+    geolookup.lookup.snapshot.MAX_RECORDS = limit
     return geolookup.open(home)
 
 
@@ -161,7 +161,7 @@ def _kept(data: DataSet, limit: int) -> dict[str, float]:
 
 def _speed(data: DataSet, limits: list[int], rounds: int) -> dict[str, Any]:
     """Microseconds a lookup for each limit, alternated, and how many locations the texts are of: uniform, and Zipf."""
-    import geolookup.snapshot
+    import geolookup.lookup.snapshot
     from benchmarks.lookup import per_call_us
 
     found = {}
@@ -172,16 +172,16 @@ def _speed(data: DataSet, limits: list[int], rounds: int) -> dict[str, Any]:
             asked = list(_Texts(folder).each(0))
         # Other texts in each round, all of which were asked for once before: what is kept is what a million ask for.
         parts = [asked[begin : begin + _PART] for begin in range(0, _ROWS, _PART)]
-        geolookup.snapshot.MAX_RECORDS = max(limits)
+        geolookup.lookup.snapshot.MAX_RECORDS = max(limits)
         locations = {place.locid for place in open_ones[max(limits)].lookup_many(asked) if place is not None}
         times: dict[int, list[float]] = {limit: [] for limit in limits}
         for limit in limits:
-            geolookup.snapshot.MAX_RECORDS = limit
+            geolookup.lookup.snapshot.MAX_RECORDS = limit
             for text in asked if limit > _PART // 10 else ():
                 open_ones[limit].lookup(text)
         for number in range(rounds):
             for limit in limits if number % 2 else limits[::-1]:
-                geolookup.snapshot.MAX_RECORDS = limit
+                geolookup.lookup.snapshot.MAX_RECORDS = limit
                 times[limit].append(per_call_us(open_ones[limit].lookup, parts[number % len(parts)]))
         found[name] = {"us": [statistics.median(times[limit]) for limit in limits], "locations": len(locations)}
     return found
@@ -235,7 +235,7 @@ def main() -> None:
     if sys.platform != "linux":
         print("left out: only Linux tells a process's private memory (smaps_rollup)")
         return
-    from geolookup.snapshot import MAX_RECORDS
+    from geolookup.lookup.snapshot import MAX_RECORDS
 
     data = DataSet(SMALL if options.small else FULL, options.data)
     assert os.path.exists(data.home)

@@ -87,8 +87,8 @@ def databases() -> Iterator[dict[str, str]]:
 
 
 def _load(database: str, csv: str) -> None:
-    from geolookup.service.loader import load_csv
-    from geolookup.service.store import Store
+    from geolookup.service.geolocations.loader import load_csv
+    from geolookup.service.store.store import Store
 
     began = time.perf_counter()
     with Store.open(database) as store:

@@ -22,9 +22,9 @@ import numpy as np
 from benchmarks.common import ROOT, arguments, child, environment, load_average, peak_mib, print_table
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.service_list import ask, databases
-from geolookup.service.compiling import Compiler
-from geolookup.service.loader import load_csv
-from geolookup.service.store import Store
+from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.lookups.compiling import Compiler
+from geolookup.service.store.store import Store
 
 #: Client processes, and connections of each; every connection asks again as soon as it was answered.
 PROCESSES, CONNECTIONS = 2, 8

@@ -24,10 +24,10 @@ from benchmarks.common import (
     usage_mib,
 )
 from benchmarks.data import FULL, SMALL, DataSet
-from geolookup.settings import Settings
-from geolookup.state.cache import BlockRow, stored_number
+from geolookup.http.transport import Transport
+from geolookup.settings.table import Settings
+from geolookup.state.generations.cache import BlockRow, stored_number
 from geolookup.upstream.geolocations import GeolocationsClient
-from geolookup.upstream.transport import Transport
 
 _PAGE_CACHE = -32768
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.service.hotels_loading import LoadedHotels, load_hotels
-from geolookup.service.store import Store
+from geolookup.service.hotels.loading import LoadedHotels, load_hotels
+from geolookup.service.store.store import Store
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "how-to-hotels.md").read_text(encoding="utf-8")

@@ -7,8 +7,9 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from geolookup import locations, settings
 from geolookup.errors import SettingsError
+from geolookup.settings import paths as locations
+from geolookup.settings import table as settings
 
 CANARY = "canary-token-7f3a"
 

@@ -6,7 +6,6 @@ The names below load on first use (PEP 562): importing the package costs nothing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from geolookup._version import __version__
-    from geolookup.engine import GeoLookup
     from geolookup.errors import (
         DefaultGeolocationError,
         GeoLookupError,
@@ -14,12 +13,13 @@ if TYPE_CHECKING:
         StaleDataError,
         UnknownGenerationError,
     )
-    from geolookup.model import Explanation, Geolocation, IPBlock, Match, Segment, Status
-    from geolookup.opening import (
+    from geolookup.lookup.engine import GeoLookup
+    from geolookup.lookup.open import (
         open,  # noqa: A004 - `geolookup.open` is the library's front door
         open_editor,
     )
-    from geolookup.state.editor import Editor
+    from geolookup.model import Explanation, Geolocation, IPBlock, Match, Segment, Status
+    from geolookup.state.edits.editor import Editor
 
 __all__ = [
     "DefaultGeolocationError",
@@ -42,9 +42,9 @@ __all__ = [
 
 _HOMES = {
     "DefaultGeolocationError": "errors",
-    "Editor": "state.editor",
+    "Editor": "state.edits.editor",
     "Explanation": "model",
-    "GeoLookup": "engine",
+    "GeoLookup": "lookup.engine",
     "GeoLookupError": "errors",
     "Geolocation": "model",
     "IPBlock": "model",
@@ -55,8 +55,8 @@ _HOMES = {
     "Status": "model",
     "UnknownGenerationError": "errors",
     "__version__": "_version",
-    "open": "opening",
-    "open_editor": "opening",
+    "open": "lookup.open",
+    "open_editor": "lookup.open",
 }
 
 

@@ -46,7 +46,7 @@ def _home() -> str | None:
                 home = os.path.abspath(os.path.expanduser(value))
             elif key not in _NO_BEARING and key != "config":
                 return None
-    from geolookup.locations import default_home, settings_path
+    from geolookup.settings.paths import default_home, settings_path
 
     try:
         with open(settings_path(), encoding="utf-8") as file:

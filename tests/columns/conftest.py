@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from geolookup.engine import GeoLookup
+from geolookup.lookup.engine import GeoLookup
 from tests.support.states import place, publish
 
 PLACES = [

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from geolookup.columns.answers import Answers
 from geolookup.columns.arrow import MALFORMED_KEY, NOT_COVERED_KEY, Located, answers_of, enrich, locate
 from geolookup.columns.fields import FIELDS
-from geolookup.engine import GeoLookup
 from geolookup.errors import ColumnError, IndexDamagedError, InvalidAddressError, StateError
 from geolookup.index.reader import IndexReader
+from geolookup.lookup.engine import GeoLookup
 from tests.index.building import ADDRESSES
 from tests.oracle.single_lookups import single_lookups
 from tests.support.states import place, publish

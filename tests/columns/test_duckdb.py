@@ -7,7 +7,7 @@ import pytest
 
 from geolookup.columns.duckdb import register
 from geolookup.columns.records import FUNCTION_FIELDS
-from geolookup.engine import GeoLookup
+from geolookup.lookup.engine import GeoLookup
 
 ROWS = "(values (1, '8.8.8.8'), (2, NULL), (3, 'bad'), (4, '9.0.0.1'), (5, '7.0.0.1'), (6, '2001:db8::1')) t(n, ip)"
 

@@ -8,9 +8,9 @@ import pytest
 
 from geolookup.cli import exit_codes
 from geolookup.cli.app import run
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.sync.pull import pull
+from geolookup.sync.pull.pull import pull
 from tests.contract.answers import refused
 from tests.support.running_service import RunningService
 

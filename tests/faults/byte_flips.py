@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import geolookup
-from geolookup.engine import GeoLookup
 from geolookup.errors import GeoLookupError
 from geolookup.index.reader import IndexReader
+from geolookup.lookup.engine import GeoLookup
 from geolookup.state.verify import verify
-from tests.state.staged import stamped
+from tests.state.generations.staged import stamped
 from tests.support.states import publish
 
 FILES = ("CURRENT", "custom/000002", "generations/000002/index")

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import NoStateError
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.generations import Generations
+from geolookup.state.generations.kept import Generations
 from geolookup.state.verify import verify
-from geolookup.sync.pull import accept, pull
+from geolookup.sync.pull.pull import accept, pull
+from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
-from geolookup.sync.report import PullReport
-from tests.state.staged import served, staged, stamped, strays
+from tests.state.generations.staged import served, staged, stamped, strays
 from tests.support.states import publish
 
 KILLED_AT = ("open", "fsync", "rename", "mkdir", "unlink", "rmdir", "listdir", "close", "statvfs")

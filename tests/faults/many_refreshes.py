@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
+from geolookup.state.edits.editor import Editor
 from geolookup.state.verify import verify
 from tests.faults.service_process import ServiceProcess, stamped_csv
 from tests.faults.strace_sweep import ENVIRONMENT
 from tests.faults.traced import untraced
-from tests.state.staged import strays
+from tests.state.generations.staged import strays
 
 ROOT = Path(__file__).parents[2]
 READERS = 4

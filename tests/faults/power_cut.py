@@ -19,7 +19,7 @@ from typing import Any
 
 from geolookup.errors import GeoLookupError
 from geolookup.state.directory import StateDirectory
-from geolookup.state.outbox import Outbox, State
+from geolookup.state.edits.outbox import Outbox, State
 from geolookup.state.verify import verify
 from tests.faults import recording
 from tests.faults.disk_model import Disk, Tree
@@ -28,7 +28,7 @@ from tests.faults.scenarios import SCENARIOS, Facts, Workshop, facts
 from tests.faults.service_process import ServiceProcess, stamped_csv
 from tests.faults.strace_sweep import ENVIRONMENT
 from tests.faults.traced import traced, why_not
-from tests.state.staged import strays, tree
+from tests.state.generations.staged import strays, tree
 
 #: The call that commits a transaction; it is durable with the next, which syncs the directory.
 _COMMIT = "remove edits.db-journal"

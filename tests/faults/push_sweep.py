@@ -15,15 +15,15 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from geolookup.http.transport import Transport
 from geolookup.model import Geolocation
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
-from geolookup.state.edits import Edits
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.store import Edits
 from geolookup.state.verify import verify
-from geolookup.sync.pull import pull
-from geolookup.sync.push import push
-from geolookup.upstream.transport import Transport
+from geolookup.sync.pull.pull import pull
+from geolookup.sync.push.push import push
 
 BLOCKS = [f"10.{number}.0.0/16" for number in range(1, 7)]
 

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from geolookup.engine import GeoLookup
+from geolookup.lookup.engine import GeoLookup
 
 ADDRESSES = ["10.1.1.1", "11.1.1.1", "2001:db8::1", "192.168.1.1", "fd00::1", "10.255.255.255"]
 

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from geolookup.engine import GeoLookup
+from geolookup.lookup.engine import GeoLookup
 
 STAMPED = ["10.1.1.1", "11.1.1.1", "2001:db8::1", "192.168.1.1", "10.255.255.255"]
 #: An edit moves one block from here to there and back: at any time exactly one of the two is covered.

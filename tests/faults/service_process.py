@@ -90,7 +90,7 @@ class ServiceProcess:
 
 def serve(folder: str, csv: str) -> None:
     """Be the service until standard input ends."""
-    from geolookup.service.loader import load_csv
+    from geolookup.service.geolocations.loader import load_csv
     from tests.support.running_service import RunningService
 
     # Whoever tries one push again and again sends the same keys, and means it each time.

@@ -19,7 +19,7 @@ from geolookup.state.verify import verify
 from tests.faults.scenarios import SCENARIOS, Facts, Workshop, facts
 from tests.faults.service_process import ServiceProcess, stamped_csv
 from tests.faults.traced import Call, Run, import_what_was_imported, traced, untraced, why_not
-from tests.state.staged import strays
+from tests.state.generations.staged import strays
 
 #: A process as the sweep needs it: no threads of numpy's in what forks, and the same calls in every run.
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -6,7 +6,7 @@ import pytest
 
 from geolookup.state.directory import StateDirectory
 from tests.faults.watched_disk import WatchedDisk
-from tests.state.staged import staged, stamped
+from tests.state.generations.staged import staged, stamped
 from tests.support.states import publish
 
 #: Every sync of a first publish, in order.

@@ -14,15 +14,15 @@ import pytest
 
 import geolookup
 from geolookup.cli import exit_codes
-from geolookup.engine import GeoLookup
 from geolookup.errors import StateError, StateUnwritableError
-from geolookup.settings import Settings
+from geolookup.lookup.engine import GeoLookup
+from geolookup.settings.table import Settings
 from geolookup.state import files
 from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify
-from geolookup.sync.pull import pull
+from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
-from tests.state.staged import served, stamped, strays, tree
+from tests.state.generations.staged import served, stamped, strays, tree
 from tests.support.lists import listed, many
 from tests.support.states import publish
 

@@ -15,7 +15,7 @@ from tests.faults.disk_model import Directory, Disk, File, Tree
 from tests.faults.power_cut import write_out
 from tests.faults.recording import Playback, UnknownCallError
 from tests.faults.traced import why_not
-from tests.state.staged import tree
+from tests.state.generations.staged import tree
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,11 +17,11 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.engine import LOOK_INTERVAL_S, GeoLookup
+from geolookup.lookup.engine import LOOK_INTERVAL_S, GeoLookup
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
-from tests.state.editing import BERLIN
-from tests.state.staged import stamped
+from geolookup.state.edits.editor import Editor
+from tests.state.edits.editing import BERLIN
+from tests.state.generations.staged import stamped
 from tests.support.states import publish
 
 PATIENCE_S = 60

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
-from geolookup.state.outbox import State
-from geolookup.sync import attempts
-from geolookup.sync.pull import pull
-from geolookup.sync.push import PushReport, push
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.outbox import State
+from geolookup.sync.pull.pull import pull
+from geolookup.sync.push import attempts
+from geolookup.sync.push.push import PushReport, push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead, silence
 from tests.faults.raw_server import answer
 from tests.support.running_service import FIELDS, RunningService

@@ -12,12 +12,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from geolookup.errors import EditError
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
-from geolookup.sync import attempts
-from geolookup.sync.pull import pull
-from geolookup.sync.push import push
+from geolookup.state.edits.editor import Editor
+from geolookup.sync.pull.pull import pull
+from geolookup.sync.push import attempts
+from geolookup.sync.push.push import push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead
 from tests.faults.raw_server import answer
 from tests.support.running_service import FIELDS, RunningService

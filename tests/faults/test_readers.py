@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.state.directory import StateDirectory
-from tests.state.staged import stamped
+from tests.state.generations.staged import stamped
 from tests.support.states import place, publish
 
 ROOT = Path(__file__).parents[2]

@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx
 
-from geolookup.service import schema
+from geolookup.service.store import schema
 from geolookup.state.directory import StateDirectory
-from geolookup.state.editor import Editor
+from geolookup.state.edits.editor import Editor
 from tests.faults.fault_proxy import Fault, FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.lists import listed

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from geolookup.index.fileformat import IndexBuilder, IndexSummary, write_index
+from geolookup.index.builder import IndexBuilder, IndexSummary, write_index
 from geolookup.index.layout import COUNT_NAMES
 from geolookup.index.reader import IndexReader
 from tests.oracle.linear_scan import Block

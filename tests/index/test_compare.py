@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolookup.errors import IndexDamagedError
+from geolookup.index.builder import IndexBuilder
 from geolookup.index.compare import changed_answers
-from geolookup.index.fileformat import IndexBuilder
 from geolookup.index.fingerprint import fingerprint
 from geolookup.index.layout import SECTIONS
 from geolookup.index.reader import IndexReader

@@ -14,7 +14,7 @@ import safetensors.numpy
 
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.index import layout
-from geolookup.index.fileformat import IndexBuilder, changed_country_addresses, verify_index
+from geolookup.index.builder import IndexBuilder, changed_country_addresses, verify_index
 from geolookup.index.layout import NARROW_EMPTY
 from geolookup.index.reader import IndexReader
 from tests.index.building import V4_END, V6_END, build, fields, found, rewritten

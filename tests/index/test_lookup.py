@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 
 import geolookup
 from geolookup.errors import IndexFileError
-from geolookup.index.fileformat import IndexBuilder, changed_country_addresses
+from geolookup.index.builder import IndexBuilder, changed_country_addresses
 from geolookup.index.layout import COUNT_NAMES
 from geolookup.index.reader import EMPTY, IndexReader
 from tests.index.building import V4_END, V6_END, around, blocks, build, fields, found

@@ -9,8 +9,8 @@ import pytest
 
 from geolookup import addresses
 from geolookup.errors import IndexDamagedError, IndexFileError
-from geolookup.index import fileformat
-from geolookup.index.fileformat import IndexBuilder, verify_index
+from geolookup.index import builder as fileformat
+from geolookup.index.builder import IndexBuilder, verify_index
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, WIDE_EMPTY
 from geolookup.index.native import accelerator, open_searcher
 from geolookup.index.reader import IndexReader

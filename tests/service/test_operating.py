@@ -13,8 +13,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.errors import RequestRefusedError, SettingsError
-from geolookup.service.access_log import AccessLog
-from geolookup.service.auth import Scope, line_for, new_token
+from geolookup.service.http.access_log import AccessLog
+from geolookup.service.http.auth import Scope, line_for, new_token
 from geolookup.service.options import Options
 from tests.support.raw_http import connected, exchange, parse, read_all
 from tests.support.running_service import FIELDS, RunningService
@@ -206,7 +206,7 @@ def test_a_trusted_proxy_that_is_no_address_stops_the_start() -> None:
 
 
 def test_an_answer_that_was_cut_short_is_logged_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.service.test_streaming import many
+    from tests.service.http.test_streaming import many
 
     log = tmp_path / "access.log"
     csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)

@@ -16,13 +16,13 @@ import pytest
 
 from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.state import files
-from geolookup.state import publishing as publishing_module
+from geolookup.state import publish as publishing_module
 from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits import Edits
-from geolookup.state.recovery import numbered
+from geolookup.state.edits.store import Edits
+from geolookup.state.generations.recovery import numbered
 from geolookup.state.verify import verify
-from tests.state.staged import served, staged, stamped, strays, tree
+from tests.state.generations.staged import served, staged, stamped, strays, tree
 from tests.support.states import publish
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.service.auth import Scope, line_for, new_token
-from geolookup.service.limits import Limits
+from geolookup.service.http.auth import Scope, line_for, new_token
+from geolookup.service.http.limits import Limits
 from geolookup.service.options import Options
 from tests.support.raw_http import Answer, exchange
 from tests.support.running_service import FIELDS, RunningService
@@ -100,7 +100,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 def load_hotel(service: RunningService, folder: Path) -> None:
-    from geolookup.service.hotels_loading import load_hotels
+    from geolookup.service.hotels.loading import load_hotels
 
     file = folder / "hotels.ndjson"
     file.write_text(json.dumps(HOTEL) + "\n")

@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 
-from geolookup.service.loader import load_csv
+from geolookup.service.geolocations.loader import load_csv
 from geolookup.service.options import Options
 from geolookup.service.server import Server, bind
-from geolookup.service.store import Store
+from geolookup.service.store.store import Store
 
 #: A geolocation that is valid in every field.
 FIELDS: dict[str, Any] = {

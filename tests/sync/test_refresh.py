@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from geolookup.cli.refresh import exit_status
+from geolookup.cli.data.refresh import exit_status
 from geolookup.errors import StateBusyError
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.outbox import Outbox, State
+from geolookup.state.edits.outbox import Outbox, State
 from geolookup.state.verify import verify
 from geolookup.sync.advice import CODES, next_action
 from geolookup.sync.refresh import RefreshReport, refresh
@@ -19,7 +19,7 @@ from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, answer
 from tests.support.lists import listed, many
 from tests.support.running_service import RunningService
-from tests.sync.test_push import Machine
+from tests.sync.push.test_push import Machine
 
 A, B = "10.0.1.0/24", "10.0.2.0/24"
 

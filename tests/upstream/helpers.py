@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from geolookup.settings import Settings
+from geolookup.http.transport import Transport
+from geolookup.settings.table import Settings
 from geolookup.upstream.geolocations import GeolocationsClient
-from geolookup.upstream.transport import Transport
 from tests.faults.raw_server import RawServer
 
 CANARY = "canary-3f9a-do-not-show"

@@ -11,19 +11,19 @@ from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
 from geolookup.cli import exit_codes, output
-from geolookup.cli.annotate import annotate
-from geolookup.cli.custom import custom, history
-from geolookup.cli.enrich import enrich
-from geolookup.cli.generations import generations
-from geolookup.cli.hotel import hotel
-from geolookup.cli.lookup import lookup
-from geolookup.cli.outbox import outbox, push
-from geolookup.cli.rate import rate
-from geolookup.cli.refresh import refresh
-from geolookup.cli.serve import serve, serve_token
-from geolookup.cli.sites import apply, export, plan
-from geolookup.cli.state import explain, list_geolocations, status, verify
-from geolookup.cli.sync import sync
+from geolookup.cli.data.generations import generations
+from geolookup.cli.data.refresh import refresh
+from geolookup.cli.data.state import explain, list_geolocations, status, verify
+from geolookup.cli.data.sync import sync
+from geolookup.cli.edits.custom import custom, history
+from geolookup.cli.edits.outbox import outbox, push
+from geolookup.cli.edits.sites import apply, export, plan
+from geolookup.cli.lookup.annotate import annotate
+from geolookup.cli.lookup.enrich import enrich
+from geolookup.cli.lookup.lookup import lookup
+from geolookup.cli.service.hotel import hotel
+from geolookup.cli.service.rate import rate
+from geolookup.cli.service.serve import serve, serve_token
 from geolookup.errors import GeoLookupError
 
 _EPILOG = """\b

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import click
 
 from geolookup.cli.output import json_line
-from geolookup.harmless import harmless
+from geolookup.text import harmless
 
 Format: TypeAlias = Literal["text", "json"]
 

@@ -11,8 +11,8 @@ import msgspec
 
 from geolookup.cli import exit_codes
 from geolookup.cli.plain import match_line, not_covered_line
-from geolookup.harmless import harmless
 from geolookup.model import FLAT_NAMES, Match, flat_not_covered
+from geolookup.text import harmless
 
 _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 

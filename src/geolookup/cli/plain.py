@@ -1,6 +1,6 @@
 """The one line that a person reads for an address. Light, since ``geolookup 8.8.8.8`` prints nothing else."""
 
-from geolookup.harmless import harmless
+from geolookup.text import harmless
 
 
 def match_line(

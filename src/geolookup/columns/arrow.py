@@ -16,9 +16,9 @@ from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
 from geolookup.columns.kernel import BAD, EMPTY
 from geolookup.columns.sources import default_geo
-from geolookup.engine import GeoLookup
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
+from geolookup.lookup.engine import GeoLookup
 
 Errors: TypeAlias = Literal["null", "raise"]
 

@@ -8,8 +8,8 @@ from geolookup.columns.arrow import locate
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.records import FUNCTION_FIELDS, json_of
 from geolookup.columns.sources import default_geo
-from geolookup.engine import GeoLookup
 from geolookup.errors import MissingExtraError
+from geolookup.lookup.engine import GeoLookup
 
 try:
     import duckdb

@@ -7,8 +7,8 @@ from geolookup.columns.answers import decoded
 from geolookup.columns.arrow import Errors, locate
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import DEFAULT_FIELDS
-from geolookup.engine import GeoLookup
 from geolookup.errors import ColumnError, MissingExtraError
+from geolookup.lookup.engine import GeoLookup
 
 try:
     import pandas as pd

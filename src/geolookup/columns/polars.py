@@ -7,8 +7,8 @@ from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrow import Errors, locate
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
-from geolookup.engine import GeoLookup
 from geolookup.errors import MissingExtraError
+from geolookup.lookup.engine import GeoLookup
 
 try:
     import polars as pl

@@ -1,7 +1,8 @@
 """Which GeoLookup answers where an adapter was given none: one a state directory, open as long as the process."""
 
-from geolookup import opening, settings
-from geolookup.engine import GeoLookup
+from geolookup.lookup import open as opening
+from geolookup.lookup.engine import GeoLookup
+from geolookup.settings import table as settings
 
 _open: dict[str, GeoLookup] = {}
 

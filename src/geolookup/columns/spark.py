@@ -13,10 +13,10 @@ from geolookup.columns.arrow import Errors, locate_with, raise_first
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
 from geolookup.columns.sources import default_geo
-from geolookup.engine import GeoLookup
 from geolookup.errors import MissingExtraError, StateError
 from geolookup.index.layout import HEADER_CHECK
 from geolookup.index.reader import IndexReader
+from geolookup.lookup.engine import GeoLookup
 
 try:
     from pyspark import SparkFiles

@@ -7,7 +7,7 @@ from pluggy import HookimplMarker
 
 from geolookup.columns.records import FUNCTION_FIELDS, json_of, place_of
 from geolookup.columns.sources import default_geo
-from geolookup.engine import GeoLookup
+from geolookup.lookup.engine import GeoLookup
 
 if TYPE_CHECKING:
     import sqlite3

@@ -10,7 +10,7 @@ from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.readers import Chunk, Form, Reader
 from geolookup.errors import DataFileError
-from geolookup.harmless import harmless
+from geolookup.text import harmless
 
 _LINE_ENDS = (b"\r\n", b"\n")
 

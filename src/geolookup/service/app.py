@@ -14,13 +14,16 @@ from litestar.response.base import ASGIResponse
 
 from geolookup._version import __version__
 from geolookup.errors import RequestRefusedError
-from geolookup.service import hotels_routes, listing, lookup, openapi, problems, replay, wire, writes
-from geolookup.service.following import LookupIndex
-from geolookup.service.health import Health, healthz, readyz
-from geolookup.service.metrics import Metrics, metrics_page
-from geolookup.service.store import Store, Transaction
-from geolookup.service.streaming import SnapshotStream
-from geolookup.service.wire import DeletedBlocks, LocidAnswer
+from geolookup.service.geolocations import listing, writes
+from geolookup.service.hotels import routes as hotels_routes
+from geolookup.service.http import openapi, problems, replay, wire
+from geolookup.service.http.health import Health, healthz, readyz
+from geolookup.service.http.metrics import Metrics, metrics_page
+from geolookup.service.http.streaming import SnapshotStream
+from geolookup.service.http.wire import DeletedBlocks, LocidAnswer
+from geolookup.service.lookups import lookup
+from geolookup.service.lookups.following import LookupIndex
+from geolookup.service.store.store import Store, Transaction
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 
@@ -44,8 +47,8 @@ def create_app(
 ) -> Litestar:
     """The ASGI application over an open store and the index that follows it; it closes neither.
 
-    It refuses nobody by itself: `geolookup.service.guard.Guard` goes around it. ``ignore_idempotency_keys`` makes it a
-    service that knows no ``Idempotency-Key``, as others are.
+    It refuses nobody by itself: `geolookup.service.http.guard.Guard` goes around it. ``ignore_idempotency_keys``
+    makes it a service that knows no ``Idempotency-Key``, as others are.
     """
     health, metrics = health or Health(), metrics or Metrics()
     service = Service(store, ignore_idempotency_keys, lookup_index)

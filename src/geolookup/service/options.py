@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from geolookup.errors import SettingsError
-from geolookup.service.limits import Limits
+from geolookup.service.http.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Options:
 
     #: A service that knows no ``Idempotency-Key``, as others are.
     ignore_idempotency_keys: bool = False
-    #: A file of token lines (see `geolookup.service.auth`), mode 0600.
+    #: A file of token lines (see `geolookup.service.http.auth`), mode 0600.
     tokens: str | None = None
     #: Names by which the service may be addressed, besides those of loopback.
     allow_hosts: tuple[str, ...] = ()

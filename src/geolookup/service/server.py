@@ -18,20 +18,20 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from geolookup.errors import ServiceError
-from geolookup.service import hotels_loading
-from geolookup.service.access_log import AccessLog
 from geolookup.service.app import create_app
-from geolookup.service.auth import VARIABLE, Tokens
-from geolookup.service.following import LookupIndex
-from geolookup.service.guard import Guard
-from geolookup.service.health import Health
-from geolookup.service.limits import ACCEPTED_AT_ONCE, with_files
-from geolookup.service.loader import load_csv, load_demo
-from geolookup.service.metrics import Metrics
-from geolookup.service.observing import Observed
+from geolookup.service.geolocations.loader import load_csv, load_demo
+from geolookup.service.hotels import loading as hotels_loading
+from geolookup.service.http.access_log import AccessLog
+from geolookup.service.http.auth import VARIABLE, Tokens
+from geolookup.service.http.guard import Guard
+from geolookup.service.http.health import Health
+from geolookup.service.http.limits import ACCEPTED_AT_ONCE, with_files
+from geolookup.service.http.metrics import Metrics
+from geolookup.service.http.observing import Observed
+from geolookup.service.http.protocol import Protocol
+from geolookup.service.lookups.following import LookupIndex
 from geolookup.service.options import Options
-from geolookup.service.protocol import Protocol
-from geolookup.service.store import Store
+from geolookup.service.store.store import Store
 from geolookup.service.workers import Supervisor
 
 

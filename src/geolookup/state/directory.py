@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from geolookup.errors import StateDamagedError, StateError, UnknownGenerationError
-from geolookup.state import cleaning, files
-from geolookup.state.cache import Cache
-from geolookup.state.candidate import HELD_MARK, read_report
-from geolookup.state.candidate import Candidate as Candidate
+from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current, generation_name
-from geolookup.state.custom import Laid
-from geolookup.state.outbox import Outbox
-from geolookup.state.publishing import Publishing, began_at_of
-from geolookup.state.recovery import numbered
-from geolookup.state.timeline import by_recency
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.outbox import Outbox
+from geolookup.state.generations import retention as cleaning
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.candidate import HELD_MARK, read_report
+from geolookup.state.generations.candidate import Candidate as Candidate
+from geolookup.state.generations.recovery import numbered
+from geolookup.state.generations.timeline import by_recency
+from geolookup.state.publish import Publishing, began_at_of
 
 _log = logging.getLogger("geolookup")
 

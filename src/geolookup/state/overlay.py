@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geolookup.index.fileformat import IndexBuilder
+from geolookup.index.builder import IndexBuilder
 from geolookup.state import files
-from geolookup.state.custom import Laid
-from geolookup.state.recovery import MEMORY
+from geolookup.state.edits.layer import Laid
+from geolookup.state.generations.recovery import MEMORY
 
 
 def compile_overlay(

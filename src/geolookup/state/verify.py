@@ -8,9 +8,9 @@ from typing import Any
 from geolookup.errors import GeoLookupError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.state import files
-from geolookup.state.cache import Cache
-from geolookup.state.candidate import CONTENT, read_report
 from geolookup.state.current import Current, index_path, open_published, overlay_path, read_current
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.candidate import CONTENT, read_report
 
 
 def verify(home: str) -> list[str]:

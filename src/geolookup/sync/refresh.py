@@ -14,17 +14,17 @@ from geolookup.errors import (
     StateDamagedError,
     UpstreamError,
 )
+from geolookup.http.transport import Transport
 from geolookup.index.fingerprint import fingerprint
-from geolookup.settings import Settings
+from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory
-from geolookup.sync.attempts import PushReport
-from geolookup.sync.pull import configured_url, pull_locked
-from geolookup.sync.push import count_left_over, push_locked, require_same_upstream
-from geolookup.sync.reconcile import OnConflict
-from geolookup.sync.report import PullReport
-from geolookup.upstream.transport import Transport
+from geolookup.sync.pull.pull import configured_url, pull_locked
+from geolookup.sync.pull.report import PullReport
+from geolookup.sync.push.attempts import PushReport
+from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
+from geolookup.sync.push.reconcile import OnConflict
 
 Stage: TypeAlias = Literal["start", "push", "pull"]
 #: Told of a stage, the items of it done so far, and how many there are where that is known.

@@ -14,8 +14,8 @@ import msgspec
 
 from geolookup import addresses, plainjson
 from geolookup.errors import InvalidAddressError, UpstreamAnswerError
-from geolookup.harmless import harmless
 from geolookup.model import PROVISIONAL_LOCID
+from geolookup.text import harmless
 
 #: The most characters that a text field may have.
 MAX_TEXT = 65536

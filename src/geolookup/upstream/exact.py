@@ -8,8 +8,8 @@ import msgspec
 
 from geolookup import plainjson
 from geolookup.errors import UpstreamAnswerError
-from geolookup.harmless import harmless
-from geolookup.upstream.transport import Answer
+from geolookup.http.transport import Answer
+from geolookup.text import harmless
 
 
 def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str, Any]]]:

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from geolookup import plainjson
 from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError
+from geolookup.http.body import Body
+from geolookup.http.transport import Answer, Transport
 from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID
-from geolookup.upstream.body import Body
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole
 from geolookup.upstream.listreader import ListReader
-from geolookup.upstream.transport import Answer, Transport
 
 # Larger chunks make the splitter's fixed costs small; the decoded batch is what takes memory, some ten times this.
 _CHUNK_BYTES = 256 << 10

@@ -6,10 +6,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from geolookup.errors import SettingsError
-from geolookup.harmless import harmless
+from geolookup.http.transport import Transport
+from geolookup.text import harmless
 from geolookup.upstream import exact
 from geolookup.upstream.decode import whole
-from geolookup.upstream.transport import Transport
 
 #: The optional sections of a record, which come only where they are asked for.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")

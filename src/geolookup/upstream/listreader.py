@@ -9,9 +9,9 @@ from typing import Any
 
 from geolookup import plainjson
 from geolookup.errors import UpstreamAnswerError
-from geolookup.harmless import harmless, unchanged
+from geolookup.http.splitter import Piece, Splitter
+from geolookup.text import harmless, unchanged
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
-from geolookup.upstream.splitter import Piece, Splitter
 
 
 class ListReader:

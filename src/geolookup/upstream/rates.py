@@ -7,9 +7,9 @@ import msgspec
 
 from geolookup import plainjson
 from geolookup.errors import EditError, UpstreamAnswerError
-from geolookup.harmless import harmless
+from geolookup.http.transport import Transport
+from geolookup.text import harmless
 from geolookup.upstream import exact
-from geolookup.upstream.transport import Transport
 
 #: What became of a rate plan that was sent.
 Outcome: TypeAlias = Literal["created", "updated", "unchanged"]

@@ -1,0 +1,1 @@
+"""Commands that pull data, show what is served, and go back."""

@@ -1,0 +1,81 @@
+"""How the command line says whose answer differs: counts by country, and the addresses of a file."""
+
+from typing import Any
+
+import click
+
+from geolookup.cli import output
+from geolookup.cli.lookup.lookup import read_addresses
+from geolookup.errors import InvalidAddressError
+from geolookup.history.impact import ChangedAnswer, Comparison, Impact
+from geolookup.model import Match
+
+addresses_option = click.option(
+    "--addresses", metavar="FILE", help="Show whose answer differs of those in FILE, one a line; - is standard input."
+)
+
+
+def say_impact(found: Impact, top: int | None) -> None:
+    """The counts as text, at most ``top`` pairs of countries."""
+    v4, v6 = found.totals()
+    rows = found.rows()
+    output.done(f"addresses whose answer differs: {v4} IPv4, {v6} IPv6{':' if rows else ''}")
+    for came, went, row_v4, row_v6 in rows[:top]:
+        output.row(f"  {_country(came)} -> {_country(went)}", f"{row_v4} IPv4", f"{row_v6} IPv6")
+    say_rest(len(rows), top)
+
+
+def say_rest(count: int, top: int | None) -> None:
+    """That there are more rows than were shown."""
+    if top is not None and count > top:
+        output.done(f"  and {count - top} more: --top 0 shows all")
+
+
+def _country(code: str | None) -> str:
+    return "(not covered)" if code is None else code or "(no country)"
+
+
+def changed_of_file(comparison: Comparison, name: str, exits: output.Exits) -> tuple[list[ChangedAnswer], int]:
+    """Those of a file's addresses whose answer differs, and how many there were; malformed ones are named."""
+    changed = []
+    asked = 0
+    for where, address in read_addresses(name):
+        try:
+            found = comparison.answer(address)
+        except InvalidAddressError as error:
+            exits.malformed(f"{where}{error}")
+            continue
+        asked += 1
+        if found is not None:
+            changed.append(found)
+    return changed, asked
+
+
+def say_changed(changed: list[ChangedAnswer], asked: int) -> None:
+    """Those addresses as text, each with its answers before and after."""
+    output.done(f"of {asked} addresses, {len(changed)} answer otherwise{':' if changed else ''}")
+    for each in changed:
+        output.row(f"  {each.address}", _answer(each.before), "->", _answer(each.after))
+
+
+def changed_objects(changed: list[ChangedAnswer], asked: int) -> dict[str, Any]:
+    """The same for ``--json``."""
+    return {
+        "asked": asked,
+        "changed": [
+            {
+                "ip": each.address,
+                "before": None if each.before is None else each.before.flat(),
+                "after": None if each.after is None else each.after.flat(),
+            }
+            for each in changed
+        ],
+    }
+
+
+def _answer(match: Match | None) -> str:
+    if match is None:
+        return "not covered"
+    place = match.geolocation
+    named = ", ".join(part for part in (place.city, place.region, place.postalcode, place.country) if part) or "-"
+    return f"{named} ({match.layer} {place.locid})"

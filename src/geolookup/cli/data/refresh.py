@@ -1,0 +1,249 @@
+"""``geolookup refresh``: push, pull and publish in one run that nobody has to watch."""
+
+import logging
+from typing import Any
+
+import click
+
+from geolookup.cli import exit_codes, logs, output
+from geolookup.cli.data import metrics, schedule
+from geolookup.cli.data.state import json_option, load_settings, state_directory, url_moved_option, url_option
+from geolookup.errors import GeoLookupError, StateBusyError
+from geolookup.http.ping import Monitor
+from geolookup.settings.table import Settings, read_ping_url
+from geolookup.state.clock import now_text
+from geolookup.state.directory import StateDirectory
+from geolookup.sync.advice import NextAction, next_action
+from geolookup.sync.refresh import Failure, RefreshReport
+from geolookup.sync.refresh import refresh as run_refresh
+
+_log = logging.getLogger("geolookup.refresh")
+
+
+def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
+    taken = (exit_codes.FAILED, exit_codes.USAGE, exit_codes.HELD, exit_codes.BUSY)
+    if value in taken:
+        raise click.BadParameter(f"{value} has a meaning already: choose none of {', '.join(map(str, taken))}")
+    return value
+
+
+@click.command()
+@url_option
+@url_moved_option
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["hold", "mine", "theirs"]),
+    default="hold",
+    show_default=True,
+    help="What to do where the service has changed what was edited here.",
+)
+@click.option(
+    "--changed-exit-code",
+    type=click.IntRange(0, 255),
+    metavar="N",
+    callback=_own_exit_code,
+    help="Exit with N instead of 0 where the published answers changed.",
+)
+@click.option("--textfile", metavar="FILE", help="Write metrics for Prometheus' textfile collector to FILE.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), help="How to log to standard error.")
+@click.option(
+    "--print-systemd",
+    is_flag=False,
+    flag_value="both",
+    type=click.Choice(["both", "service", "timer"]),
+    help="Print a hardened service and a nightly timer for systemd, and do nothing else.",
+)
+@click.option("--print-cron", is_flag=True, help="Print a nightly line for crontab, and do nothing else.")
+@json_option
+def refresh(
+    on_conflict: Any,
+    url_moved: bool,
+    changed_exit_code: int | None,
+    print_systemd: str | None,
+    print_cron: bool,
+    as_json: bool,
+    **chosen: str | None,
+) -> int:
+    """Send pending edits, then pull the service's list and publish it: one run for every night.
+
+    \b
+    Safe to start twice and to kill: what was published goes on serving until something new is whole.
+    Exit status: 0 done, 1 failed or something is left over (the next run goes on), 2 settings,
+    3 a person must decide, 75 another run is under way. The report says what to do next.
+
+    \b
+    Example: geolookup refresh --url https://geo.example.com
+    """
+    settings = load_settings(**chosen)
+    if print_systemd or print_cron:
+        arguments = [] if on_conflict == "hold" else ["--on-conflict", on_conflict]
+        _print_schedule(schedule.job(settings, arguments, changed_exit_code=changed_exit_code), print_systemd)
+        return exit_codes.DONE
+    logs.log_as(settings.log_format)
+    ping_url = read_ping_url(settings)
+    monitor = None if ping_url is None else Monitor(ping_url, settings)
+    directory = state_directory(settings)
+    began: list[str] = []  # what went wrong before there was a report to hold it
+
+    def started() -> None:
+        _log.info("refresh of %s begins", settings.url)
+        if monitor is not None and (problem := monitor.start()) is not None:
+            began.append(problem)
+
+    try:
+        with output.progress("refresh") as progress:
+            report = run_refresh(
+                directory,
+                settings,
+                on_conflict=on_conflict,
+                url_moved=url_moved,
+                started=started,
+                progress=lambda _stage, done, total: progress(done, total),
+            )
+    except StateBusyError as error:
+        # The other run tells the monitor, and writes the metrics.
+        failure = Failure(stage="start", message=str(error), error=error)
+        report = RefreshReport(url=settings.url, began_at=now_text(), ended_at=now_text(), failures=[failure])
+        return _tell(report, exit_codes.BUSY, as_json=as_json)
+    except Exception:
+        if monitor is not None:
+            monitor.end(exit_codes.FAILED, "refresh failed in a way that it was not prepared for: see its log")
+        raise
+    report.warnings[:0] = began
+    status = exit_status(report)
+    if status == exit_codes.DONE and report.changed and changed_exit_code is not None:
+        status = changed_exit_code
+    _tell_others(report, status, directory, settings, monitor)
+    return _tell(report, status, as_json=as_json)
+
+
+def exit_status(report: RefreshReport) -> int:
+    """What failed as a whole comes first, then what waits for a person, then what is left over for the next run."""
+    codes = {
+        exit_codes.FAILED if failure.error is None else exit_codes.exit_code(failure.error)
+        for failure in report.failures
+    }
+    for code in (exit_codes.USAGE, exit_codes.FAILED, exit_codes.BUSY):
+        if code in codes:
+            return code
+    if report.for_a_person:
+        return exit_codes.HELD
+    return exit_codes.FAILED if codes or report.left_over else exit_codes.DONE
+
+
+def _succeeded(report: RefreshReport) -> bool:
+    return exit_status(report) == exit_codes.DONE
+
+
+def _tell_others(
+    report: RefreshReport, status: int, directory: StateDirectory, settings: Settings, monitor: Monitor | None
+) -> None:
+    """The metrics and the monitor; neither ever fails a run, but each may add a warning to its report."""
+    succeeded = _succeeded(report)
+    if settings.textfile:
+        try:
+            try:
+                current = directory.current()
+            except GeoLookupError:
+                current = None  # whatever it is, the run met it too and has it in its report
+            metrics.write(settings.textfile, report, current, status, succeeded=succeeded)
+        except GeoLookupError as error:
+            report.warnings.append(f"the metrics were not written: {error}")
+    if monitor is not None:
+        summary = "\n".join([_summary(report), *(failure.message for failure in report.failures), *report.warnings])
+        if (problem := monitor.end(0 if succeeded else status, summary)) is not None:
+            report.warnings.append(problem)
+
+
+def _tell(report: RefreshReport, status: int, *, as_json: bool) -> int:
+    action = next_action(report)
+    _log_all(report, status, action)
+    if as_json:
+        advice = {"code": action.code, "words": action.words}
+        summary = {"summary": _summary(report), "exit_status": status, "next_action": advice}
+        output.json_result({**summary, **report.as_dict()})
+    else:
+        output.done(_summary(report))
+    return status
+
+
+def _log_all(report: RefreshReport, status: int, action: NextAction) -> None:
+    if report.push is not None:
+        for edit in report.push.edits:
+            level = logging.INFO if edit["state"] == "done" else logging.WARNING
+            _log.log(level, "%s: %s: %s", edit["state"], edit["what"], edit["reason"], extra={"fields": {"edit": edit}})
+    for warning in report.warnings:
+        _log.warning("%s", warning)
+    for failure in report.failures:
+        _log.error("%s: %s", failure.stage, failure.message, extra={"fields": {"failure": failure.as_dict()}})
+    if report.skipped is not None:
+        _log.warning("pull: %s", report.skipped)
+    if action.code != "none":
+        _log.log(logging.INFO if _succeeded(report) else logging.WARNING, "next: %s", action.words)
+    fields = {
+        "exit_status": status,
+        "next_action": action.code,
+        "generation": report.generation,
+        "changed": report.changed,
+        "durations_s": report.durations_s,
+    }
+    _log.info("%s", _summary(report), extra={"fields": fields})
+
+
+def _summary(report: RefreshReport) -> str:
+    """One line: how it ended, what was sent, what is served."""
+    if _is_busy(report):
+        return "busy: another run is under way"
+    parts = []
+    push, pull = report.push, report.pull
+    if push is not None:
+        left = {state: getattr(push, state) for state in ("queued", "unknown", "held", "rejected")}
+        parts += [f"{push.done} edits sent"] if push.done else []
+        parts += [f"{count} edits {state}" for state, count in left.items() if count]
+    serves = "nothing is served yet" if report.generation is None else f"generation {report.generation} goes on serving"
+    if pull is not None and pull.outcome == "published" and pull.rows is not None:
+        rows = pull.rows
+        parts.append(
+            f"published generation {report.generation}: {rows['geolocations']} geolocations "
+            f"({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_difference(pull.difference)}"
+        )
+    elif pull is not None and pull.outcome in ("unchanged", "rolled-back"):
+        parts.append(f"{'nothing new' if pull.outcome == 'unchanged' else 'still what was rolled back'}: {serves}")
+    elif pull is not None and pull.outcome == "held":
+        parts.append(f"the list is held: {serves}")
+    else:
+        parts.append(serves)
+    return f"{_ended(report)}: {'; '.join(parts)}"
+
+
+def _is_busy(report: RefreshReport) -> bool:
+    return any(isinstance(failure.error, StateBusyError) for failure in report.failures)
+
+
+def _ended(report: RefreshReport) -> str:
+    status = exit_status(report)
+    if status == exit_codes.HELD:
+        return "held"
+    if status == exit_codes.DONE:
+        return "refreshed"
+    return "failed" if report.failures else "left over"
+
+
+def _difference(difference: dict[str, Any] | None) -> str:
+    if not difference or "geolocations" not in difference:
+        return ""
+    counted = {what: difference[what] for what in ("geolocations", "blocks")}
+    changes = (f"{what} +{each['added']} -{each['removed']} ~{each['changed']}" for what, each in counted.items())
+    return f" ({', '.join(changes)})"
+
+
+def _print_schedule(planned: schedule.Job, systemd: str | None) -> None:
+    if systemd is None:
+        notes, parts = planned.notes, [schedule.crontab_line(planned)]
+    else:
+        notes = schedule.systemd_notes(planned)
+        units = {"service": schedule.service_unit(planned), "timer": schedule.timer_unit()}
+        parts = [text for name, text in units.items() if systemd in ("both", name)]
+    for note in notes:
+        output.note(f"geolookup: {note}")
+    click.echo("\n".join(parts), nl=False)

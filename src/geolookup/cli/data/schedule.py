@@ -1,0 +1,325 @@
+"""What a nightly refresh is for systemd and for cron: units and a crontab line, for this installation and its settings.
+
+Quoting follows systemd.syntax(7), systemd.exec(5) and systemd.service(5), and crontab(5). Secrets are never written,
+only the names of the files that hold them.
+"""
+
+import hashlib
+import os
+import platform
+import pwd
+import shlex
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from geolookup.cli import exit_codes
+from geolookup.errors import SettingsError
+from geolookup.settings import table as settings_module
+from geolookup.settings.paths import settings_path
+from geolookup.settings.table import Settings
+from geolookup.sync.pull.pull import configured_url
+
+SERVICE = "geolookup-refresh.service"
+TIMER = "geolookup-refresh.timer"
+
+_USER = "geolookup"
+_STATE = "/var/lib"
+_HOMES = ("/home", "/root", "/run/user")
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
+# Where a secret that came from the environment is to be put, since nothing printed here may hold it.
+_SECRETS = "/etc/geolookup"
+# Handed over in ways of their own.
+_PATHS = ("home", "token_file", "ping_url_file", "textfile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A refresh as a scheduler is to run it.
+
+    ``command`` is the executable and its arguments, ``environment`` the settings that neither a file nor a default
+    gives, ``config`` the settings file where there is one. ``home`` and ``textfile`` are absolute, ``home`` None where
+    nobody chose it. ``secrets`` are files by their setting: ``token_file``, ``ping_url_file``. ``notes`` say what is
+    left to be done by hand.
+    """
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    config: str | None
+    home: str | None
+    textfile: str | None
+    secrets: dict[str, str]
+    longest_s: float
+    succeeds_with: tuple[int, ...]
+    notes: list[str] = field(default_factory=list)
+
+
+def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int | None) -> Job:
+    """The job for the settings in force and the command's own arguments.
+
+    :raises SettingsError: where no upstream is configured, or a value cannot be written into a unit or a crontab
+    """
+    configured_url(settings)
+    config = os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
+    from_file = settings_module.load(environ={})
+    environment = {
+        f"GEOLOOKUP_{name.upper()}": _text(value)
+        for name, value in msgspec.structs.asdict(settings).items()
+        if name not in _PATHS and value != getattr(from_file, name)
+    }
+    secrets, notes = _secrets(settings)
+    extra = () if changed_exit_code is None else ("--changed-exit-code", str(changed_exit_code))
+    found = Job(
+        command=(*_executable(), "refresh", *arguments, *extra),
+        environment=environment,
+        config=config,
+        home=settings.state_home() if settings.home else None,
+        textfile=os.path.abspath(os.path.expanduser(settings.textfile)) if settings.textfile else None,
+        secrets=secrets,
+        # Two lists, should the push need one, and the waits between.
+        longest_s=2 * settings.total_timeout_s + settings.max_wait_s + 600,
+        succeeds_with=(exit_codes.BUSY, *(() if changed_exit_code is None else (changed_exit_code,))),
+        notes=notes,
+    )
+    written = [*found.command, *environment.values(), *secrets.values(), config, found.home, found.textfile]
+    for text in written:
+        if text is not None and not text.isprintable():
+            raise SettingsError(f"{text!r} has a control character, which no unit or crontab can hold: rename it")
+    return found
+
+
+def _executable() -> tuple[str, ...]:
+    """The command of this very installation, which need not be in anybody's PATH."""
+    script = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "geolookup")
+    return (script,) if os.access(script, os.X_OK) else (os.path.abspath(sys.executable), "-m", "geolookup")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
+
+
+def _secrets(settings: Settings) -> tuple[dict[str, str], list[str]]:
+    found, notes = {}, []
+    for name, variable in (("token_file", "GEOLOOKUP_TOKEN"), ("ping_url_file", "GEOLOOKUP_PING_URL")):
+        path = str(getattr(settings, name))
+        if path not in ("", "-"):
+            found[name] = os.path.abspath(os.path.expanduser(path))
+        elif path == "-" or os.environ.get(variable):
+            found[name] = f"{_SECRETS}/{name.removesuffix('_file')}"
+            origin = "standard input" if path == "-" else variable
+            notes.append(f"put what {origin} holds into {found[name]}, with mode 0600: it is not written here")
+    return found, notes
+
+
+# systemd
+
+
+def systemd_notes(planned: Job) -> list[str]:
+    """What is left to be done by hand before the units work."""
+    notes = list(planned.notes)
+    user = _user(planned)
+    if user == _USER and not _exists(user):
+        notes.append(
+            f"create the user once: useradd --system --home-dir {_STATE}/geolookup --shell /usr/sbin/nologin {_USER}"
+        )
+    if user == "root":
+        notes.append(f"{planned.home} belongs to root, so the service runs as root: better give it a user of its own")
+    if planned.home is not None and not os.path.isdir(planned.home):
+        notes.append(f"create {planned.home} once, owned by {user}, with mode 0700")
+    if _below(_HOMES, [sys.prefix, planned.command[0]]):
+        notes.append(
+            f"this installation is in a home directory, which {user} may be unable to enter: better install it where "
+            "everybody can read it, and print the units from there"
+        )
+    return notes
+
+
+def service_unit(planned: Job) -> str:
+    """The service, hardened: it can write its state, and reach the network, and little else.
+
+    :raises SettingsError: where the executable's path has a quote or backslash, which systemd refuses however written
+    """
+    if any(character in planned.command[0] for character in "\"'\\"):
+        raise SettingsError(f"{planned.command[0]}: systemd runs no program of such a name: install it elsewhere")
+    environment = {name: _specifiers(value) for name, value in planned.environment.items()}
+    credentials = []
+    if planned.config is not None:
+        credentials.append(("geolookup.toml", planned.config))
+        environment["GEOLOOKUP_CONFIG"] = "%d/geolookup.toml"
+    for name, path in planned.secrets.items():
+        credential = name.removesuffix("_file")
+        credentials.append((credential, path))
+        environment[f"GEOLOOKUP_{name.upper()}"] = f"%d/{credential}"
+    writable = []
+    state = "geolookup" if planned.home is None else _state_directory(planned.home)
+    environment["GEOLOOKUP_HOME"] = "%S/geolookup" if planned.home is None else _specifiers(planned.home)
+    if state is None and planned.home is not None:
+        writable.append(planned.home)
+    if planned.textfile is not None:
+        environment["GEOLOOKUP_TEXTFILE"] = _specifiers(planned.textfile)
+        writable.append(os.path.dirname(planned.textfile))
+    paths = [sys.prefix, sys.base_prefix, os.path.dirname(__file__), planned.command[0], *writable]
+    program, *arguments = planned.command
+    lines = [
+        f"# /etc/systemd/system/{SERVICE}",
+        "# Written by `geolookup refresh --print-systemd` from the settings in force then; for systemd 250 and newer.",
+        "[Unit]",
+        "Description=geolookup: send edits, pull and publish the service's list",
+        "Wants=network-online.target",
+        "After=network-online.target",
+        "# Restarts count: a night has four attempts.",
+        "StartLimitIntervalSec=6h",
+        "StartLimitBurst=4",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        # The program's own path knows specifiers, but no variables.
+        " ".join([f"ExecStart={_quoted(_specifiers(program))}", *(_argument(each) for each in arguments)]),
+        *(f"Environment={_quoted(f'{name}={value}')}" for name, value in sorted(environment.items())),
+        # The rest of the line as it stands is the path: no quotes.
+        *(f"LoadCredential={name}:{_specifiers(path)}" for name, path in credentials),
+        f"User={_user(planned)}",
+        *([] if state is None else [f"StateDirectory={state}", "StateDirectoryMode=0700"]),
+        *(f"ReadWritePaths={_quoted(_specifiers(path))}" for path in writable),
+        "UMask=0077",
+        f"TimeoutStartSec={planned.longest_s:.0f}",
+        "Nice=10",
+        "",
+        f"# {exit_codes.BUSY}: another run is under way, and does what this one would have done.",
+        f"SuccessExitStatus={' '.join(map(str, planned.succeeds_with))}",
+        f"# {exit_codes.FAILED} may mend itself; {exit_codes.USAGE} and {exit_codes.HELD} wait for a person.",
+        "Restart=on-failure",
+        "RestartSec=15min",
+        f"RestartPreventExitStatus={exit_codes.USAGE} {exit_codes.HELD}",
+        "",
+        *_HARDENING,
+        f"ProtectHome={'read-only' if _below(_HOMES, paths) else 'yes'}",
+        f"PrivateTmp={'no' if _below(_TEMPORARY, paths) else 'yes'}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def timer_unit() -> str:
+    """The timer: every night, at a moment of this machine's own; a night that was slept through is made up for."""
+    return "\n".join(
+        [
+            f"# /etc/systemd/system/{TIMER}",
+            "[Unit]",
+            "Description=geolookup: refresh every night",
+            "",
+            "[Timer]",
+            "OnCalendar=*-*-* 02:00:00",
+            "RandomizedDelaySec=2h",
+            "FixedRandomDelay=yes",
+            "Persistent=yes",
+            "",
+            "[Install]",
+            "WantedBy=timers.target",
+            "",
+        ]
+    )
+
+
+_HARDENING = (
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "AmbientCapabilities=",
+    "ProtectSystem=strict",
+    "PrivateDevices=yes",
+    "PrivateUsers=yes",
+    "ProtectClock=yes",
+    "ProtectControlGroups=yes",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+    "ProtectProc=invisible",
+    "ProcSubset=pid",
+    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
+    "RestrictNamespaces=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "RemoveIPC=yes",
+    "KeyringMode=private",
+    "LockPersonality=yes",
+    "MemoryDenyWriteExecute=yes",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallFilter=~@privileged @resources",
+    "SystemCallErrorNumber=EPERM",
+)
+
+
+def _user(planned: Job) -> str:
+    """Whoever owns the state that is there, since nobody else can use it; else a user of its own."""
+    if planned.home is None or not os.path.isdir(planned.home):
+        return _USER
+    owner = os.stat(planned.home).st_uid
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return str(owner)
+
+
+def _exists(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+def _state_directory(home: str) -> str | None:
+    """What StateDirectory= calls a directory below /var/lib; None for any other, or a name that it cannot hold."""
+    relative = home.removeprefix(f"{_STATE}/")
+    plain = all((character.isalnum() and character.isascii()) or character in "_.-/" for character in relative)
+    return relative if relative != home and plain else None
+
+
+def _below(roots: Iterable[str], paths: Iterable[str]) -> bool:
+    return any(path == root or path.startswith(f"{root}/") for path in paths for root in roots)
+
+
+def _specifiers(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"' if escaped != text or not _is_plain(text) else text
+
+
+def _argument(text: str) -> str:
+    return _quoted(_specifiers(text).replace("$", "$$"))
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and all(character.isalnum() or character in "_./-=:%@,+" for character in text)
+
+
+# cron
+
+
+def crontab_line(planned: Job) -> str:
+    """One line for ``crontab -e``: silent where all went well, so that mail means something. It ends with a newline.
+
+    The minute is this machine's own, and always the same: not all machines ask the service at once.
+    """
+    environment: Mapping[str, Any] = {
+        "PATH": f"{os.path.dirname(planned.command[0])}:/usr/bin:/bin",
+        **({} if planned.config is None else {"GEOLOOKUP_CONFIG": planned.config}),
+        "GEOLOOKUP_HOME": planned.home or Settings().state_home(),
+        **({} if planned.textfile is None else {"GEOLOOKUP_TEXTFILE": planned.textfile}),
+        **{f"GEOLOOKUP_{name.upper()}": path for name, path in planned.secrets.items()},
+        **planned.environment,
+    }
+    assigned = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    command = " ".join(["umask 077;", *assigned, shlex.join(planned.command), "> /dev/null"])
+    # cron takes a bare % for a newline, and a backslash before it, or before another one, away.
+    command = command.replace("\\", "\\\\").replace("%", "\\%")
+    seed = hashlib.sha256(f"{platform.node()}\0{environment['GEOLOOKUP_HOME']}".encode()).digest()
+    return f"{seed[0] * 60 // 256} {2 + seed[1] % 2} * * * {command}\n"

@@ -1,0 +1,129 @@
+"""``sync``: pull the service's list and publish it, or only say what that would change."""
+
+from typing import Any
+
+import click
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.data import impact
+from geolookup.cli.data.state import json_option, load_settings, state_directory, url_moved_option, url_option
+from geolookup.errors import HeldError
+from geolookup.history.impact import Comparison
+from geolookup.history.impact import impact as find_impact
+from geolookup.history.preview import preview_pull
+from geolookup.index.compare import Layers
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.sync.pull.pull import accept, pull
+
+_TOP = 20
+
+
+@click.command()
+@url_option
+@url_moved_option
+@click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest, without network.")
+@click.option("--preview", is_flag=True, help="Publish nothing: say what would change, and for whom.")
+@impact.addresses_option
+@json_option
+def sync(
+    url: str | None, url_moved: bool, digest: str | None, preview: bool, addresses: str | None, as_json: bool
+) -> int:
+    """Pull every geolocation from the upstream service and publish it.
+
+    \b
+    Nothing is published that is incomplete, unreadable or suspiciously small: the last good
+    generation goes on serving. Exit status: 0 done (published, or nothing new), 1 failed,
+    3 a person must look (the list is held; or what was created here is there twice), 75 another
+    run is under way.
+    With --preview the list is pulled and judged all the same, and held where a sync would hold it;
+    what a sync would publish is thrown away.
+
+    \b
+    Examples:
+      geolookup sync --url https://geo.example.com
+      geolookup sync --preview --addresses vips.txt
+    """
+    if digest is not None and preview:
+        raise click.UsageError("--accept publishes what is held, --preview publishes nothing: give one of them")
+    if addresses is not None and not preview:
+        raise click.UsageError("--addresses belongs to --preview")
+    settings = load_settings(url=url)
+    directory = state_directory(settings)
+    if preview:
+        return _preview(directory, settings, addresses, url_moved=url_moved, as_json=as_json)
+    if digest is not None:
+        report = accept(directory, digest)
+    else:
+        with output.progress("geolocations") as progress:
+            report = pull(directory, settings, url_moved=url_moved, progress=progress)
+    for warning in report.warnings:
+        output.note(f"geolookup: warning: {warning}")
+    code = exit_codes.HELD if report.twins else exit_codes.DONE
+    if as_json:
+        output.json_result(report.as_dict())
+        return code
+    if report.outcome == "published" and report.rows is not None:
+        rows = report.rows
+        output.done(
+            f"published generation {report.generation}: {rows['geolocations']} geolocations "
+            f"({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_changes(report.difference)}"
+        )
+    else:
+        what = {"unchanged": "nothing new", "rolled-back": "still what was rolled back"}[report.outcome]
+        output.done(f"{what}: generation {report.generation} goes on serving")
+    return code
+
+
+def _preview(
+    directory: StateDirectory, settings: Settings, addresses: str | None, *, url_moved: bool, as_json: bool
+) -> int:
+    exits = output.Exits()
+    seen: dict[str, Any] = {}
+
+    def look(before: Layers, after: Layers) -> None:
+        seen["answers"] = found = find_impact(before, after)
+        if not as_json:
+            impact.say_impact(found, _TOP)
+        if addresses is not None:
+            changed = impact.changed_of_file(Comparison(before, after), addresses, exits)
+            seen["addresses"] = impact.changed_objects(*changed)
+            if not as_json:
+                impact.say_changed(*changed)
+
+    try:
+        with output.progress("geolocations") as progress:
+            report = preview_pull(directory, settings, look, url_moved=url_moved, progress=progress)
+    except HeldError as error:
+        if as_json:
+            output.json_result({"outcome": "held", "reason": str(error), **_as_json(seen)})
+        raise
+    for warning in report.warnings:
+        output.note(f"geolookup: warning: {warning}")
+    if as_json:
+        output.json_result({**report.as_dict(), **_as_json(seen)})
+    elif report.outcome == "unchanged":
+        output.done(f"nothing new: generation {report.generation} is what the service has")
+    elif report.rows is not None:
+        rows = report.rows
+        output.done(
+            f"a sync would {'not ' if report.outcome == 'rolled-back' else ''}publish {rows['geolocations']} "
+            f"geolocations ({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_changes(report.difference)}"
+        )
+    return exits.code or (exit_codes.HELD if report.twins else exit_codes.DONE)
+
+
+def _as_json(seen: dict[str, Any]) -> dict[str, Any]:
+    return {**seen, "answers": seen["answers"].as_dict()} if "answers" in seen else seen
+
+
+def _changes(difference: dict[str, Any] | None) -> str:
+    if not difference or "geolocations" not in difference:
+        return ""
+    parts = []
+    for what in ("geolocations", "blocks"):
+        counts = difference[what]
+        parts.append(f"{what} +{counts['added']} -{counts['removed']} ~{counts['changed']}")
+    moved = difference["addresses_whose_country_changed"]
+    parts.append(f"country changed for {moved['ipv4']} IPv4 and {moved['ipv6']} IPv6 addresses")
+    return f"; {', '.join(parts)}"

@@ -1,0 +1,1 @@
+"""Commands that edit custom geolocations and push the edits."""

@@ -1,0 +1,331 @@
+"""``geolookup custom …`` and ``history``: custom geolocations, edited here and seen at once."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import click
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.data.state import json_option
+from geolookup.errors import InvalidAddressError
+from geolookup.lookup import open as opening
+from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.linter import lint
+from geolookup.state.edits.outbox import PERSON_STATES, OutboxRow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: So that -3 is a locid and not an option.
+NEGATIVE_LOCIDS = {"ignore_unknown_options": True}
+
+
+def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]:
+    """Open the editor of the configured state for a command."""
+
+    @wraps(function)
+    def command(*args: P.args, **kwargs: P.kwargs) -> R:
+        with opening.open_editor() as editor:
+            try:
+                return function(editor, *args, **kwargs)
+            except InvalidAddressError as error:  # elsewhere that is one bad item of many, here it is a bad argument
+                raise click.UsageError(str(error)) from error
+
+    return command
+
+
+def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The options for the eight fields."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        for name in reversed(FIELD_NAMES):
+            number = name in ("latitude", "longitude")
+            # Not even None, or click takes it for a value that satisfies `required`.
+            default = {"default": ""} if required and not number else {}
+            option = click.option(
+                f"--{name}",
+                type=float if number else str,
+                required=required and number,
+                **default,  # type: ignore[arg-type] # click's own types take one kind of value for all options
+                help=f"{name.capitalize()}{', degrees' if number else ''}.",
+            )
+            function = option(function)
+        return function
+
+    return decorate
+
+
+@click.group()
+def custom() -> None:
+    """Custom geolocations: your own places and blocks, above the service's defaults.
+
+    \b
+    An edit is seen by lookups at once, and goes to the service with the next push.
+    Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
+    """
+
+
+@custom.command()
+@field_options(required=True)
+@json_option
+@pass_editor
+def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
+    """Create a custom geolocation, and print its provisional locid.
+
+    \b
+    Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
+    """
+    locid = editor.create(**fields)
+    report(editor, as_json, locid, f"created geolocation {locid}")
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@field_options(required=False)
+@json_option
+@pass_editor
+def update(editor: Editor, /, locid: int, as_json: bool, **fields: Any) -> None:
+    """Change fields of a custom geolocation; those not given stay as they are.
+
+    \b
+    Example: geolookup custom update -3 --city Potsdam
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    if not given:
+        raise click.UsageError("give at least one field to change")
+    editor.update(locid, **given)
+    report(editor, as_json, locid, f"updated geolocation {locid}")
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@json_option
+@pass_editor
+def delete(editor: Editor, /, locid: int, as_json: bool) -> None:
+    """Delete a custom geolocation with its blocks.
+
+    \b
+    Example: geolookup custom delete -3
+    """
+    editor.delete(locid)
+    report(editor, as_json, locid, f"deleted geolocation {locid}")
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@click.argument("first")
+@click.argument("last", required=False)
+@json_option
+@pass_editor
+def add_block(editor: Editor, /, locid: int, first: str, last: str | None, as_json: bool) -> None:
+    """Add the range FIRST to LAST, or the network FIRST, to a custom geolocation.
+
+    \b
+    Example: geolookup custom add-block -3 10.20.0.0/16
+    """
+    added = editor.add_block(locid, first, last)
+    report(editor, as_json, locid, f"{added} now resolves to {locid}", block=added)
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@click.argument("ranges", nargs=-1, metavar="OLD NEW")
+@json_option
+@pass_editor
+def replace_block(editor: Editor, /, locid: int, ranges: tuple[str, ...], as_json: bool) -> None:
+    """Replace a block: OLD and NEW are networks, or OLD and NEW are given as FIRST LAST each.
+
+    \b
+    Examples:
+      geolookup custom replace-block -3 10.20.0.0/16 10.21.0.0/16
+      geolookup custom replace-block -3 10.0.0.1 10.0.0.9 10.0.0.1 10.0.0.20
+    """
+    if len(ranges) == 2:
+        old, new = editor.replace_block(locid, ranges[0], None, ranges[1], None)
+    elif len(ranges) == 4:
+        old, new = editor.replace_block(locid, *ranges)
+    else:
+        raise click.UsageError(
+            "give two networks, or four addresses: FIRST LAST of the old range, FIRST LAST of the new"
+        )
+    report(editor, as_json, locid, f"{new} now resolves to {locid}, in place of {old}", block=new)
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@click.argument("first")
+@click.argument("last", required=False)
+@json_option
+@pass_editor
+def remove_block(editor: Editor, /, locid: int, first: str, last: str | None, as_json: bool) -> None:
+    """Take one block from a custom geolocation.
+
+    \b
+    Example: geolookup custom remove-block -3 10.20.0.0/16
+    """
+    removed = editor.remove_block(locid, first, last)
+    report(editor, as_json, locid, f"{removed} no longer resolves to {locid}", block=removed)
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@json_option
+@pass_editor
+def clear_blocks(editor: Editor, /, locid: int, as_json: bool) -> None:
+    """Take all blocks from a custom geolocation.
+
+    \b
+    Example: geolookup custom clear-blocks -3
+    """
+    count = editor.clear_blocks(locid)
+    report(editor, as_json, locid, f"geolocation {locid} has no blocks any more: there were {count}")
+
+
+@custom.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@json_option
+@pass_editor
+def show(editor: Editor, /, locid: int, as_json: bool) -> None:
+    """Show a custom geolocation with its blocks and pending edits.
+
+    \b
+    Example: geolookup custom show -3
+    """
+    laid = editor.get(locid)
+    if as_json:
+        output.json_result(geolocation_object(laid))
+        return
+    place = laid.place
+    output.done(f"geolocation {place.locid}")
+    for name, value in place.fields().items():
+        output.done(f"  {name + ':':<12}{'' if value is None else value}")
+    for block in place.ipblocks:
+        output.done(f"  block {block}")
+    for edit in laid.edits:
+        output.done(f"  pending: {edit.describe()} ({edit.state})")
+
+
+@custom.command("list")
+@json_option
+@pass_editor
+def list_custom(editor: Editor, /, as_json: bool) -> None:
+    """List custom geolocations, those still to be pushed included.
+
+    \b
+    Example: geolookup custom list --json
+    """
+    found = editor.custom()
+    if as_json:
+        output.json_result([geolocation_object(laid) for laid in found])
+        return
+    for laid in found:
+        place = laid.place
+        named = ", ".join(part for part in (place.city, place.region, place.postalcode, place.country) if part) or "-"
+        count = len(place.ipblocks)
+        output.row(
+            str(place.locid), named, f"{count} block{'' if count == 1 else 's'}", "pending" if laid.pending else ""
+        )
+
+
+@custom.command()
+@json_option
+@pass_editor
+def check(editor: Editor, /, as_json: bool) -> int:
+    """Look for doubtful blocks.
+
+    \b
+    identical  two geolocations have the same range
+    redundant  without it every address would resolve as it does
+    shadowed   narrower blocks win every address of it
+    crossing   it overlaps a block of another geolocation in part
+    gone       there are pending edits, but the service no longer lists its geolocation
+
+    \b
+    Each finding is about that block alone: mend one, and check again. Nothing is changed.
+    Exit status: 0 nothing found, 1 something found.
+
+    \b
+    Example: geolookup custom check
+    """
+    with editor.transaction():
+        places, gone = [laid.place for laid in editor.custom()], editor.gone()
+    findings = lint(places, gone=gone)
+    if as_json:
+        output.json_result({"ok": not findings, "findings": [found.as_dict() for found in findings]})
+    elif not findings:
+        count = sum(len(place.ipblocks) for place in places)
+        output.done(f"nothing found in {len(places)} custom geolocations with {count} blocks")
+    else:
+        for found in findings:
+            output.done(f"{found.kind}: {found.describe()}")
+    return exit_codes.FAILED if findings else exit_codes.DONE
+
+
+@click.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int, required=False)
+@json_option
+@pass_editor
+def history(editor: Editor, /, locid: int | None, as_json: bool) -> None:
+    """What was done on this machine: edits, pulls, pushes, acceptances, rollbacks; oldest first.
+
+    \b
+    Example: geolookup history -3
+    """
+    lines = editor.history(locid)
+    if as_json:
+        output.json_result(lines)
+        return
+    for line in lines:
+        output.row(line["at"], line["what"], "" if line["locid"] is None else str(line["locid"]), line["outcome"])
+
+
+def report(editor: Editor, as_json: bool, locid: int, text: str, *, block: IPBlock | None = None) -> None:
+    """Say what an edit did, and what is still pending."""
+    if as_json:
+        value: dict[str, Any] = {"locid": locid, "did": text, "pending": pending_objects(editor)}
+        if block is not None:
+            value["block"] = {"startip": block.startip, "endip": block.endip}
+        output.json_result(value)
+        return
+    output.done(text)
+    say_pending(editor)
+
+
+def say_pending(editor: Editor) -> None:
+    """Say how many edits have not reached the service, and what becomes of them."""
+    pending = editor.pending()
+    if not pending:
+        output.done("nothing is pending")
+        return
+    count, waiting = len(pending), sum(row.state in PERSON_STATES for row in pending)
+    text = f"{count} edit{'' if count == 1 else 's'} pending"
+    if waiting < count:
+        text += f": `geolookup push` sends {'it' if count == 1 else 'them'}"
+    if waiting:
+        text += f"{'; ' if waiting < count else ': '}{waiting} of them held or rejected: see `geolookup outbox list`"
+    output.done(text)
+
+
+def pending_objects(editor: Editor) -> list[dict[str, Any]]:
+    """The edits that have not reached the service, for ``--json``."""
+    return [edit_object(row) for row in editor.pending()]
+
+
+def edit_object(row: OutboxRow) -> dict[str, Any]:
+    """An edit of the outbox, for ``--json``."""
+    return {**row.as_dict(), "state": str(row.state)}
+
+
+def geolocation_object(laid: Laid) -> dict[str, Any]:
+    """A custom geolocation, for ``--json``."""
+    place = laid.place
+    return {
+        "locid": place.locid,
+        **place.fields(),
+        "ipblocks": [{"startip": block.startip, "endip": block.endip} for block in place.ipblocks],
+        "pending": laid.pending,
+        "edits": [edit_object(row) for row in laid.edits],
+    }

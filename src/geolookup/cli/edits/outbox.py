@@ -1,0 +1,232 @@
+"""``geolookup push`` and ``outbox …``: edits on their way to the service, and those that wait for a person."""
+
+import sys
+from typing import Any
+
+import click
+
+from geolookup.cli import output
+from geolookup.cli.data.state import json_option, load_settings, state_directory, url_moved_option, url_option
+from geolookup.cli.edits.custom import (
+    NEGATIVE_LOCIDS,
+    edit_object,
+    field_options,
+    pass_editor,
+    pending_objects,
+    say_pending,
+)
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.outbox import PENDING_STATES, OutboxRow, State
+from geolookup.sync.push import plan as plans
+from geolookup.sync.push.push import push as push_edits
+
+
+@click.command()
+@url_option
+@url_moved_option
+@click.option("--dry-run", is_flag=True, help="Print the plan, and send nothing.")
+@click.option("--plan-out", metavar="FILE", help="Write the plan to FILE, and send nothing.")
+@click.option("--plan", "plan_in", metavar="FILE", help="Send what the plan in FILE says, unless anything moved since.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["hold", "mine", "theirs"]),
+    default="hold",
+    show_default=True,
+    help="What to do where the service has changed what was edited here.",
+)
+@json_option
+def push(
+    url: str | None,
+    url_moved: bool,
+    dry_run: bool,
+    plan_out: str | None,
+    plan_in: str | None,
+    on_conflict: Any,
+    as_json: bool,
+) -> int:
+    """Send pending edits to the service.
+
+    \b
+    An edit whose outcome cannot be told is never simply sent again: it settles, and a later push
+    reads the service back. Exit status: 0 all went, 1 something is left over, 3 a person must
+    decide (see `geolookup outbox list`), 75 another run is under way.
+
+    \b
+    Example: geolookup push --dry-run
+    """
+    settings = load_settings(url=url)
+    directory = state_directory(settings)
+    if dry_run or plan_out:
+        plan = plans.make(directory, settings, on_conflict=on_conflict, url_moved=url_moved)
+        if plan_out:
+            plans.save(plan, plan_out)
+        if as_json:
+            output.json_result(plan)
+        else:
+            for number, request in enumerate(plan["requests"], start=1):
+                output.done(f"{number}. {request['method']} {request['target']}: {request['reason']}")
+            for waiting in plan["waiting"]:
+                output.done(f"-  {waiting['what']}: {waiting['reason']}")
+            output.done(f"{len(plan['requests'])} requests" + (f", written to {plan_out}" if plan_out else ""))
+        return 0
+    check = None
+    if plan_in is not None:
+        plan = plans.read(plan_in)
+        on_conflict, check = plan["on_conflict"], plans.checker(plan, directory, settings)
+    with output.progress("edits") as progress:
+        report = push_edits(
+            directory, settings, on_conflict=on_conflict, url_moved=url_moved, check=check, progress=progress
+        )
+    if as_json:
+        output.json_result(report.as_dict())
+    else:
+        for line in report.edits:
+            (output.done if line["state"] == State.DONE else output.note)(
+                f"{line['state']}: {line['what']}: {line['reason']}"
+            )
+        left = {state: getattr(report, state) for state in ("queued", "unknown", "held", "rejected")}
+        summary = ", ".join(f"{count} {state}" for state, count in left.items() if count) or "nothing left over"
+        output.done(f"{report.done} done in {report.requests} requests; {summary}")
+    if report.stopped is not None:
+        output.fail(report.stopped)
+    return report.exit_code
+
+
+@click.group()
+def outbox() -> None:
+    """Edits on their way to the service.
+
+    \b
+    Example: geolookup outbox list
+    """
+
+
+@outbox.command("list")
+@click.option("--all", "everything", is_flag=True, help="Those that are over, too.")
+@json_option
+@pass_editor
+def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
+    """List the edits that have not reached the service, oldest first.
+
+    \b
+    Example: geolookup outbox list --json
+    """
+    rows = editor.outbox(*(() if everything else PENDING_STATES))
+    if as_json:
+        output.json_result([edit_object(row) for row in rows])
+        return
+    for row in rows:
+        output.row(str(row.id), str(row.state), row.describe(), row.problem or "")
+
+
+@outbox.command()
+@click.argument("number", type=int, metavar="EDIT")
+@json_option
+@pass_editor
+def show(editor: Editor, /, number: int, as_json: bool) -> None:
+    """Show one edit: what it says, what it was made against, and what stands in its way.
+
+    \b
+    Example: geolookup outbox show 5
+    """
+    _shown(editor.edit(number), as_json)
+
+
+@outbox.command()
+@click.argument("number", type=int, metavar="EDIT")
+@json_option
+@pass_editor
+def retry(editor: Editor, /, number: int, as_json: bool) -> None:
+    """Queue a held or rejected edit again. One that was held for a conflict goes out over what the service has.
+
+    \b
+    Example: geolookup outbox retry 5
+    """
+    _decided(editor, editor.retry(number), as_json)
+
+
+@outbox.command()
+@click.argument("number", type=int, metavar="EDIT")
+@click.option("--block", metavar="FIRST[-LAST]", help="The block to add instead: a network, an address or a range.")
+@field_options(required=False)
+@json_option
+@pass_editor
+def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fields: Any) -> None:
+    """Change what a waiting edit says, and queue it again.
+
+    \b
+    Example: geolookup outbox edit 5 --city Potsdam
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    if not given and block is None:
+        raise click.UsageError("give a field or --block to change")
+    first, dash, last = (block or "").partition("-")
+    amended = editor.amend(number, fields=given, block=(first, last if dash else None) if block is not None else None)
+    _decided(editor, amended, as_json)
+
+
+@outbox.command()
+@click.argument("number", type=int, metavar="EDIT")
+@json_option
+@pass_editor
+def drop(editor: Editor, /, number: int, as_json: bool) -> None:
+    """Give up an edit. Dropping a create gives up the later edits of that geolocation too.
+
+    \b
+    Example: geolookup outbox drop 5
+    """
+    dropped = editor.drop(number)
+    if as_json:
+        edits = [edit_object(row) for row in dropped]
+        output.json_result({"locid": dropped[0].locid, "dropped": edits, "pending": pending_objects(editor)})
+        return
+    for row in dropped:
+        output.done(f"dropped edit {row.id}: {row.describe()}")
+    say_pending(editor)
+
+
+@outbox.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("number", type=int, metavar="EDIT")
+@click.argument("locid", type=int)
+@json_option
+@pass_editor
+def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
+    """Say that a held create became the service's geolocation LOCID.
+
+    \b
+    Example: geolookup outbox adopt 5 -17
+    """
+    _decided(editor, editor.adopt(number, locid), as_json)
+
+
+def _decided(editor: Editor, row: OutboxRow, as_json: bool) -> None:
+    """Show an edit as a decision left it, and what is still pending."""
+    if as_json:
+        output.json_result({**edit_object(row), "pending": pending_objects(editor)})
+        return
+    _shown(row, as_json)
+    say_pending(editor)
+
+
+def _shown(row: OutboxRow, as_json: bool) -> None:
+    if as_json:
+        output.json_result(edit_object(row))
+        return
+    output.done(f"edit {row.id}: {row.describe()}: {row.state}")
+    if row.problem:
+        output.done(f"  {row.problem}")
+    for name, value in row.payload.items():
+        output.done(f"  {name}: {_words(value)}")
+    if row.base is not None:
+        output.done(f"  made against: {_words(row.base)}")
+    if row.journal and "theirs" in row.journal:
+        output.done(f"  the service has: {_words(row.journal['theirs'])}")
+    sys.stdout.flush()
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(item)}" for name, item in value.items() if item not in ("", None, []))
+    if isinstance(value, list):
+        return " ".join("-".join(item) if isinstance(item, list) else str(item) for item in value)
+    return str(value)

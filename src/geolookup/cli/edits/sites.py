@@ -1,0 +1,142 @@
+"""``geolookup custom plan|apply|export``: the organisation's sites as one file."""
+
+import sys
+from typing import Any
+
+import click
+
+from geolookup.cli import output
+from geolookup.cli.data import impact
+from geolookup.cli.data.state import json_option, load_settings, state_directory
+from geolookup.cli.edits.custom import pass_editor, pending_objects, say_pending
+from geolookup.errors import DataFileError
+from geolookup.history.impact import ChangedAnswer, Comparison
+from geolookup.history.impact import impact as find_impact
+from geolookup.history.preview import with_custom_layer
+from geolookup.sites.file import Form, form_of, read_sites, write_sites
+from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
+from geolookup.state.edits.editor import Editor
+
+_format_option = click.option(
+    "--format", "form", type=click.Choice(["toml", "csv"]), help="Of FILE, where the end of its name does not say."
+)
+_prune_option = click.option(
+    "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
+)
+
+
+@click.command()
+@click.argument("file")
+@_prune_option
+@_format_option
+@impact.addresses_option
+@json_option
+@pass_editor
+def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addresses: str | None, as_json: bool) -> int:
+    """Show what `custom apply` would change, and for whom. Nothing is changed.
+
+    \b
+    Exit status: 0 (also where there are changes), 1 a site is malformed or cannot be made so, 5 some
+    of the --addresses are malformed.
+
+    \b
+    Examples:
+      geolookup custom plan sites.toml
+      geolookup custom plan sites.toml --addresses vips.txt
+    """
+    if file == addresses == "-":
+        raise click.UsageError("FILE and --addresses cannot both be standard input")
+    sites = read_sites(file, form)
+    found = plan_sites(editor, sites, prune_all=prune_all)
+    exits = output.Exits()
+    answer = _plan_object(found)
+    changed: tuple[list[ChangedAnswer], int] | None = None
+    if addresses is not None:
+        layer = preview_sites(editor, sites, prune_all=prune_all)
+        directory = state_directory(load_settings())
+        with with_custom_layer(directory, layer) as (before, after):
+            counts = find_impact(before, after)
+            changed = impact.changed_of_file(Comparison(before, after), addresses, exits)
+        answer |= {"answers": counts.as_dict(), "addresses": impact.changed_objects(*changed)}
+    if as_json:
+        output.json_result(answer)
+        return exits.code
+    _say_steps(found)
+    if changed is not None:
+        impact.say_impact(counts, None)
+        impact.say_changed(*changed)
+    output.done(f"{_count(found)}: `geolookup custom apply` makes them" if found.edits else "nothing to change")
+    return exits.code
+
+
+@click.command()
+@click.argument("file")
+@_prune_option
+@_format_option
+@json_option
+@pass_editor
+def apply(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_json: bool) -> None:
+    """Make the custom geolocations what FILE says: all of it, or nothing.
+
+    \b
+    What the file applied before named and FILE does not is deleted; other custom geolocations are
+    left alone without --prune-all. A site that is new takes over the one custom geolocation that is
+    equal in all eight fields. Applied again, FILE changes nothing.
+    Exit status: 0 done, 1 a site is malformed or cannot be made so (nothing was changed).
+
+    \b
+    Example: geolookup custom apply sites.toml
+    """
+    made = apply_sites(editor, read_sites(file, form), file=file, prune_all=prune_all)
+    if as_json:
+        output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
+        return
+    _say_steps(made)
+    output.done(f"{_count(made)} made" if made.edits else "nothing to change")
+    say_pending(editor)
+
+
+@click.command()
+@click.argument("file")
+@_format_option
+@pass_editor
+def export(editor: Editor, /, file: str, form: Form | None) -> None:
+    """Write every custom geolocation to FILE (- for standard output, TOML unless told otherwise).
+
+    \b
+    Applying the file again changes nothing.
+    Example: geolookup custom export sites.toml
+    """
+    chosen = form or "toml" if file == "-" else form_of(file, form)
+    sites = export_sites(editor)
+    text = write_sites(sites, chosen)
+    if file == "-":
+        if sys.stdout.isatty():
+            output.done(text.rstrip("\n"))
+        else:
+            sys.stdout.write(text)  # byte for byte: a program or a file reads it
+        return
+    try:
+        with open(file, "w", encoding="utf-8", newline="") as out:
+            out.write(text)
+    except OSError as error:
+        raise DataFileError(f"{file}: cannot be written: {error.strerror}") from error
+    output.done(f"wrote {len(sites)} site{'' if len(sites) == 1 else 's'} to {file}")
+
+
+def _plan_object(found: SitesPlan) -> dict[str, Any]:
+    return {
+        "changes": [step.as_dict() for step in found.edits],
+        "claims": [step.as_dict() for step in found.changes if step.kind == "claim"],
+        "sites": found.names,
+    }
+
+
+def _say_steps(found: SitesPlan) -> None:
+    for step in found.changes:
+        output.done(step.describe())
+
+
+def _count(found: SitesPlan) -> str:
+    count = len(found.edits)
+    return f"{count} change{'' if count == 1 else 's'}"

@@ -1,0 +1,144 @@
+"""``geolookup annotate``: any log, with the geolocation after each address in it."""
+
+import re
+import sys
+from typing import BinaryIO, Final
+
+import click
+
+from geolookup.cli import output
+from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
+from geolookup.errors import ColumnError, InvalidAddressError
+from geolookup.lookup import open as opening
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model import FIELD_NAMES
+from geolookup.text import harmless
+
+#: A line is held whole up to this length; what is longer is handled a piece at a time.
+_PIECE_BYTES: Final = 1 << 20
+_BLANKS: Final = b" \t\n\r\v\f"
+
+# What may be an address; `parse` decides. Letters, digits, points and colons at either side make it part of something
+# longer: a version (lib-1.2.3.4, Chrome/120.0.0.0, 1.2.3.4-rc1), a host name, five numbers. What is not ASCII does not:
+# many languages put no blank between. All repeats are bounded, so no text makes it slow.
+_CANDIDATE: Final = re.compile(
+    rb"""
+    (?<![0-9A-Za-z_.]) (?<![0-9A-Za-z_][/-])
+    (?:
+        (?<! : ) (?: [0-9A-Fa-f]{0,4} : ){2,7}
+        (?: (?: [0-9]{1,3} \. ){3} [0-9]{1,3} | [0-9A-Fa-f]{1,4} | (?<= :: ) )
+        (?! [:%] [0-9A-Za-z:] )
+    |
+        [0-9]{1,3} (?: \. [0-9]{1,3} ){3}
+    )
+    (?! [0-9A-Za-z_] | [.-] [0-9A-Za-z_] )
+    """,
+    re.VERBOSE,
+)
+_HEX: Final = re.compile(rb"[0-9A-Fa-f]")
+
+
+@click.command(short_help="Add geolocations to a log, after each address in it.")
+@click.option(
+    "--fields", default=",".join(DEFAULT_FIELDS), show_default=True, help=f"Of locid, {', '.join(FIELD_NAMES)}."
+)
+def annotate(fields: str) -> int:
+    """Copy standard input to standard output with the geolocation after each IP address.
+
+    \b
+    Every other byte stays as it is, and each line is written as soon as it was read. Text in any
+    encoding that has ASCII in it. An address that nothing covers stays without; versions, host names
+    and other longer tokens are left alone.
+    Exit status: 0 all covered, 4 some not covered, 5 some dotted quads are no address (named on
+    standard error).
+
+    \b
+    Example: tail -f access.log | geolookup annotate --fields country,city
+    """
+    names = checked_fields(fields)
+    strange = [name for name in names if name not in ("locid", *FIELD_NAMES)]
+    if strange:
+        raise ColumnError(f"{strange[0]!r} cannot be written into a line: there are locid, {', '.join(FIELD_NAMES)}")
+    exits = output.Exits()
+    with opening.open() as geo:
+        annotator = Annotator(geo, names, exits)
+        annotator.copy(sys.stdin.buffer, sys.stdout.buffer)
+    return exits.code
+
+
+class Annotator:
+    """Adds to lines of bytes what stands in ``fields`` of each address' geolocation."""
+
+    def __init__(self, geo: GeoLookup, fields: tuple[str, ...], exits: output.Exits) -> None:
+        self._geo = geo
+        self._fields = fields
+        self._exits = exits
+
+    def copy(self, source: BinaryIO, target: BinaryIO) -> None:
+        """Copy all lines, each as soon as it is there, at constant memory."""
+        number = 1
+        held = b""
+        while data := source.readline(_PIECE_BYTES):
+            data, held = held + data, b""
+            whole = data.endswith(b"\n")
+            if not whole and len(data) >= _PIECE_BYTES:
+                # An address must not be cut in two: what follows the last blank waits for the rest.
+                end = max(data.rfind(blank) for blank in (_BLANKS[i : i + 1] for i in range(len(_BLANKS)))) + 1
+                if not end:
+                    target.write(data)
+                    number += self._pass_over(source, target)
+                    continue
+                data, held = data[:end], data[end:]
+            target.write(self.line(data, number))
+            target.flush()
+            number += whole
+        if held:
+            target.write(self.line(held, number))
+            target.flush()
+
+    @staticmethod
+    def _pass_over(source: BinaryIO, target: BinaryIO) -> int:
+        """Copy the rest of a line that is no text, but one endless word."""
+        while data := source.readline(_PIECE_BYTES):
+            target.write(data)
+            if data.endswith(b"\n"):
+                break
+        target.flush()
+        return 1
+
+    def line(self, data: bytes, number: int) -> bytes:
+        """One line, or a piece of one, with its answers; ``number`` is for messages."""
+        parts = []
+        copied = searched = 0
+        while found := _CANDIDATE.search(data, searched):
+            answer = self._answer(found[0], number)
+            if answer is None:
+                # What looked like IPv6 can end in an IPv4 address (12:30:00:192.0.2.1): look again inside.
+                searched = found.start() + 1
+                continue
+            searched = found.end()
+            if answer:
+                parts += [data[copied:searched], answer]
+                copied = searched
+        if not parts:
+            return data
+        return b"".join([*parts, data[copied:]])
+
+    def _answer(self, token: bytes, number: int) -> bytes | None:
+        """What to write after a token; nothing for an address that is not covered; None for what is no address."""
+        text = token.decode("ascii")
+        if not _HEX.search(token):
+            return None  # "::" is an address, and far more often a mark
+        try:
+            place = self._geo.lookup(text)
+        except InvalidAddressError as error:
+            if ":" in text:
+                return None  # a time, a hardware address
+            self._exits.malformed(f"standard input, line {number}: {error}")
+            return b""
+        if place is None:
+            self._exits.not_covered()
+            return b""
+        values = [getattr(place, name) for name in self._fields]
+        shown = ", ".join(harmless(str(value)) for value in values if value not in ("", None))
+        return f" [{shown or '-'}]".encode()

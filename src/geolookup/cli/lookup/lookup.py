@@ -1,0 +1,97 @@
+"""``geolookup ADDRESS …``: look addresses up, from arguments or a stream of any length."""
+
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import click
+
+from geolookup.cli import output
+from geolookup.errors import InvalidAddressError
+from geolookup.lookup import open as opening
+from geolookup.lookup.engine import GeoLookup
+
+FORMATS = ("text", "json", "ndjson", "csv")
+#: No address is longer, and a line without an end must not fill the memory.
+_MAX_LINE_BYTES = 4096
+
+
+@click.command(short_help="Look up addresses (the default command).")
+@click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")
+@click.option(
+    "--file", "files", multiple=True, metavar="FILE", help="Read addresses from FILE, one a line; - is standard input."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to answer.")
+@click.option(
+    "--as-of",
+    metavar="WHEN",
+    help="Answer as the kept generation WHEN did: its number, `previous`, or when it was served (2026-02-01).",
+)
+def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of: str | None) -> int:
+    """Look up IP addresses: which geolocation each has, and by which range.
+
+    \b
+    The addresses are arguments, or come one a line from files; - reads standard input.
+    Exit status: 0 all covered, 4 some not covered, 5 some malformed.
+
+    \b
+    Examples:
+      geolookup 8.8.8.8 2001:db8::1
+      cut -d' ' -f1 access.log | geolookup - --format ndjson
+      geolookup lookup --as-of 2026-02-01T06:00:00Z 8.8.8.8
+    """
+    if not addresses and not files:
+        raise click.UsageError("give an address, or - or --file to read addresses from a stream")
+    exits = output.Exits()
+    with opening.open(as_of=as_of) as geo, output.answers(form) as write:
+        for where, address in _asked(addresses, files):
+            _answer(geo, write, exits, where, address)
+    return exits.code
+
+
+def _answer(geo: GeoLookup, write, exits: output.Exits, where: str, address: str) -> None:  # type: ignore[no-untyped-def]
+    try:
+        match = geo.match(address)
+    except InvalidAddressError as error:
+        write(address, None, str(error))
+        exits.malformed(f"{where}{error}")
+        return
+    if match is None:
+        exits.not_covered()
+    write(address, match, None)
+
+
+def _asked(addresses: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Every address that was asked for, with where it stands, for the messages."""
+    for address in addresses:
+        if address == "-":
+            yield from read_addresses(address)
+        else:
+            yield "", address
+    for name in files:
+        yield from read_addresses(name)
+
+
+def read_addresses(name: str) -> Iterator[tuple[str, str]]:
+    """Every address of a file, one a line, with where it stands; ``-`` is standard input."""
+    if name == "-":
+        yield from _lines("standard input", sys.stdin.buffer)
+        return
+    try:
+        stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
+    except OSError as error:
+        raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
+    with stream:
+        yield from _lines(name, stream)
+
+
+def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:
+    number = 0
+    while line := stream.readline(_MAX_LINE_BYTES):
+        number += 1
+        rest = line
+        while not rest.endswith(b"\n") and len(rest) == _MAX_LINE_BYTES:
+            rest = stream.readline(_MAX_LINE_BYTES)
+        address = line.decode("utf-8", "replace").strip()
+        if address:
+            yield f"{name}, line {number}: ", address

@@ -1,0 +1,1 @@
+"""Commands that run the service, or ask it."""

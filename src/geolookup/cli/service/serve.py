@@ -1,0 +1,221 @@
+"""``geolookup serve`` and ``serve-token``: run the reference service, and make the tokens that it knows."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from geolookup.cli import output
+from geolookup.errors import ServiceError
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_SECTIONS = {
+    "Data": ("db", "load", "load_hotels", "demo", "ignore_idempotency_keys"),
+    "Who may come": ("host", "port", "tokens", "allow_host", "trusted_proxy"),
+    "Limits": ("rate_limit", "max_connections", "request_timeout", "stall_timeout"),
+    "Running": ("workers", "access_log", "access_log_format", "drain", "grace"),
+}
+
+
+class _Sectioned(click.Command):
+    """A command whose help has its options by section."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write them; what is in no section stands at the end."""
+        rows = {parameter.name: row for parameter in self.get_params(ctx) if (row := parameter.get_help_record(ctx))}
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([rows.pop(name) for name in names if name in rows])
+        with formatter.section("Options"):
+            formatter.write_dl(list(rows.values()))
+
+
+def _options(*options: Callable[[_Command], _Command]) -> Callable[[_Command], _Command]:
+    """Several options as one decorator, in their order."""
+
+    def decorate(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_data = _options(
+    click.option(
+        "--db",
+        metavar="FILE|URL",
+        help="The database: an SQLite file, or postgresql://USER@HOST/NAME without the password, which everybody could "
+        "see here: put it into ~/.pgpass or PGPASSWORD. Without this, a temporary one that goes with the service.",
+    ),
+    click.option("--load", multiple=True, metavar="CSV", help="Load geolocations first; may be repeated."),
+    click.option(
+        "--load-hotels", multiple=True, metavar="NDJSON", help="Load hotels first, one a line; may be repeated."
+    ),
+    click.option(
+        "--demo", is_flag=True, help="Load the bundled data: countries by registry delegation, and made-up hotels."
+    ),
+    click.option("--ignore-idempotency-keys", is_flag=True, help="Behave as services that know no Idempotency-Key."),
+)
+_access = _options(
+    click.option(
+        "--host",
+        default="127.0.0.1",
+        show_default=True,
+        help="The address to listen on; beyond loopback only with tokens.",
+    ),
+    click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."),
+    click.option(
+        "--tokens",
+        metavar="FILE",
+        help="Ask every client for a token of this file (mode 0600, see serve-token), which is followed. "
+        "Or set GEOLOOKUP_SERVE_TOKENS to such lines.",
+    ),
+    click.option(
+        "--allow-host", multiple=True, metavar="NAME", help="A name that clients may address it by; may be repeated."
+    ),
+    click.option(
+        "--trusted-proxy",
+        multiple=True,
+        metavar="ADDRESS",
+        help="An address or network whose X-Forwarded-For is believed; may be repeated.",
+    ),
+)
+_limits = _options(
+    click.option(
+        "--rate-limit",
+        default=0.0,
+        show_default=True,
+        type=click.FloatRange(0, 1e6),
+        help="Requests a second for each token, or address without one; 0 is no limit.",
+    ),
+    click.option(
+        "--max-connections", default=1000, show_default=True, type=click.IntRange(1), help="Connections of a process."
+    ),
+    click.option(
+        "--request-timeout",
+        default=30.0,
+        show_default=True,
+        type=click.FloatRange(0.1, 3600),
+        help="Seconds for a request's head to come, and again for its body.",
+    ),
+    click.option(
+        "--stall-timeout",
+        default=120.0,
+        show_default=True,
+        type=click.FloatRange(1, 86400),
+        help="Seconds after which a client that takes nothing of its answer is dropped.",
+    ),
+)
+_running = _options(
+    click.option(
+        "--workers", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes that answer requests."
+    ),
+    click.option("--access-log", metavar="FILE", help="Write a line for each request; - is standard error."),
+    click.option(
+        "--access-log-format", default="json", show_default=True, type=click.Choice(["json", "text"]), help="Its form."
+    ),
+    click.option(
+        "--drain",
+        default=0.0,
+        show_default=True,
+        type=click.FloatRange(0, 600),
+        help="Seconds that it still serves once told to end, while /readyz says no.",
+    ),
+    click.option(
+        "--grace",
+        default=10.0,
+        show_default=True,
+        type=click.FloatRange(0, 600),
+        help="Seconds after that for answers under way.",
+    ),
+)
+
+
+@click.command(cls=_Sectioned)
+@_data
+@_access
+@_limits
+@_running
+def serve(
+    host: str,
+    port: int,
+    db: str | None,
+    load: tuple[str, ...],
+    load_hotels: tuple[str, ...],
+    demo: bool,
+    **given: Any,
+) -> None:
+    """Run the reference service: the upstream interface, over a database of its own.
+
+    \b
+    A CSV has the columns startip, endip, locid and the eight fields, or startip, endip and
+    country. Where one line of the hotels is bad, each bad one is named and no hotel is loaded. It
+    listens once loading is done, and says where on standard error.
+
+    \b
+    Example: geolookup serve --demo --port 8080
+    """
+    try:
+        from geolookup.service import server
+        from geolookup.service.http.limits import Limits
+        from geolookup.service.options import Options
+    except ImportError as error:
+        raise ServiceError(f"the service needs more packages: pip install 'geolookup[serve]' ({error})") from error
+    limits = Limits(
+        request_s=given["request_timeout"],
+        stall_s=given["stall_timeout"],
+        connections=given["max_connections"],
+        rate=given["rate_limit"],
+    )
+    options = Options(
+        ignore_idempotency_keys=given["ignore_idempotency_keys"],
+        tokens=given["tokens"],
+        allow_hosts=given["allow_host"],
+        trusted_proxies=given["trusted_proxy"],
+        access_log=given["access_log"],
+        access_log_format=given["access_log_format"],
+        workers=given["workers"],
+        drain_s=given["drain"],
+        grace_s=given["grace"],
+        limits=limits,
+    )
+    server.serve(
+        host=host,
+        port=port,
+        db=db,
+        load=load,
+        load_hotels=load_hotels,
+        demo=demo,
+        options=options,
+        on_ready=lambda url: output.note(f"geolookup: serving on {url}"),
+    )
+
+
+@click.command("serve-token")
+@click.argument("name")
+@click.option("--scope", type=click.Choice(["read", "write"]), required=True, help="Who may write may read.")
+@click.option("--file", "path", metavar="FILE", help="Add the line to this file, which the service names as --tokens.")
+def serve_token(name: str, scope: str, path: str | None) -> None:
+    """Make a token for the client NAME, and print it on standard output: once, and only there.
+
+    \b
+    The service keeps a line with the token's hash, from which nobody can have the token: it is
+    added to FILE, or else printed on standard error. A running service follows its file. To take
+    a token back, remove its line.
+
+    \b
+    Example: geolookup serve-token warehouse --scope read --file tokens
+    """
+    try:
+        from geolookup.service.http import auth
+    except ImportError as error:
+        raise ServiceError(f"the service needs more packages: pip install 'geolookup[serve]' ({error})") from error
+    token = auth.new_token()
+    line = auth.line_for(name, auth.Scope[scope.upper()], token)
+    if path is None:
+        output.note(line)
+    else:
+        auth.append(path, line)
+    output.done(token)

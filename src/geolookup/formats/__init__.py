@@ -1,1 +1,0 @@
-"""Files that people exchange: one reader and writer a format."""

@@ -1,0 +1,1 @@
+"""What changed between two generations, or would change, and for whom."""

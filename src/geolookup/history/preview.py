@@ -1,0 +1,69 @@
+"""Previews: whose answer would change, once a file of sites is applied or what the service has is published."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+from geolookup.errors import NoStateError
+from geolookup.history.impact import compiled
+from geolookup.http.transport import Transport
+from geolookup.index.compare import Layers
+from geolookup.index.reader import IndexReader
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.layer import Laid
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.candidate import Candidate
+from geolookup.sync.pull.pull import Progress, configured_url, pull_locked
+from geolookup.sync.pull.report import PullReport
+
+#: Told the layers before and after.
+Look = Callable[[Layers, Layers], None]
+
+
+@contextlib.contextmanager
+def with_custom_layer(directory: StateDirectory, layer: Iterable[Laid]) -> Iterator[tuple[Layers, Layers]]:
+    """What is served, and the same with another custom layer.
+
+    :raises NoStateError: where nothing has been published
+    """
+    published = directory.open()
+    try:
+        with compiled(layer, published.current.generation) as overlay:
+            yield (published.base, published.overlay), (published.base, overlay)
+    finally:
+        published.close()
+
+
+def preview_pull(
+    directory: StateDirectory,
+    settings: Settings,
+    look: Look,
+    *,
+    url_moved: bool = False,
+    progress: Progress = lambda _done, _total: None,
+) -> PullReport:
+    """`pull`, but for the publishing: ``look`` is shown what would be served, and then it is thrown away.
+
+    It is not called where the service has what is served. What the guard holds is kept, as by a pull. Where nothing
+    is published yet there is nothing to compare with, and ``look`` is not called either.
+
+    :raises HeldError: where the guard holds the list; ``look`` has been called by then
+    :raises PullError: as `pull` does, and so for all its errors
+    """
+    report = PullReport(url=configured_url(settings))
+
+    def show(candidate: Candidate, began_at: str) -> None:
+        layer, _ = directory.local.laid_over(Cache(candidate.cache).custom(), began_at)
+        try:
+            published = directory.open()
+        except NoStateError:
+            return
+        try:
+            with IndexReader.open(candidate.index) as base, compiled(layer.values(), 0) as overlay:
+                look((published.base, published.overlay), (base, overlay))
+        finally:
+            published.close()
+
+    with directory.run_lock(), Transport(settings) as transport:
+        pull_locked(directory, settings, transport, report, url_moved=url_moved, progress=progress, preview=show)
+    return report

@@ -1,0 +1,1 @@
+"""HTTP to other machines: the only code that uses httpx."""

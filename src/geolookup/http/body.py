@@ -1,0 +1,150 @@
+"""An answer's body as it streams in: framed, decompressed, bounded in time.
+
+Compressed bodies are decompressed here because httpx was seen to pass a truncated gzip body as complete.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+
+import httpx
+
+from geolookup.errors import UpstreamAnswerError
+from geolookup.http.translate import TotalTimeoutError, translated
+from geolookup.text import unchanged
+
+_PRODUCED_AT_ONCE = 1 << 20
+# Lists of geolocations shrink some tenfold; what grows two hundredfold past the first megabytes is no list.
+_EXPANSION_FLOOR = 16 << 20
+_EXPANSION_RATIO = 200
+_WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+
+
+class Watch:
+    """Ends an answer that takes longer than it may, whatever it drips: header bytes, chunk sizes or content.
+
+    httpx bounds each silence but not their sum, so a timer shuts the socket under the reader. ``expired`` tells
+    that apart from an end that the service made.
+    """
+
+    def __init__(self, total_s: float, what: str, clean: Callable[[str], str] = unchanged) -> None:
+        self.what = what
+        self.clean = clean
+        self.total_s = total_s
+        self._deadline = time.monotonic() + total_s
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._shut = False
+        self._timer = threading.Timer(min(total_s, threading.TIMEOUT_MAX), self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._deadline
+
+    def check(self) -> None:
+        """:raises TotalTimeoutError: once the time is up"""
+        if self.expired:
+            raise TotalTimeoutError(f"{self.what}: the answer took longer than {self.total_s:g} s (`total_timeout_s`)")
+
+    def over(self, stream: object) -> None:
+        """Watch this network stream of httpcore from now on."""
+        found = stream.get_extra_info("socket") if hasattr(stream, "get_extra_info") else None
+        with self._lock:
+            self._socket = found if isinstance(found, socket.socket) else None
+            late = self._shut
+        if late:
+            self._expire()
+
+    def trace(self, event: str, info: dict[str, object]) -> None:
+        """For httpcore's ``trace`` extension: learn of the connection before its answer has begun."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self.over(info.get("return_value"))
+
+    def stop(self) -> None:
+        """The answer is over."""
+        self._timer.cancel()
+        with self._lock:
+            self._socket = None
+
+    def _expire(self) -> None:
+        with self._lock:
+            self._shut = True
+            if self._socket is not None:
+                # Not the method of an SSLSocket, which takes its state apart under the thread that reads.
+                with contextlib.suppress(OSError):
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+class Body:
+    """The body of one answer. Iterating hands out its content, decompressed, in bytes of any length.
+
+    ``clean`` takes the secret out of a text that is to be shown.
+    ``framed`` is false where only the connection's end marks the body's: then the content itself must tell whether it
+    is whole. ``bytes_read`` counts what came over the network. `close` it, whatever happens.
+
+    :raises UpstreamAnswerError: while iterating, where the body is cut short or its compression is broken
+    :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
+    """
+
+    def __init__(self, response: httpx.Response, watch: Watch, *, compression: bool) -> None:
+        self._response = response
+        self._watch = watch
+        self.clean = watch.clean
+        self.status = response.status_code
+        self.headers = response.headers
+        self.framed = "content-length" in response.headers or "transfer-encoding" in response.headers
+        self.bytes_read = 0
+        self._encoding = response.headers.get("content-encoding", "").strip().lower()
+        self._compression = compression
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._encoding in ("", "identity"):
+            return self._raw()
+        if not self._compression:
+            raise UpstreamAnswerError(f"{self._watch.what}: the answer is compressed, though that was not asked for")
+        if self._encoding not in _WINDOW_BITS:
+            raise UpstreamAnswerError(f"{self._watch.what}: the answer is compressed in a way that was not asked for")
+        return self._decompressed(zlib.decompressobj(_WINDOW_BITS[self._encoding]))
+
+    def close(self) -> None:
+        """Let go of the connection; it is used again only where the body was read to its end."""
+        self._watch.stop()
+        with contextlib.suppress(Exception):  # the answer is over either way
+            self._response.close()
+
+    def _raw(self) -> Iterator[bytes]:
+        with translated(self._watch.what, body=True, watch=self._watch):
+            for chunk in self._response.iter_raw():
+                self._watch.check()
+                self.bytes_read += len(chunk)
+                yield chunk
+        self._watch.check()  # a shut socket looks like the end of a body without framing
+
+    def _decompressed(self, machine: "zlib._Decompress") -> Iterator[bytes]:
+        produced = 0
+        try:
+            for chunk in self._raw():
+                more = True
+                while more:
+                    piece = machine.decompress(chunk, _PRODUCED_AT_ONCE)
+                    chunk = machine.unconsumed_tail
+                    more = bool(chunk) or len(piece) == _PRODUCED_AT_ONCE
+                    produced += len(piece)
+                    if produced > _EXPANSION_FLOOR + _EXPANSION_RATIO * self.bytes_read:
+                        raise UpstreamAnswerError(
+                            f"{self._watch.what}: the answer expands more than {_EXPANSION_RATIO} times"
+                        )
+                    if piece:
+                        yield piece
+                if machine.unused_data:
+                    raise UpstreamAnswerError(f"{self._watch.what}: something stands after the compressed answer")
+        except zlib.error as error:
+            raise UpstreamAnswerError(f"{self._watch.what}: the answer's compression is broken") from error
+        if not machine.eof:
+            raise UpstreamAnswerError(f"{self._watch.what}: the compressed answer was cut short")

@@ -1,0 +1,71 @@
+"""Errors of httpx, its layers and the operating system, turned into ours."""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import h11
+import httpcore
+import httpx
+
+from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamUnavailableError
+from geolookup.text import harmless
+
+
+class TotalTimeoutError(UpstreamUnavailableError):
+    """The answer as a whole took too long: another attempt would take as long, so none is made."""
+
+
+class Watching(Protocol):
+    """What `translated` asks of a `Watch`."""
+
+    def clean(self, text: str, /) -> str:
+        """Take the secret out of a text."""
+
+    def check(self) -> None:
+        """Raise where the time is up."""
+
+
+# It is certain of these alone that no byte of the request left this machine.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_OTHERS = (httpx.StreamError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
+
+
+@contextmanager
+def translated(what: str, *, body: bool = False, watch: Watching | None = None) -> Iterator[None]:
+    """Run a block that speaks HTTP. ``what`` names the request; ``body`` says that the answer has begun."""
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, h11.ProtocolError, OSError, *_OTHERS) as error:
+        said = _reason(error)
+        if watch is None:
+            raise _ours(what, error, harmless(said), body) from error
+        watch.check()
+        clean = watch.clean(said)
+        # Some servers repeat the request where it does not belong: then the cause must not be shown either.
+        raise _ours(what, error, harmless(clean), body) from (error if clean == said else None)
+
+
+def _ours(what: str, error: Exception, said: str, body: bool) -> Exception:
+    if isinstance(error, _NOT_SENT):
+        return UpstreamUnavailableError(f"{what}: the service cannot be reached: {said}", sent=False)
+    if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
+        return SettingsError(f"{what}: the address cannot be used: {said}")
+    if isinstance(error, httpx.TimeoutException | httpcore.TimeoutException | TimeoutError):
+        return UpstreamUnavailableError(f"{what}: the service was silent for too long ({said})")
+    if isinstance(error, httpx.RemoteProtocolError | h11.RemoteProtocolError | httpcore.RemoteProtocolError):
+        if body:
+            return UpstreamAnswerError(f"{what}: the answer was cut short: {said}")
+        if "disconnected" not in said:
+            return UpstreamAnswerError(f"{what}: the answer is not HTTP: {said}")
+    if isinstance(error, httpx.DecodingError | httpx.TooManyRedirects):
+        return UpstreamAnswerError(f"{what}: the answer cannot be read: {said}")
+    return UpstreamUnavailableError(f"{what}: the connection broke: {said}")
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__context__
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = cause.__context__
+    return str(cause or error) or type(error).__name__

@@ -1,0 +1,308 @@
+"""One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, errors translated."""
+
+import base64
+import ipaddress
+import json as jsonlib
+import random
+import re
+import ssl
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import httpx
+import stamina
+
+from geolookup._version import __version__
+from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
+from geolookup.http.body import Body, Watch
+from geolookup.http.problems import WORTH_WAITING, error_for, read_problem
+from geolookup.http.secrecy import Secrecy
+from geolookup.http.translate import TotalTimeoutError, translated
+from geolookup.settings.table import Settings, read_secret
+from geolookup.text import harmless
+
+#: The most bytes of an answer that is read whole.
+MAX_ANSWER_BYTES = 16 << 20
+_MAX_PROBLEM_BYTES = 64 << 10
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
+_PATH = re.compile(r"/[\x21-\x22\x24-\x7e]*")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer of status 2xx. ``headers`` compare names without regard to case; ``body`` is decompressed."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Authentication(httpx.Auth):
+    """Puts the secret on each request, so that no object with a telling ``repr`` holds it in between."""
+
+    def __init__(self, name: str, value: str) -> None:
+        self._name = name
+        self._value = value
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers[self._name] = self._value
+        yield request
+
+    def __repr__(self) -> str:
+        return "<authentication>"
+
+
+class Transport:
+    """Speaks to the service at ``settings.url``; a context manager, for use by one thread at a time.
+
+    ``secret`` is the token (or ``user:password``, or the named header's value); where None, it is read as the settings
+    say. ``backoff_s`` is the longest wait before the first retry; it doubles with each.
+
+    :raises SettingsError: where there is no ``url``, the secret cannot be used, or would travel over plain HTTP beyond
+        this machine
+    """
+
+    def __init__(self, settings: Settings, *, secret: str | None = None, backoff_s: float = 0.5) -> None:
+        if settings.url is None:
+            raise SettingsError("no upstream is configured: set `url` (or GEOLOOKUP_URL, or --url)")
+        with translated("url"):
+            url = httpx.URL(settings.url)
+        if secret is None:
+            secret = read_secret(settings)
+        local = _is_loopback(url.host)
+        if secret is not None and url.scheme != "https" and not local:
+            raise SettingsError(f"url: the token would travel to {url.host} unencrypted: use https://")
+        self.settings = settings
+        self._base = settings.url
+        self._host = url.host
+        self._backoff_s = backoff_s
+        authentication, hidden = _authentication(settings, secret) if secret is not None else (None, ())
+        try:
+            self._client = httpx.Client(
+                auth=authentication,
+                headers={
+                    "User-Agent": f"geolookup/{__version__}",
+                    "Accept": "application/json",
+                    "Accept-Encoding": "gzip" if settings.compression else "identity",
+                },
+                timeout=httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s),
+                follow_redirects=False,
+                # Plain HTTP needs no certificates, and reading them takes longer than a lookup: an empty context
+                # trusts nobody.
+                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.scheme == "http" else True,
+                # A proxy between this machine and itself could only carry the token away.
+                trust_env=settings.trust_env and not local,
+            )
+        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+            raise SettingsError(f"the environment's proxies or certificates cannot be used: {error}") from error
+        self._stream: object = None
+        self._secrecy = Secrecy(*hidden)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Transport to {self._base}>"
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._secrecy.stop()
+        self._client.close()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int | None] | None = None,
+        json: object = None,
+        headers: Mapping[str, str] | None = None,
+        idempotent: bool,
+    ) -> Answer:
+        """Send one request and read the whole answer; parameters that are None are left out.
+
+        ``json`` is a value to be written as JSON, or bytes that are a JSON text and are sent as they are.
+        Only an ``idempotent`` one is ever sent again.
+
+        :raises UpstreamUnavailableError: no answer, a broken connection, 408, 429 or 5xx; its ``sent`` is false only
+            where no byte of the request left this machine
+        :raises UpstreamAuthError: 401, or 403 for want of permission
+        :raises UpstreamRefusedError: any other 4xx
+        :raises UpstreamAnswerError: a redirect, or an answer that is cut short, too large or no HTTP
+        """
+
+        def once() -> Answer:
+            body = self._open(method, path, params, json, headers, good=range(200, 300))
+            try:
+                return Answer(body.status, body.headers, _read_whole(body, f"{method} {path}"))
+            finally:
+                body.close()
+
+        return self._attempt(once) if idempotent else once()
+
+    def stream(
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str | int | None] | None = None,
+        headers: Mapping[str, str] | None = None,
+        good: tuple[int, ...] = (200,),
+    ) -> Body:
+        """GET, and hand out the answer before its body is read; errors as `request`. Close what it returns.
+
+        It is tried again until there is an answer of a ``good`` status, and never after that.
+        """
+        return self._attempt(lambda: self._open("GET", path, params, None, headers, good=good))
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str | int | None] | None,
+        json: object,
+        headers: Mapping[str, str] | None,
+        *,
+        good: range | tuple[int, ...],
+    ) -> Body:
+        what = f"{method} {path}"
+        request = self._build(what, method, path, params, json, headers)
+        watch = Watch(self.settings.total_timeout_s, what, self._secrecy.clean)
+        watch.over(self._stream)  # the connection that will most likely be used again
+        request.extensions["trace"] = watch.trace
+        try:
+            with translated(what, watch=watch):
+                response = self._client.send(request, stream=True)
+            self._stream = response.extensions.get("network_stream")
+            watch.over(self._stream)
+        except BaseException:
+            watch.stop()
+            raise
+        body = Body(response, watch, compression=self.settings.compression)
+        if body.status in good:
+            return body
+        try:
+            raise self._error(what, body)
+        finally:
+            body.close()
+
+    def _build(
+        self,
+        what: str,
+        method: str,
+        path: str,
+        params: Mapping[str, str | int | None] | None,
+        json: object,
+        headers: Mapping[str, str] | None,
+    ) -> httpx.Request:
+        if not _PATH.fullmatch(path):
+            raise SettingsError(f"the path {harmless(path)!r} cannot be used: it begins with / and holds no blank or #")
+        sent = dict(headers or {})
+        content = None
+        if json is not None:
+            sent["Content-Type"] = "application/json"
+            content = json if isinstance(json, bytes) else _written(what, json)
+        with translated(what):
+            url = httpx.URL(self._base + path)
+            if params:
+                url = url.copy_merge_params({key: value for key, value in params.items() if value is not None})
+            if url.host != self._host:
+                raise SettingsError(f"the path {harmless(path)!r} cannot be used: it leads to another host")
+            try:
+                return self._client.build_request(method, url, content=content, headers=sent)
+            except (UnicodeError, TypeError) as error:
+                raise EditError(f"{what}: a header to be sent is not plain text") from error
+
+    def _error(self, what: str, body: Body) -> UpstreamError:
+        kept = bytearray()
+        try:
+            for chunk in body:
+                kept += chunk[:_MAX_PROBLEM_BYTES]
+                if len(kept) >= _MAX_PROBLEM_BYTES:
+                    break
+        except UpstreamError:
+            pass  # the status has come, and says more than how its explanation ended
+        location = body.headers.get("location")
+        return error_for(
+            what,
+            body.status,
+            read_problem(bytes(kept), self._secrecy.clean),
+            retry_after=body.headers.get("retry-after"),
+            location=harmless(self._secrecy.clean(location)) if location else None,
+        )
+
+    def _attempt(self, action: Callable[[], _T]) -> _T:
+        waits = _Waits(self._backoff_s, self.settings.max_wait_s)
+        retries = stamina.retry_context(on=waits.before_retrying, attempts=self.settings.attempts, timeout=None)
+        for attempt in retries:
+            with attempt:
+                return action()
+        raise AssertionError("stamina ends with an answer or an error")
+
+
+class _Waits:
+    """Decides whether and when one request is tried again: full jitter, ``Retry-After``, and an end."""
+
+    def __init__(self, backoff_s: float, max_wait_s: float) -> None:
+        self._longest_s = backoff_s
+        self._left_s = max_wait_s
+
+    def before_retrying(self, error: Exception) -> bool | float:
+        """The seconds to wait, or false where the error is final."""
+        if not isinstance(error, UpstreamUnavailableError) or isinstance(error, TotalTimeoutError):
+            return False
+        if error.status is not None and error.status not in WORTH_WAITING:
+            return False
+        wait_s = random.uniform(0, self._longest_s)  # noqa: S311 - spreads clients, hides nothing
+        self._longest_s *= 2
+        if error.retry_after_s is not None:
+            wait_s = max(wait_s, error.retry_after_s)
+        self._left_s -= wait_s
+        return wait_s if self._left_s >= 0 else False
+
+
+def _authentication(settings: Settings, secret: str) -> tuple[httpx.Auth, tuple[str, ...]]:
+    """How the secret travels, and the forms in which it must not be shown."""
+    if not (secret and secret.isascii() and secret.isprintable() and secret == secret.strip()):
+        raise SettingsError("the token cannot be sent: it is one line of plain text")
+    if settings.auth == "basic":
+        if ":" not in secret:
+            raise SettingsError('`auth = "basic"` needs a secret of the form user:password')
+        encoded = base64.b64encode(secret.encode("ascii")).decode("ascii")
+        return _Authentication("Authorization", f"Basic {encoded}"), (secret, encoded, secret.partition(":")[2])
+    if settings.auth == "header":
+        if not _HEADER_NAME.fullmatch(settings.auth_header):
+            raise SettingsError(f"auth_header: {harmless(settings.auth_header)!r} is not the name of a header")
+        return _Authentication(settings.auth_header, secret), (secret,)
+    return _Authentication("Authorization", f"Bearer {secret}"), (secret,)
+
+
+def _read_whole(body: Body, what: str) -> bytes:
+    content = bytearray()
+    for chunk in body:
+        content += chunk
+        if len(content) > MAX_ANSWER_BYTES:
+            raise UpstreamAnswerError(f"{what}: the answer has more than {MAX_ANSWER_BYTES} bytes")
+    return bytes(content)
+
+
+def _written(what: str, json: object) -> bytes:
+    try:
+        return jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode("ascii")
+    except (ValueError, TypeError) as error:
+        raise EditError(f"{what}: what is to be sent cannot be written as JSON: {error}") from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,1 @@
+"""Looking addresses up in what is published: the engine, its snapshots, and how a state is opened."""

@@ -1,0 +1,386 @@
+"""GeoLookup: open a state directory, look addresses up, explain answers, follow what is published."""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
+from threading import RLock
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
+
+from geolookup import addresses
+from geolookup.addresses import parse, parse_any
+from geolookup.errors import GeoLookupError, IndexDamagedError, InvalidAddressError, NoStateError, StateError
+from geolookup.index.fingerprint import fingerprint
+from geolookup.index.native import accelerator
+from geolookup.index.reader import IndexReader
+from geolookup.lookup.explain import explain
+from geolookup.lookup.freshness import NO_LIMIT, Freshness
+from geolookup.lookup.snapshot import Snapshot
+from geolookup.lookup.status import describe
+from geolookup.model import Explanation, Geolocation, Layer, Match, Segment, Status
+from geolookup.state import notices
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+from geolookup.state.generations.kept import Generations, Reference
+from geolookup.state.generations.recovery import open_newest_whole
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from geolookup.addresses import AddressLike, Family
+    from geolookup.index import _native
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger("geolookup")
+
+#: How often a lookup looks whether something new was published.
+LOOK_INTERVAL_S = 1.0
+
+
+class GeoLookup:
+    """Answers from one state directory, and follows what is published there.
+
+    Threads and forked children may share an open one: nothing in it is changed in place but caches, and no thread or
+    lock of its own is lost to a fork. At most once a second a lookup first looks whether CURRENT changed. Use it as a
+    context manager, or `close` it.
+
+    ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with the kept generation
+    that is meant, as it was served last, and follows nothing.
+
+    :raises UnknownGenerationError: where ``as_of`` means none that is kept
+    :raises NoStateError: where nothing has been published in ``home``
+    :raises StateDamagedError: where nothing whole is left there
+    """
+
+    def __init__(
+        self,
+        home: str,
+        *,
+        temporary: bool = False,
+        freshness: Freshness = NO_LIMIT,
+        as_of: Reference | None = None,
+    ) -> None:
+        self._directory = StateDirectory(home)
+        self._freshness = freshness if as_of is None else NO_LIMIT
+        self._warned = False
+        self._fixed = as_of is not None
+        self._temporary = temporary
+        self._current_path = os.path.join(home, "CURRENT")
+        self._problem: tuple[str, float] | None = None
+        # By process: one that another thread holds at a fork would stay held in the child for ever.
+        self._looking: dict[int, RLock] = {}
+        self._native = accelerator()
+        self._finder: _native.Finder | None = None
+        stamp = self._stamp()
+        published = self._directory.open() if as_of is None else Generations(self._directory).open(as_of)
+        self._serve(Snapshot(published, stamp, self._native))
+        if published.current.recovered is not None:
+            self._note(published.current.recovered)
+        if self._native is not None and type(self).lookup is GeoLookup.lookup:
+            # It stands before the method: one call in C answers what is at hand, and asks the method for the rest.
+            self._finder = self._native.Finder(self.lookup)
+            self.__dict__["lookup"] = self._finder.lookup
+            self._serve(self._snapshot)
+        # The first lookup is the one to say that the data are too old.
+        self._look_next(monotonic() + LOOK_INTERVAL_S if self._freshness.max_age_s is None else 0.0)
+        notices.follow(self, home)
+
+    def look_soon(self) -> None:
+        """Have the next lookup look at CURRENT, whenever the last one did."""
+        self._look_next(0.0)
+
+    def edit(self) -> Editor:
+        """An editor of the same state: what it edits, lookups here see at once."""
+        return Editor(self._directory.home)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<GeoLookup of {self._directory.home!r}>"
+
+    def close(self) -> None:
+        """Let go of the files. Later lookups raise StateError; lookups under way in other threads are unharmed."""
+        self._serve(None)
+        self.__dict__.pop("lookup", None)
+        self._look_next(0.0)
+
+    # Lookups
+
+    def lookup(self, address: "AddressLike") -> Geolocation | None:
+        """The geolocation of an address, or None where no block covers it.
+
+        ``address`` is strict text (a dotted quad or RFC 4291), or an address object of ``ipaddress`` or ``netaddr``.
+
+        :raises InvalidAddressError: for anything else
+        """
+        if monotonic() >= self._look_at:
+            self._look()
+        family, value = parse(address) if type(address) is str else parse_any(address)
+        try:
+            return self._find(family, value)
+        except IndexDamagedError as error:
+            self._fall_back(error)
+            return self._find(family, value)
+
+    def lookup_integer(self, value: int, *, family: Literal[4, 6]) -> Geolocation | None:
+        """Like `lookup`, for an address given as an integer below 2**32 (``family`` 4) or 2**128 (6)."""
+        return self.lookup_many_integers((value,), family=family)[0]
+
+    def lookup_many_integers(self, values: Iterable[int], *, family: Literal[4, 6]) -> list[Geolocation | None]:
+        """Like `lookup_many`, for integers of one family."""
+        return self._many(values, lambda value: addresses.from_integer(family, value))
+
+    def lookup_many(self, many: "Iterable[AddressLike]") -> list[Geolocation | None]:
+        """One answer an address, in the same order.
+
+        :raises InvalidAddressError: at the first malformed address, naming its position (from 0)
+        """
+        if self._native is None:
+            return self._many(many, parse_any)
+        if monotonic() >= self._look_at:
+            self._look()
+        many = list(many)
+        snapshot = self._open_snapshot()
+        try:
+            return self._each(self._native, many, snapshot)
+        except IndexDamagedError as error:
+            self._fall_back(error)
+            return self._each(self._native, many, self._open_snapshot())
+
+    def _each(self, module: "ModuleType", many: "list[AddressLike]", snapshot: Snapshot) -> list[Geolocation | None]:
+        # A finder of its own, that stays with this one snapshot.
+        finder = module.Finder(lambda address: self._find(*parse_any(address), snapshot))
+        finder.use(snapshot.fast)
+        finder.look_at = inf
+        lookup = finder.lookup
+        found: list[Geolocation | None] = []
+        try:
+            for address in many:
+                found.append(lookup(address))  # noqa: PERF401 - its length is the position of what is malformed
+        except InvalidAddressError as error:
+            raise InvalidAddressError(f"item {len(found)}: {error}") from error
+        return found
+
+    def _many(self, many: "Iterable[_T]", read: "Callable[[_T], tuple[Family, int]]") -> list[Geolocation | None]:
+        if monotonic() >= self._look_at:
+            self._look()
+        parsed = []
+        for position, address in enumerate(many):
+            try:
+                parsed.append(read(address))
+            except InvalidAddressError as error:
+                raise InvalidAddressError(f"item {position}: {error}") from error
+        # Found in one snapshot: the answers of one call are never of two generations.
+        snapshot = self._open_snapshot()
+        try:
+            return [self._find(family, value, snapshot) for family, value in parsed]
+        except IndexDamagedError as error:
+            self._fall_back(error)
+            snapshot = self._open_snapshot()
+            return [self._find(family, value, snapshot) for family, value in parsed]
+
+    def with_readers(self, work: Callable[[IndexReader, IndexReader], _T]) -> _T:
+        """What ``work`` makes of the default and the custom layer's index, for code that answers whole columns.
+
+        The two belong together, and stay valid for as long as they are kept. Damage that ``work`` finds has it called
+        again with the newest other generation that is whole, as a lookup would.
+        """
+        if monotonic() >= self._look_at:
+            self._look()
+        snapshot = self._open_snapshot()
+        try:
+            return work(snapshot.base.reader, snapshot.custom.reader)
+        except IndexDamagedError as error:
+            self._fall_back(error)
+            snapshot = self._open_snapshot()
+            return work(snapshot.base.reader, snapshot.custom.reader)
+
+    def match(self, address: "AddressLike") -> Match | None:
+        """What an address resolves to and by which range, or None where no block covers it.
+
+        The range is the largest around the address in which every address has this same geolocation from this same
+        layer.
+
+        :raises InvalidAddressError: where the address is malformed
+        """
+        if monotonic() >= self._look_at:
+            self._look()
+        family, value = parse_any(address)
+        try:
+            return self._match(str(address), family, value)
+        except IndexDamagedError as error:
+            self._fall_back(error)
+            return self._match(str(address), family, value)
+
+    def explain(self, address: "AddressLike") -> Explanation:
+        """Why an address resolves as it does: every covering block of both layers, and which wins by which rule.
+
+        Reads the generation's cache.db from end to end (0.2 s a million blocks).
+
+        :raises InvalidAddressError: where the address is malformed
+        """
+        if monotonic() >= self._look_at:
+            self._look()
+        if self._fixed:
+            raise StateError("a lookup as of another time cannot explain: the local edits of that time are not known")
+        return explain(self._open_snapshot(), self._directory, str(address), *parse_any(address))
+
+    def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:
+        """Walk the flattened ranges of one family, ascending and disjoint; what nothing covers is left out.
+
+        With no ``layer``, each range has the answer that a lookup gives; else that layer's own. The walk stays with
+        the generation that it began with.
+        """
+        if monotonic() >= self._look_at:
+            self._look()
+        yield from self._open_snapshot().segments(family, layer)
+
+    def fingerprint(self) -> str:
+        """A fingerprint of all answers: equal on two machines exactly where every address has the same answer on both.
+
+        In hexadecimal; pending or not makes no difference, a provisional locid does. Walks every segment: some
+        seconds for millions of blocks.
+        """
+        return self.with_readers(lambda base, overlay: fingerprint((base, overlay)))
+
+    def status(self) -> Status:
+        """What is served, how old it is, and what stands in the way of anything newer."""
+        if monotonic() >= self._look_at:
+            self._follow()  # and no more: that the data are too old is for the status to say
+            if self._freshness.max_age_s is not None:
+                self._look_next(0.0)  # which the next lookup must find out for itself
+        snapshot = self._open_snapshot()
+        return describe(snapshot, self._directory, self._freshness, self._problem, temporary=self._temporary)
+
+    # How it works
+
+    def _serve(self, snapshot: Snapshot | None) -> None:
+        # The accelerator lets go first, and `lookup` is asked meanwhile: else a thread could see the new one by one
+        # method and then the old one by another.
+        if self._finder is not None:
+            self._finder.use(None)
+        self._snapshot = snapshot
+        if self._finder is not None and snapshot is not None:
+            self._finder.use(snapshot.fast)
+
+    def _look_next(self, at: float) -> None:
+        self._look_at = at
+        if self._finder is not None:
+            self._finder.look_at = at
+
+    def _find(self, family: "Family", value: int, snapshot: Snapshot | None = None) -> Geolocation | None:
+        return (snapshot or self._open_snapshot()).find(family, value)
+
+    def _match(self, address: str, family: "Family", value: int) -> Match | None:
+        return self._open_snapshot().match(address, family, value)
+
+    def _open_snapshot(self) -> Snapshot:
+        snapshot = self._snapshot
+        if snapshot is None:
+            raise StateError("this GeoLookup is closed")
+        return snapshot
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What tells one CURRENT from another without reading it; None where there is none."""
+        try:
+            found = os.stat(self._current_path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _look(self) -> None:
+        """Before a lookup: swap in what was published, and see to it that the data are not too old.
+
+        :raises StaleDataError: where they are, and are to be refused
+        """
+        self._follow()
+        current = self._open_snapshot().current
+        if self._fixed or not self._freshness.is_stale(current):
+            self._warned = False
+        elif self._freshness.rule == "refuse":
+            self._look_next(0.0)  # so that the next lookup comes here too
+            raise self._freshness.error(current)
+        elif self._freshness.rule == "warn" and not self._warned:
+            self._warned = True
+            self._freshness.warn(current)
+
+    def _follow(self) -> None:
+        """Swap in what CURRENT names if it changed. Whatever goes wrong, what was open goes on serving.
+
+        One thread at a time: of two at once, the slower could put what it read back over what the faster read since.
+        A thread that had to wait looks all the same, so that it sees what was published before it asked.
+        """
+        if self._fixed:
+            self._open_snapshot()
+            self._look_next(inf)
+            return
+        with self._looking.setdefault(os.getpid(), RLock()):
+            self._follow_alone()
+
+    def _follow_alone(self) -> None:
+        self._look_next(monotonic() + LOOK_INTERVAL_S)
+        snapshot = self._open_snapshot()
+        stamp = self._stamp()
+        if stamp == snapshot.stamp:
+            self._serve(snapshot)  # a fork in the midst of another thread's swap left the accelerator without one
+            if snapshot.current.recovered is None:
+                self._problem = None
+            return
+        if stamp is None:
+            self._note(f"{self._current_path}: is gone")
+            return
+        try:
+            published = self._directory.open()
+        except GeoLookupError as error:
+            self._note(str(error))
+            return
+        if published.current.recovered is not None:
+            # What is open was whole when it was opened, and is at least as new as what recovery finds.
+            self._note(published.current.recovered)
+            return
+        if self._snapshot is not snapshot:  # closed meanwhile, or fallen back from damage
+            published.close()
+            self.look_soon()
+            return
+        if published.current.sequence < snapshot.current.sequence:
+            # Somebody put an older state in place. To stay with the newer would have this process answer otherwise
+            # than all that start from now on, until it ends.
+            _log.warning(
+                "%s went back from sequence %d to %d: following it, to generation %d",
+                self._current_path,
+                snapshot.current.sequence,
+                published.current.sequence,
+                published.current.generation,
+            )
+        self._serve(Snapshot(published, stamp, self._native))
+        self._problem = None
+
+    def _note(self, problem: str) -> None:
+        if self._problem is None or self._problem[0] != problem:
+            self._problem = (problem, monotonic())
+
+    def _fall_back(self, damage: IndexDamagedError) -> None:
+        """After damage that only a lookup could find: the newest other generation that is whole serves.
+
+        :raises StateDamagedError: where there is none
+        """
+        if self._fixed:
+            raise damage
+        snapshot = self._open_snapshot()
+        try:
+            published = open_newest_whole(
+                self._directory.home, str(damage), skip=frozenset({snapshot.current.generation})
+            )
+        except NoStateError as error:
+            raise damage from error
+        self._serve(Snapshot(published, self._stamp(), self._native))
+        self._note(str(damage))

@@ -1,0 +1,1 @@
+"""Operations 1 to 7 of the interface."""

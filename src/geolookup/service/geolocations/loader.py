@@ -1,0 +1,173 @@
+"""Loading CSV files into the store: all of them in one transaction, in memory that does not grow with the blocks."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Table
+
+from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID
+from geolookup.service.geolocations import merging
+from geolookup.service.geolocations.merging import staged_blocks, staged_geolocations
+from geolookup.service.http import wire
+from geolookup.service.store.schema import padded, with_keys
+from geolookup.service.store.store import Store, Transaction
+from geolookup.sources.country_ranges import bundled_ranges_path, ranges, read_range
+from geolookup.sources.csv_rows import CsvRows
+
+_BATCH = 5000
+# Several services that start at once on one database load one after the other.
+_WAIT_S = 900.0
+_LARGEST = 2**63 - 1
+_LIMITS = {"latitude": 90.0, "longitude": 180.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """What a load changed; all zero where everything was there already."""
+
+    geolocations_added: int
+    geolocations_changed: int
+    blocks_added: int
+
+
+def load_csv(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
+    """Load files, plain or gzip, in their order: geolocations are added or changed and blocks added, nothing removed.
+
+    A file has either the columns ``locid``, the eight fields, ``startip`` and ``endip``, one row a block, where a row
+    without a range is a geolocation without blocks; or ``startip,endip,country``. The countries of the latter become
+    default geolocations in the alphabetical order of their codes, with everything else empty, unless there is such a
+    geolocation already. Other columns are ignored. Locids below zero are custom geolocations, which must have
+    coordinates; default ones may lack them.
+
+    :raises DataFileError: at the first bad row, or where rows of one locid disagree, or a custom block belongs to
+        another custom geolocation: nothing of any file is kept
+    """
+    added = changed = blocks = 0
+    with store.write(wait_s=_WAIT_S) as transaction:
+        for path in paths:
+            merging.create_staging(transaction)
+            with CsvRows(path) as rows:
+                if "locid" in rows.header:
+                    _stage_geolocations(transaction, rows)
+                else:
+                    _stage_countries(transaction, rows)
+                result = merging.merge(transaction, rows.name)
+            added, changed, blocks = added + result[0], changed + result[1], blocks + result[2]
+    return Loaded(geolocations_added=added, geolocations_changed=changed, blocks_added=blocks)
+
+
+def load_demo(store: Store) -> Loaded:
+    """Load the bundled registry data: 237 countries.
+
+    :raises DataFileError: as `load_csv` does
+    """
+    return load_csv(store, [bundled_ranges_path()])
+
+
+class _Batches:
+    """Rows, each with the values of all columns in their order, on their way into a table, a batch at a time."""
+
+    def __init__(self, transaction: Transaction, table: Table) -> None:
+        self._transaction = transaction
+        self._table = table
+        self._names = [column.name for column in table.c]
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, row: tuple[Any, ...]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= _BATCH:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._rows:
+            transaction = self._transaction
+            transaction.database.insert_many(transaction.connection, self._table, self._names, self._rows)
+            self._rows = []
+
+
+def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
+    start, end = rows.columns("startip", "endip")
+    place_columns = rows.columns("locid", *FIELD_NAMES)
+    geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
+    # Hashes in place of the rows: what stays in memory is about 100 bytes a geolocation.
+    known_texts: dict[int, int] = {}
+    known_places: dict[int, int] = {}
+    for row in rows:
+        texts = tuple([row[column] for column in place_columns])
+        locid = known_texts.get(hash(texts))
+        if locid is None:
+            locid, fields = _place(rows, texts)
+            known_texts[hash(texts)] = locid
+            place = hash(tuple(fields.values()))
+            if locid not in known_places:
+                known_places[locid] = place
+                geolocations.add((locid, locid, rows.line, *with_keys(fields).values()))
+            elif known_places[locid] != place:
+                raise rows.error(f"locid {locid} has other fields here than in an earlier row")
+        if row[start] or row[end]:
+            blocks.add(_block(locid, rows.line, *read_range(rows, row[start], row[end])))
+    geolocations.flush()
+    blocks.flush()
+
+
+def _place(rows: CsvRows, texts: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
+    try:
+        locid = int(texts[0]) if texts[0].isascii() else 0
+    except ValueError:
+        locid = 0
+    if not locid or not PROVISIONAL_LOCID < locid <= _LARGEST:
+        raise rows.error(
+            f"locid is a whole number above zero (default) or between zero and {PROVISIONAL_LOCID} (custom), "
+            f"not {texts[0]!r:.60}"
+        )
+    fields: dict[str, Any] = {}
+    for name, value in zip(FIELD_NAMES, texts[1:], strict=True):
+        try:
+            if name not in _LIMITS:
+                fields[name] = wire.text(value)
+            elif value or locid < 0:
+                fields[name] = wire.coordinate(value, _LIMITS[name])
+            else:
+                fields[name] = None
+        except ValueError as error:
+            raise rows.error(f"{name} {error}") from error
+    return locid, fields
+
+
+def _stage_countries(transaction: Transaction, rows: CsvRows) -> None:
+    blocks = _Batches(transaction, staged_blocks)
+    # A code's number is its place in the file until the file was read: only then is the alphabet known.
+    numbers: dict[str, int] = {}
+    for found in ranges(rows):
+        number = numbers.get(found.country)
+        if number is None:
+            try:
+                number = numbers[wire.text(found.country)] = len(numbers) + 1
+            except ValueError as error:
+                raise rows.error(f"country {error}") from error
+        blocks.add(_block(number, found.line, found.startip, found.endip, found.family, found.first, found.last))
+    blocks.flush()
+    geolocations = _Batches(transaction, staged_geolocations)
+    for country, locid in _country_locids(transaction, numbers):
+        fields = dict.fromkeys(FIELD_NAMES, "") | {"country": country, "latitude": None, "longitude": None}
+        geolocations.add((numbers[country], locid, 1, *with_keys(fields).values()))
+    geolocations.flush()
+
+
+def _country_locids(transaction: Transaction, countries: Iterable[str]) -> Iterator[tuple[str, int]]:
+    known = merging.known_countries(transaction)
+    following = merging.greatest_locid(transaction) + 1
+    for country in sorted(countries):
+        if country in known:
+            yield country, known[country]
+        else:
+            yield country, following
+            following += 1
+
+
+def _block(
+    number: int, line: int, startip: str, endip: str, family: int, first: int, last: int
+) -> tuple[int | str, ...]:
+    return number, family, padded(family, first), padded(family, last), startip, endip, line

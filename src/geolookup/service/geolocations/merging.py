@@ -1,0 +1,150 @@
+"""From staged rows into the tables, set by set: what a load adds and changes."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Integer,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    and_,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from geolookup.errors import DataFileError
+from geolookup.model import FIELD_NAMES
+from geolookup.service.store.schema import NUMBER, geolocations, ipblocks, place_columns
+from geolookup.service.store.store import Transaction
+
+_metadata = MetaData()
+
+# Rows wait here so that they enter the tables in the order of their keys: millions of them in a file's own order would
+# touch every page of the database again and again.
+staged_geolocations = Table(
+    "staged_geolocations",
+    _metadata,
+    # By which the file's blocks name their geolocation.
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("locid", BigInteger, nullable=False),
+    Column("line", BigInteger, nullable=False),
+    *place_columns(),
+    prefixes=["TEMPORARY"],
+)
+staged_blocks = Table(
+    "staged_blocks",
+    _metadata,
+    Column("number", BigInteger, nullable=False),
+    Column("family", SmallInteger, nullable=False),
+    Column("startipnum", NUMBER, nullable=False),
+    Column("endipnum", NUMBER, nullable=False),
+    Column("startip", String(45), nullable=False),
+    Column("endip", String(45), nullable=False),
+    Column("line", Integer, nullable=False),
+    prefixes=["TEMPORARY"],
+)
+
+_RANGE = ("family", "startipnum", "endipnum")
+_BLOCK = (*_RANGE, "startip", "endip")
+
+
+def create_staging(transaction: Transaction) -> None:
+    """Make the staging tables, empty; they go with the transaction or with `merge`."""
+    _metadata.create_all(transaction.connection, checkfirst=False)
+
+
+def known_countries(transaction: Transaction) -> dict[str, int]:
+    """The default geolocations that are nothing but a country, by its code; the first of several."""
+    empty = [geolocations.c[name] == "" for name in ("region", "city", "postalcode", "dmacode", "areacode")]
+    no_place = [geolocations.c.latitude.is_(None), geolocations.c.longitude.is_(None)]
+    rows = select(geolocations.c.country, func.min(geolocations.c.locid)).where(
+        geolocations.c.locid > 0, *empty, *no_place
+    )
+    found = transaction.connection.execute(rows.group_by(geolocations.c.country))
+    return {row[0]: row[1] for row in found}
+
+
+def greatest_locid(transaction: Transaction) -> int:
+    """The greatest locid of a default geolocation, 0 where there is none."""
+    query = select(func.max(geolocations.c.locid)).where(geolocations.c.locid > 0)
+    return transaction.connection.execute(query).scalar() or 0
+
+
+def merge(transaction: Transaction, name: str) -> tuple[int, int, int]:
+    """Move what was staged into the tables: how many geolocations were added and changed, and blocks added.
+
+    The transaction is told whether anything changed. It counts as a change of the default layer where the file has
+    default geolocations at all.
+
+    :raises DataFileError: where a custom block belongs to another custom geolocation; ``name`` is the file's
+    """
+    connection = transaction.connection
+    for table in (staged_geolocations, staged_blocks):
+        transaction.database.analyze(connection, table)
+    changed = _change_geolocations(transaction)
+    added = _add_geolocations(transaction)
+    _require_one_owner(transaction, name)
+    blocks = _add_blocks(transaction)
+    locids = staged_geolocations.c.locid
+    lowest, greatest = connection.execute(select(func.min(locids), func.max(locids))).one()
+    if lowest is not None and lowest < 0:
+        transaction.database.reserve_locids(connection, lowest)
+    if added or changed or blocks:
+        transaction.changed = True
+        transaction.changed_default |= greatest is not None and greatest > 0
+    _metadata.drop_all(connection, checkfirst=False)
+    return added, changed, blocks
+
+
+def _change_geolocations(transaction: Transaction) -> int:
+    new = staged_geolocations.c
+    differ = or_(*(geolocations.c[name].is_distinct_from(new[name]) for name in FIELD_NAMES))
+    values = {column.name: new[column.name] for column in geolocations.c if column.name != "locid"}
+    statement = update(geolocations).where(geolocations.c.locid == new.locid, differ).values(values)
+    return transaction.connection.execute(statement).rowcount
+
+
+def _add_geolocations(transaction: Transaction) -> int:
+    names = [column.name for column in geolocations.c]
+    new = staged_geolocations.c
+    rows = select(*(new[name] for name in names)).where(~exists().where(geolocations.c.locid == new.locid))
+    return _insert(transaction, geolocations, names, rows.order_by(new.locid))
+
+
+def _add_blocks(transaction: Transaction) -> int:
+    new, place = staged_blocks.c, staged_geolocations.c
+    there = exists().where(ipblocks.c.locid == place.locid, *(ipblocks.c[name] == new[name] for name in _RANGE))
+    rows = (
+        select(place.locid, *(new[name] for name in _BLOCK))
+        .distinct()
+        .where(place.number == new.number, ~there)
+        .order_by(place.locid, *(new[name] for name in _RANGE))
+    )
+    return _insert(transaction, ipblocks, ["locid", *_BLOCK], rows)
+
+
+def _insert(transaction: Transaction, table: Table, names: list[str], rows: object) -> int:
+    statement = insert(table).from_select(names, rows, include_defaults=False)  # type: ignore[arg-type]
+    return transaction.connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
+
+
+def _require_one_owner(transaction: Transaction, name: str) -> None:
+    new, other = staged_blocks.c, staged_blocks.alias().c
+    within = select(new.line, new.startip, new.endip, other.number).where(
+        new.number < 0, other.number < 0, new.number != other.number, *(new[part] == other[part] for part in _RANGE)
+    )
+    before = select(new.line, new.startip, new.endip, ipblocks.c.locid).where(
+        new.number < 0,
+        and_(ipblocks.c.locid < 0, ipblocks.c.locid != new.number),
+        *(ipblocks.c[part] == new[part] for part in _RANGE),
+    )
+    for query in (before, within):
+        taken = transaction.connection.execute(query.order_by(new.line.desc()).limit(1)).first()
+        if taken is not None:
+            line, startip, endip, owner = taken
+            raise DataFileError(f"{name}, line {line}: the block {startip}-{endip} is custom geolocation {owner}'s too")

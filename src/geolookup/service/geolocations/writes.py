@@ -1,0 +1,118 @@
+"""Operations 2 to 7, each inside one write transaction that its caller holds."""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, func, insert, select, update
+
+from geolookup.errors import RequestRefusedError
+from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.service.store import schema
+from geolookup.service.store.schema import geolocations, ipblocks, padded
+from geolookup.service.store.store import Transaction
+
+
+def require_custom(transaction: Transaction, locid: int) -> None:
+    """Make sure that the locid is one of a custom geolocation.
+
+    :raises RequestRefusedError: ``unknown-geolocation``; ``default-geolocation-immutable`` for a default one that is
+        there (a default one that is not there is unknown, like any other)
+    """
+    if transaction.connection.execute(select(geolocations.c.locid).filter_by(locid=locid)).first() is None:
+        raise RequestRefusedError(f"there is no geolocation {locid}", problem="unknown-geolocation")
+    if locid > 0:
+        raise RequestRefusedError(
+            f"{locid} is a default geolocation: define a custom one with the blocks that it should have",
+            problem="default-geolocation-immutable",
+        )
+
+
+def create(transaction: Transaction, fields: dict[str, Any]) -> int:
+    """Operation 2: the locid of a new custom geolocation, never one that was given out before."""
+    connection = transaction.connection
+    locid = transaction.database.next_locid(connection)
+    connection.execute(insert(geolocations).values(locid=locid, **schema.with_keys(fields)))
+    transaction.changed = True
+    return locid
+
+
+def change(transaction: Transaction, locid: int, fields: dict[str, Any]) -> None:
+    """Operation 4; fields that are as they were change nothing."""
+    connection = transaction.connection
+    row = connection.execute(select(*(geolocations.c[name] for name in FIELD_NAMES)).filter_by(locid=locid)).one()
+    if tuple(row) != tuple(fields[name] for name in FIELD_NAMES):
+        connection.execute(update(geolocations).filter_by(locid=locid).values(**schema.with_keys(fields)))
+        transaction.changed = True
+
+
+def remove(transaction: Transaction, locid: int) -> None:
+    """Operation 6: its blocks go with it."""
+    transaction.connection.execute(delete(ipblocks).filter_by(locid=locid))
+    transaction.connection.execute(delete(geolocations).filter_by(locid=locid))
+    transaction.changed = True
+
+
+def create_block(transaction: Transaction, locid: int, block: IPBlock) -> None:
+    """Operation 3.
+
+    :raises RequestRefusedError: ``block-exists``, ``block-taken``
+    """
+    _require_free(transaction, locid, block, "/startip")
+    transaction.connection.execute(insert(ipblocks).values(locid=locid, **_columns(block)))
+    transaction.changed = True
+
+
+def replace_block(transaction: Transaction, locid: int, old: IPBlock, new: IPBlock) -> None:
+    """Operation 5; a block replaced by itself changes nothing.
+
+    :raises RequestRefusedError: ``unknown-block``, ``block-exists``, ``block-taken``
+    """
+    connection = transaction.connection
+    here = and_(ipblocks.c.locid == locid, _is(old))
+    if connection.execute(select(ipblocks.c.locid).where(here)).first() is None:
+        raise RequestRefusedError(f"geolocation {locid} has no block {old}", problem="unknown-block")
+    if old == new:
+        return
+    _require_free(transaction, locid, new, "/newstartip")
+    connection.execute(update(ipblocks).where(here).values(**_columns(new)))
+    transaction.changed = True
+
+
+def delete_blocks(transaction: Transaction, locid: int) -> tuple[int, int]:
+    """Operation 7: how many blocks matched, and how many were deleted.
+
+    Both are the same here: a custom geolocation has only blocks that clients defined, and others are refused before.
+    """
+    connection = transaction.connection
+    matching = connection.execute(select(func.count()).select_from(ipblocks).filter_by(locid=locid)).scalar_one()
+    connection.execute(delete(ipblocks).filter_by(locid=locid))
+    transaction.changed = matching > 0
+    return matching, matching
+
+
+def _require_free(transaction: Transaction, locid: int, block: IPBlock, pointer: str) -> None:
+    owner = transaction.connection.execute(select(ipblocks.c.locid).where(ipblocks.c.locid < 0, _is(block))).scalar()
+    if owner is None:
+        return
+    if owner == locid:
+        detail, problem = f"geolocation {locid} has the block {block} already", "block-exists"
+    else:
+        detail, problem = f"the block {block} belongs to custom geolocation {owner}", "block-taken"
+    raise RequestRefusedError(detail, problem=problem, errors=((pointer, detail),))
+
+
+def _is(block: IPBlock) -> ColumnElement[bool]:
+    return and_(
+        ipblocks.c.family == block.family,
+        ipblocks.c.startipnum == padded(block.family, block.first),
+        ipblocks.c.endipnum == padded(block.family, block.last),
+    )
+
+
+def _columns(block: IPBlock) -> dict[str, Any]:
+    return {
+        "family": block.family,
+        "startip": block.startip,
+        "endip": block.endip,
+        "startipnum": padded(block.family, block.first),
+        "endipnum": padded(block.family, block.last),
+    }

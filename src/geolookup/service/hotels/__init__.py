@@ -1,0 +1,1 @@
+"""Operations 8 to 10 of the interface: hotel content and rate plans."""

@@ -1,0 +1,1 @@
+"""What stands around every request to the service: limits, tokens, problems, metrics."""

@@ -1,0 +1,229 @@
+"""What is refused before routing: strangers, names that are not ours, cross-site writes, and whatever is too much."""
+
+import asyncio
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from geolookup.errors import RequestRefusedError
+from geolookup.service.http.auth import Client, Scope, Tokens
+from geolookup.service.http.health import FREE_PATHS, Health
+from geolookup.service.http.limits import Limits, RateLimit, address_key
+from geolookup.service.http.problems import RECORD, RETRY_AFTER_S, Problem, problem, send_problem
+
+HTTPScope: TypeAlias = Any
+
+#: Set in the state of a request whose connection is one too many.
+CROWDED = "geolookup.crowded"
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Changes nothing, though it has a body.
+_READING_POST = "/lookup"
+#: Streamed, each from a connection to the database of its own.
+_LISTS = frozenset({"/geolocations", "/v1/api/hotel/list"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    body: Problem
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Guard:
+    """The application behind its guard: an ASGI application itself.
+
+    ``hosts`` are the names, besides those of loopback, by which the service may be addressed. Without ``tokens``
+    anybody may do anything, which is for loopback only. ``beyond_loopback`` lets the address on which a connection came
+    in be its name, too.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        hosts: Iterable[str] = (),
+        *,
+        tokens: Tokens | None = None,
+        limits: Limits | None = None,
+        health: Health | None = None,
+        beyond_loopback: bool = False,
+    ) -> None:
+        self.app = app
+        self._hosts = frozenset({"localhost", *(host.lower() for host in hosts)})
+        self._tokens = tokens
+        self._limits = limits or Limits()
+        self._health = health or Health()
+        self._beyond_loopback = beyond_loopback
+        rate = self._limits.rate
+        self._rate = RateLimit(rate, max(1.0, 2 * rate)) if rate else None
+        self._lists = 0
+
+    async def __call__(self, scope: HTTPScope, receive: Any, send: Any) -> None:
+        """Refuse, or pass on."""
+        if scope["type"] != "http" or (plain_path(scope["path"]) in FREE_PATHS and scope["method"] in _SAFE):
+            await self.app(scope, receive, send)
+            return
+        headers: dict[bytes, list[str]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        refused = (
+            self._too_much(scope, headers) or self._stranger(scope, headers) or self._without_right(scope, headers)
+        )
+        if refused is not None:
+            await send_problem(scope, receive, send, refused.body, refused.headers)
+            return
+        if self._health.draining:
+            send = _closing(send)
+        if b"content-length" in headers or b"transfer-encoding" in headers:
+            receive = _InTime(receive, self._limits.request_s)
+        if not _is_list(scope):
+            await self.app(scope, receive, send)
+            return
+        self._lists += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._lists -= 1
+
+    def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
+        """What is refused whoever asks: sizes, doubtful framing, and more than there is room for."""
+        again = {"Retry-After": str(RETRY_AFTER_S)}
+        if self._health.stopping:
+            body = problem("shutting-down", "ask again: another process may be there by then")
+            return _Refusal(body, {**again, "Connection": "close"})
+        if scope["state"].get(CROWDED):
+            return _Refusal(problem("busy", "too many connections"), {**again, "Connection": "close"})
+        target = len(scope["raw_path"]) + len(scope["query_string"])
+        if target > self._limits.target_bytes:
+            return _Refusal(problem("target-too-long", f"at most {self._limits.target_bytes} bytes"))
+        # The parser's own limit holds for heads that come in pieces only.
+        if target + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > self._limits.head_bytes:
+            return _Refusal(problem("head-too-large", f"at most {self._limits.head_bytes} bytes"))
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # RFC 9112, section 6.1: whoever sends both may be smuggling, and the connection is not to be trusted.
+            detail = "Content-Length and Transfer-Encoding exclude each other"
+            return _Refusal(problem("bad-request", detail), {"Connection": "close"})
+        if scope["http_version"] not in ("1.0", "1.1"):
+            return _Refusal(problem("bad-request", "this is a server for HTTP/1.1"), {"Connection": "close"})
+        if _is_list(scope) and self._lists >= self._limits.lists:
+            return _Refusal(problem("busy", "too many lists are being sent: ask again later"), again)
+        return None
+
+    def _stranger(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
+        """DNS rebinding, and writes that another site's page sends."""
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
+            return _Refusal(problem("unknown-host", "address the service by a name that it goes by"))
+        if scope["method"] in _SAFE:
+            return None
+        # A browser names the page's origin in each of its cross-site writes; programs send neither header.
+        sites = headers.get(b"sec-fetch-site", [])
+        origins = headers.get(b"origin", [])
+        if any(site not in ("same-origin", "none") for site in sites) or any(
+            _origin_host(origin) != hosts[0].lower() for origin in origins
+        ):
+            return _Refusal(problem("cross-site-request", "send writes from a program, or from a page of this service"))
+        return None
+
+    def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
+        """Who it is, whether that one asks too often, and whether it may do this: 429 comes before 401 and 403."""
+        client: Client | None = None
+        given = headers.get(b"authorization", [])
+        if self._tokens is not None and len(given) == 1:
+            client = self._tokens.find(given[0])
+        if client is not None and RECORD in scope:
+            scope[RECORD].token = client.name
+        if self._rate is not None:
+            host = scope["client"][0] if scope.get("client") else ""
+            wait_s = self._rate.wait_s(address_key(host) if client is None else f"token:{client.name}")
+            if wait_s:
+                whole_s = str(int(wait_s) + 1)
+                body = problem("too-many-requests", f"at most {self._limits.rate:g} a second: wait {whole_s} s")
+                return _Refusal(body, {"Retry-After": whole_s})
+        if self._tokens is None:
+            return None
+        if client is None:
+            # RFC 6750, section 3: no error code where no token was given.
+            invalid = ', error="invalid_token"' if given else ""
+            detail = "this token is not known here" if given else "send one: Authorization: Bearer …"
+            body = problem("unauthenticated", detail)
+            return _Refusal(body, {"WWW-Authenticate": f'Bearer realm="geolookup"{invalid}'})
+        method, path = scope["method"], plain_path(scope["path"])
+        reads = method in _SAFE or (method == "POST" and path == _READING_POST)
+        if not reads and client.scope < Scope.WRITE:
+            challenge = 'Bearer realm="geolookup", error="insufficient_scope", scope="write"'
+            body = problem("insufficient-scope", "this needs a token with the scope `write`; this one has `read`")
+            return _Refusal(body, {"WWW-Authenticate": challenge})
+        return None
+
+    def _is_ours(self, header: str, scope: HTTPScope) -> bool:
+        host = _without_port(header.lower())
+        if host in self._hosts:
+            return True
+        try:
+            address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        except ValueError:
+            return False
+        if address.is_loopback:
+            return True
+        # An address instead of a name cannot be rebound.
+        server = scope.get("server")
+        return self._beyond_loopback and server is not None and str(address) == server[0]
+
+
+class _InTime:
+    """A request's body, which must be whole within ``seconds`` of its head."""
+
+    def __init__(self, receive: Any, seconds: float) -> None:
+        self._receive = receive
+        self._until = asyncio.get_running_loop().time() + seconds
+        self._whole = False
+
+    async def __call__(self) -> Any:
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise RequestRefusedError("the body took too long", problem="request-timeout") from None
+        if message["type"] == "http.disconnect":
+            # Nobody sees the answer, but a log entry without a stack trace is due.
+            raise RequestRefusedError("the client left in mid-body", problem="bad-request")
+        self._whole = not message.get("more_body", False)
+        return message
+
+
+def plain_path(path: str) -> str:
+    """The path as routing reads it, to which slashes that are doubled or at the end mean nothing."""
+    return "/" + "/".join(part for part in path.split("/") if part)
+
+
+def _is_list(scope: HTTPScope) -> bool:
+    return scope["method"] == "GET" and plain_path(scope["path"]) in _LISTS
+
+
+def _closing(send: Any) -> Any:
+    """Let the client look for another process with its next request."""
+
+    async def closing(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)
+
+    return closing
+
+
+def _origin_host(origin: str) -> str:
+    """Host and port of an ``Origin``; empty for ``null`` and for what is no origin."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]

@@ -1,0 +1,67 @@
+"""Whether this process is alive, and whether it should get requests."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.response.base import ASGIResponse
+
+from geolookup.errors import GeoLookupError, RequestRefusedError
+from geolookup.service.http import openapi
+
+#: Answered to anybody, by whatever name, and however much there is to do.
+FREE_PATHS = frozenset({"/healthz", "/readyz"})
+
+#: Anybody may ask whether it is ready: what that costs is spent once in this many seconds.
+_KEEP_S = 0.5
+
+
+class Health:
+    """What is said about one process.
+
+    ``checks`` are by name; each returns false or raises a `GeoLookupError` where it finds something wrong, and may take
+    a moment.
+    ``draining`` is set when the process was told to end, ``stopping`` when it listens no longer.
+    """
+
+    def __init__(self, **checks: Callable[[], Any]) -> None:
+        self.checks = checks
+        self.draining = False
+        self.stopping = False
+        self._lock = threading.Lock()
+        self._found: tuple[float, tuple[str, ...]] | None = None
+
+    def failing(self) -> tuple[str, ...]:
+        """The names of the checks that found something wrong, half a second ago at the most."""
+        with self._lock:
+            now = time.monotonic()
+            if self._found is None or now - self._found[0] >= _KEEP_S:
+                self._found = (now, tuple(name for name, check in self.checks.items() if not _passes(check)))
+            return self._found[1]
+
+
+def _passes(check: Callable[[], Any]) -> bool:
+    try:
+        return check() is not False
+    except GeoLookupError:
+        return False
+
+
+@get("/healthz", operation_id="healthz", operation_class=openapi.HEALTHZ, sync_to_thread=False)
+def healthz() -> dict[str, str]:
+    """Alive: this process answers."""
+    return {"status": "alive"}
+
+
+@get("/readyz", operation_id="readyz", operation_class=openapi.READYZ, sync_to_thread=True)
+def readyz(health: NamedDependency[Health]) -> ASGIResponse:
+    """Ready: everything that requests need is there, and the process is to stay."""
+    if health.draining:
+        raise RequestRefusedError("it was told to end", problem="shutting-down")
+    if failing := health.failing():
+        # Names alone: whoever asks may be anybody, and the log has the reasons.
+        raise RequestRefusedError(f"not ready: {', '.join(failing)}", problem="not-ready")
+    return ASGIResponse(body=b'{"status":"ready"}', media_type="application/json")

@@ -1,0 +1,122 @@
+"""Every request, watched from its head to the end of its answer: its id, the access log, the metrics."""
+
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from geolookup.service.http.access_log import AccessLog, Entry, now, shown
+from geolookup.service.http.guard import plain_path
+from geolookup.service.http.health import FREE_PATHS
+from geolookup.service.http.metrics import Metrics
+from geolookup.service.http.problems import PROBLEMS, RECORD
+
+Scope: TypeAlias = Any
+
+#: An id that comes from outside is kept where it can do no harm in any log.
+_HARMLESS_ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")
+#: nginx's word for a client that left before there was an answer.
+_CLIENT_LEFT = 499
+
+
+@dataclass(slots=True)
+class Record:
+    """What is known about one request."""
+
+    id: str
+    status: int = 0
+    bytes: int = 0
+    whole: bool = False
+    token: str = ""
+    problem: str = ""
+
+
+class Observed:
+    """An ASGI application, watched. ``log`` None keeps no access log."""
+
+    def __init__(self, app: Any, metrics: Metrics, log: AccessLog | None = None) -> None:
+        self.app = app
+        self._metrics = metrics
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Pass the request on, and remember how it went."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        record = scope[RECORD] = Record(_request_id(scope))
+        began = time.perf_counter()
+
+        async def watched(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), (b"x-request-id", record.id.encode())]}
+            await send(message)
+            if message["type"] == "http.response.body":
+                record.bytes += len(message.get("body", b""))
+                record.whole = not message.get("more_body", False)
+
+        self._metrics.in_flight.inc()
+        try:
+            await self.app(scope, receive, watched)
+        except BaseException:
+            record.status = record.status or 500
+            raise
+        finally:
+            self._metrics.in_flight.dec()
+            record.status = record.status or _CLIENT_LEFT
+            self._over(scope, record, time.perf_counter() - began)
+
+    def refused_unread(self, problem: str, client: str) -> str:
+        """Count and log a request that could not be read far enough to be one: the id that its answer gets."""
+        record = Record(uuid.uuid4().hex, PROBLEMS[problem][0], whole=True, problem=problem)
+        scope = {"client": (client, 0), "method": "", "path": ""}
+        self._over(scope, record, 0.0)
+        return record.id
+
+    def _over(self, scope: Scope, record: Record, seconds: float) -> None:
+        operation = _operation(scope)
+        self._metrics.observe(operation, scope["method"], record.status, seconds, record.bytes, record.problem)
+        # Probes ask every few seconds: their answers are news only where they are no.
+        if self._log is not None and (scope["path"] not in FREE_PATHS or record.status >= 400):
+            client = scope.get("client")
+            self._log.write(
+                Entry(
+                    time=now(),
+                    id=record.id,
+                    client=shown(client[0]) if client else "",
+                    token=record.token,
+                    method=shown(scope["method"]),
+                    path=_path(scope),
+                    operation=operation,
+                    status=record.status,
+                    bytes=record.bytes,
+                    ms=round(seconds * 1000, 3),
+                    problem=record.problem,
+                    whole=record.whole,
+                )
+            )
+
+
+def _request_id(scope: Scope) -> str:
+    given = [value for name, value in scope["headers"] if name == b"x-request-id"]
+    if len(given) == 1 and _HARMLESS_ID.fullmatch(given[0]):
+        return bytes(given[0]).decode("ascii")
+    return uuid.uuid4().hex
+
+
+def _operation(scope: Scope) -> str:
+    """The operation's id, or its handler's name; ``none`` where no handler was reached."""
+    handler = scope.get("route_handler")
+    if handler is None:
+        return "none"
+    name = getattr(handler, "operation_id", None)
+    return name if isinstance(name, str) else str(getattr(handler, "handler_name", "other"))
+
+
+def _path(scope: Scope) -> str:
+    """The path, without the address of a guest that is looked up: logs are kept for longer than that is due."""
+    path = scope["path"]
+    # As routing reads it: what is refused before that still has its doubled slashes.
+    return "/lookup/{ip}" if plain_path(path).startswith("/lookup/") else shown(path)

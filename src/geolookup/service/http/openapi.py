@@ -1,0 +1,227 @@
+"""What the OpenAPI document says of each operation: parameters, bodies, answers and every problem."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from litestar.openapi.spec import (
+    Components,
+    OpenAPIFormat,
+    OpenAPIHeader,
+    OpenAPIMediaType,
+    OpenAPIResponse,
+    OpenAPIType,
+    Operation,
+    Parameter,
+    RequestBody,
+    Schema,
+    SecurityScheme,
+)
+
+from geolookup.model import FIELD_NAMES
+from geolookup.service.http.problems import ANYWHERE, MEDIA_TYPE, PROBLEMS
+from geolookup.service.http.wire import MAX_TEXT
+from geolookup.service.store.schema import FILTERS
+
+TEXT = Schema(type=OpenAPIType.STRING)
+_FIELD = Schema(type=OpenAPIType.STRING, max_length=MAX_TEXT)
+INTEGER = Schema(type=OpenAPIType.INTEGER)
+#: Formats of JSON Schema (draft 2020-12, validation, section 7.3.4), which are as strict as `geolookup.addresses`.
+ADDRESS = Schema(
+    any_of=[
+        Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.IPV4),
+        Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.IPV6),
+    ],
+    description="A strict dotted quad, or IPv6 (RFC 4291) without a zone.",
+)
+NULLABLE_NUMBER = Schema(type=[OpenAPIType.NUMBER, OpenAPIType.NULL])
+
+
+def object_of(properties: dict[str, Schema]) -> Schema:
+    """An object with these members, all required; it may have others."""
+    return Schema(type=OpenAPIType.OBJECT, properties=dict(properties), required=list(properties))
+
+
+def array_of(items: Schema) -> Schema:
+    """An array of any length."""
+    return Schema(type=OpenAPIType.ARRAY, items=items)
+
+
+def _degrees(limit: int) -> Schema:
+    decimal = Schema(type=OpenAPIType.STRING, description="The same as a quoted decimal.")
+    return Schema(one_of=[Schema(type=OpenAPIType.NUMBER, minimum=-limit, maximum=limit), decimal])
+
+
+_BLOCK = object_of({"startip": ADDRESS, "endip": ADDRESS, "startipnum": INTEGER, "endipnum": INTEGER})
+_GEOLOCATION = object_of(
+    {
+        "locid": Schema(type=OpenAPIType.INTEGER, description="Below zero custom, above zero default."),
+        **{name: NULLABLE_NUMBER if name in ("latitude", "longitude") else TEXT for name in FIELD_NAMES},
+        "ipblocks": array_of(_BLOCK),
+    }
+)
+_FIELDS = object_of(
+    {name: {"latitude": _degrees(90), "longitude": _degrees(180)}.get(name, _FIELD) for name in FIELD_NAMES}
+)
+_NEW_BLOCK = object_of({"startip": ADDRESS, "endip": ADDRESS})
+_REPLACEMENT = object_of(dict.fromkeys(("startip", "endip", "newstartip", "newendip"), ADDRESS))
+_LOCID_ANSWER = object_of({"locid": INTEGER})
+_DELETED = object_of({"totalMatchingBlocks": INTEGER, "customerDefinedMatchingBlocks": INTEGER})
+_PROBLEM = Schema(
+    type=OpenAPIType.OBJECT,
+    properties={
+        "type": TEXT,
+        "title": TEXT,
+        "status": INTEGER,
+        "detail": TEXT,
+        "errors": array_of(object_of({"pointer": TEXT, "detail": TEXT})),
+    },
+    required=["type", "title", "status", "detail"],
+)
+
+
+def query(name: str, schema: Schema, description: str, *, required: bool = False) -> Parameter:
+    """A query parameter."""
+    return Parameter(name=name, param_in="query", schema=schema, description=description, required=required)
+
+
+def header(name: str, description: str) -> Parameter:
+    """A request header, which may be left out."""
+    return Parameter(name=name, param_in="header", schema=TEXT, description=description, required=False)
+
+
+def path(name: str, schema: Schema, description: str) -> Parameter:
+    """A part of the path."""
+    return Parameter(name=name, param_in="path", schema=schema, description=description, required=True)
+
+
+_LOCID = query("locid", INTEGER, "The custom geolocation's locid.", required=True)
+_KEY = header("Idempotency-Key", "The same key and body get the first answer again, and create nothing twice.")
+_IF_MATCH = header("If-Match", "The ETag of a list: refused where anything in the list has changed since.")
+_LIST_PARAMETERS = [
+    query("top", Schema(type=OpenAPIType.INTEGER, minimum=1), "The most geolocations to return; all by default."),
+    *(query(name, TEXT, "Compared without regard to case; empty is no filter.") for name in FILTERS),
+    query("locid", INTEGER, "Only this geolocation (beyond the interface: what Location points to)."),
+    header("If-None-Match", "An ETag given out before: 304 while the list is the same."),
+]
+
+
+def content(media_type: str, schema: Schema) -> dict[str, OpenAPIMediaType]:
+    """A body of one media type."""
+    return {media_type: OpenAPIMediaType(schema=schema)}
+
+
+def _problems(names: tuple[str, ...]) -> dict[str, OpenAPIResponse]:
+    by_status: dict[int, list[str]] = {}
+    for name in dict.fromkeys((*names, *ANYWHERE)):
+        by_status.setdefault(PROBLEMS[name][0], []).append(name)
+    return {
+        str(status): OpenAPIResponse(
+            description="Problem: " + ", ".join(f"`{name}`" for name in found),
+            content=content(MEDIA_TYPE, _PROBLEM),
+            headers={"Retry-After": OpenAPIHeader(schema=INTEGER)} if status in (429, 503) else None,
+        )
+        for status, found in sorted(by_status.items())
+    }
+
+
+def operation(
+    summary: str,
+    parameters: list[Parameter],
+    body: Schema | None,
+    answers: dict[str, OpenAPIResponse],
+    refusals: tuple[str, ...],
+) -> type[Operation]:
+    """A class that Litestar fills in from the handler, and that then says what the handler's signature cannot.
+
+    ``answers`` are by status; ``refusals`` are names of `problems.PROBLEMS`, besides those that any operation has.
+    """
+
+    @dataclass
+    class Described(Operation):
+        def __post_init__(self) -> None:
+            self.summary = summary
+            self.parameters = list(parameters)
+            self.request_body = None if body is None else RequestBody(content("application/json", body), required=True)
+            self.responses: Any = {**answers, **_problems(refusals)}
+
+    return Described
+
+
+def answer(schema: Schema, description: str, *headers: str) -> OpenAPIResponse:
+    """An answer in JSON, with the headers that it always has."""
+    return OpenAPIResponse(
+        description=description,
+        content=content("application/json", schema),
+        headers={name: OpenAPIHeader(schema=TEXT) for name in headers} or None,
+    )
+
+
+_DONE = {"200": answer(_LOCID_ANSWER, "Done.")}
+#: What any operation with a body refuses.
+NOT_JSON = ("malformed-json", "body-too-large", "invalid-body")
+_WRITE = ("invalid-parameter", "cross-site-request", "stale-precondition")
+_TARGET = (*_WRITE, "unknown-geolocation", "default-geolocation-immutable")
+_CONFLICTS = ("block-exists", "block-taken")
+
+LIST = operation(
+    "List geolocations with their blocks, by ascending locid",
+    _LIST_PARAMETERS,
+    None,
+    {
+        "200": answer(array_of(_GEOLOCATION), "A streamed array; nothing found is [].", "ETag", "X-Total-Count"),
+        "304": OpenAPIResponse(description="The list is the one that If-None-Match names."),
+    },
+    ("invalid-parameter",),
+)
+CREATE = operation(
+    "Create a custom geolocation",
+    [_KEY, _IF_MATCH],
+    _FIELDS,
+    {"201": answer(_LOCID_ANSWER, "Created.", "Location")},
+    (*_WRITE, *NOT_JSON, "idempotency-key-reused"),
+)
+CREATE_BLOCK = operation(
+    "Create a custom IP block",
+    [_LOCID, _KEY, _IF_MATCH],
+    _NEW_BLOCK,
+    {"201": answer(_LOCID_ANSWER, "Created.")},
+    (*_TARGET, *NOT_JSON, *_CONFLICTS, "idempotency-key-reused"),
+)
+UPDATE = operation("Update a custom geolocation", [_LOCID, _IF_MATCH], _FIELDS, _DONE, (*_TARGET, *NOT_JSON))
+REPLACE_BLOCK = operation(
+    "Replace a custom IP block",
+    [_LOCID, _IF_MATCH],
+    _REPLACEMENT,
+    _DONE,
+    (*_TARGET, *NOT_JSON, *_CONFLICTS, "unknown-block"),
+)
+DELETE = operation("Delete a custom geolocation and its blocks", [_LOCID, _IF_MATCH], None, _DONE, _TARGET)
+DELETE_BLOCKS = operation(
+    "Delete all blocks of a custom geolocation",
+    [_LOCID, _IF_MATCH],
+    None,
+    {"200": answer(_DELETED, "How many blocks matched, and how many were deleted.")},
+    _TARGET,
+)
+_STATUS = object_of({"status": TEXT})
+HEALTHZ = operation("Whether this process is alive", [], None, {"200": answer(_STATUS, "It is.")}, ())
+READYZ = operation(
+    "Whether this process should get requests", [], None, {"200": answer(_STATUS, "It should.")}, ("not-ready",)
+)
+METRICS = operation(
+    "What this service has done, for Prometheus",
+    [],
+    None,
+    {"200": OpenAPIResponse(description="Prometheus's text format.", content=content("text/plain", TEXT))},
+    (),
+)
+
+COMPONENTS = Components(
+    security_schemes={
+        "token": SecurityScheme(
+            type="http", scheme="bearer", description="With the scope read or write, where the service has tokens."
+        )
+    }
+)
+#: A token, or none: a service on loopback may have none.
+SECURITY: list[dict[str, list[str]]] = [{"token": []}, {}]

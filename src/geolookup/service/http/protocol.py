@@ -1,0 +1,192 @@
+"""uvicorn's HTTP/1.1 connection with what it lacks: deadlines for slow clients, and refusals that are problems.
+
+What is not even a request never reaches the application: uvicorn would answer it in plain text.
+"""
+
+import array
+import asyncio
+import contextlib
+import fcntl
+import sys
+import termios
+from collections.abc import Callable
+from typing import Any
+
+import h11
+import msgspec
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+
+from geolookup.service.http.guard import CROWDED
+from geolookup.service.http.limits import Limits
+from geolookup.service.http.problems import MEDIA_TYPE, problem
+
+#: Told the problem's name and the client's address: the id for the answer.
+Refused = Callable[[str, str], str]
+
+_BY_STATUS = {431: "head-too-large", 501: "not-implemented"}
+#: Until a connection whose body does not come is cut, after the application had its time to say so; and until one that
+#: was refused is cut, whose client goes on sending.
+_LAST_WORDS_S = 3.0
+#: Progress is looked for so often before a client counts as one that takes nothing.
+_LOOKS = 4
+
+
+class Protocol(H11Protocol):
+    """One connection."""
+
+    def __init__(self, *arguments: Any, limits: Limits, refused: Refused, **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self._limits = limits
+        self._refused = refused
+        self._awaited: str | None = None
+        self._overdue: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
+        self._unsent_before = 0
+        self._looks_without_progress = 0
+        self._over = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the base class has it
+        """A client connected."""
+        super().connection_made(transport)
+        most = self._limits.connections
+        if len(self.connections) > 2 * most:
+            transport.abort()
+            return
+        if len(self.connections) > most:
+            self.app_state = {**self.app_state, CROWDED: True}
+        self._watch_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection ended, by whomever."""
+        super().connection_lost(exc)
+        for timer in (self._overdue, self._look):
+            if timer is not None:
+                timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Something came."""
+        if not self._over:
+            super().data_received(data)
+
+    # Requests that come slowly
+
+    def handle_events(self) -> None:
+        """Read what has come."""
+        super().handle_events()
+        self._watch_request()
+
+    def _watch_request(self) -> None:
+        if self._over:
+            return
+        state = self.conn.their_state
+        awaited = None
+        if state is h11.SEND_BODY:
+            awaited = "body"
+        elif state is h11.IDLE and (self.cycle is None or self.conn.trailing_data[0]):
+            awaited = "head"  # else it is a connection between two requests, which may be idle
+        if awaited == self._awaited:
+            return
+        self._awaited = awaited
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        if awaited is not None:
+            seconds = self._limits.request_s + (_LAST_WORDS_S if awaited == "body" else 0)
+            self._overdue = self.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._awaited == "head" and not self.conn.trailing_data[0]:
+            self.transport.close()
+        elif self._awaited == "head":
+            self._refuse("request-timeout", "the request's head took too long")
+        else:
+            self.transport.abort()
+
+    # Answers that are not taken
+
+    def pause_writing(self) -> None:
+        """The client is slower than we are."""
+        super().pause_writing()
+        self._watch_answer()
+
+    def on_response_complete(self) -> None:
+        """An answer was written, if not yet taken."""
+        super().on_response_complete()
+        if self.transport.get_write_buffer_size():
+            self._watch_answer()
+
+    def _watch_answer(self) -> None:
+        if self._look is None:
+            self._unsent_before, self._looks_without_progress = self._unsent(), 0
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._look = self.loop.call_later(self._limits.stall_s / _LOOKS, self._look_for_progress)
+
+    def _look_for_progress(self) -> None:
+        self._look = None
+        if not self.transport.get_write_buffer_size():
+            return
+        unsent = self._unsent()
+        # Several looks, since what was taken and what was added between two may come to the same.
+        self._looks_without_progress = self._looks_without_progress + 1 if unsent == self._unsent_before else 0
+        self._unsent_before = unsent
+        if self._looks_without_progress >= _LOOKS:
+            self.transport.abort()
+        else:
+            self._look_later()
+
+    def _unsent(self) -> int:
+        """Bytes that the client has not taken: ours, and those that the system holds for it.
+
+        The system takes some megabytes at once and then nothing for minutes, however steadily a slow client reads.
+        """
+        waiting = self.transport.get_write_buffer_size()
+        system = array.array("i", [0])
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, system)
+        return waiting + system[0]
+
+    # What is no request
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what could not be parsed; uvicorn calls this where its parser gave up."""
+        error = sys.exc_info()[1]
+        hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
+        self._refuse(_BY_STATUS.get(hint, "bad-request"), str(error or msg))
+
+    def _refuse(self, name: str, detail: str) -> None:
+        """Answer with a problem in the application's place, and close the connection."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            # The application is reading this request's body: for it, the client has left.
+            cycle.disconnected = True
+            cycle.message_event.set()
+        body = problem(name, detail)
+        identity = self._refused(name, self.client[0] if self.client else "")
+        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.close()
+            return
+        content = msgspec.json.encode(body)
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", str(len(content)).encode()),
+            (b"x-request-id", identity.encode()),
+            (b"connection", b"close"),
+        ]
+        events = (
+            h11.Response(status_code=body.status, headers=headers, reason=STATUS_PHRASES[body.status]),
+            h11.Data(data=content),
+            h11.EndOfMessage(),
+        )
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        # Closing with something unread would reset the connection, and the client would lose the answer: what still
+        # comes is read and forgotten for a while.
+        self._over = True
+        self.transport.write_eof()
+        if self._overdue is not None:
+            self._overdue.cancel()
+        self._overdue = self.loop.call_later(_LAST_WORDS_S, self.transport.abort)

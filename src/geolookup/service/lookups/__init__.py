@@ -1,0 +1,1 @@
+"""Lookups over HTTP, answered from an index that follows the database."""

@@ -1,0 +1,117 @@
+"""Lookups over HTTP: one address by its path, many by a body, answered from the compiled index."""
+
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+from anyio import to_thread
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.openapi.spec import OpenAPIType, Schema
+from litestar.params import RawBody
+from litestar.response.base import ASGIResponse
+
+from geolookup import addresses
+from geolookup.errors import InvalidAddressError, RequestRefusedError
+from geolookup.lookup.snapshot import match_in
+from geolookup.model import FIELD_NAMES, flat_not_covered
+from geolookup.service.http import openapi, wire
+from geolookup.service.http.openapi import ADDRESS, NULLABLE_NUMBER
+from geolookup.service.lookups.following import Layers, LookupIndex
+
+Flat: TypeAlias = dict[str, str | int | float | bool | None]
+
+#: Addresses in one body: with more, the longest ones would not fit into the bytes that a body may have.
+MAX_ADDRESSES = 1000
+_PATH = "/lookup"
+
+_NULLABLE_TEXT = Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL])
+_FLAT = openapi.object_of(
+    {
+        "ip": Schema(type=OpenAPIType.STRING, description="As it was asked for."),
+        "locid": Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL], description="Null where nothing covers it."),
+        **{name: NULLABLE_NUMBER if name in ("latitude", "longitude") else _NULLABLE_TEXT for name in FIELD_NAMES},
+        "first": _NULLABLE_TEXT,
+        "last": _NULLABLE_TEXT,
+        "layer": Schema(enum=["custom", "default", None]),
+        "pending": Schema(type=[OpenAPIType.BOOLEAN, OpenAPIType.NULL]),
+    }
+)
+_MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
+
+
+@get(
+    f"{_PATH}/{{ip:path}}",
+    operation_id="lookupAddress",
+    operation_class=openapi.operation(
+        "Look an address up",
+        [openapi.path("ip", ADDRESS, "Percent-encoded or not.")],
+        None,
+        {"200": openapi.answer(_FLAT, "Its geolocation and range; all null where nothing covers it.")},
+        ("invalid-address", "index-not-ready"),
+    ),
+)
+async def lookup_address(request: Request[Any, Any, Any], lookup_index: NamedDependency[LookupIndex]) -> ASGIResponse:
+    """One address: 200 whether it is covered or not."""
+    # Not Litestar's own parameter, in which slashes have been tidied away: an address with a slash is malformed.
+    text = unquote(request.scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
+    layers = await lookup_index.layers()
+    try:
+        found = _find(layers, text)
+    except InvalidAddressError as error:
+        raise RequestRefusedError(str(error), problem="invalid-address") from error
+    return _json(found)
+
+
+@post(
+    _PATH,
+    operation_id="lookupAddresses",
+    operation_class=openapi.operation(
+        "Look many addresses up",
+        [],
+        _MANY,
+        {"200": openapi.answer(openapi.array_of(_FLAT), "One object an address, in the same order.")},
+        ("invalid-address", "cross-site-request", "index-not-ready", *openapi.NOT_JSON),
+    ),
+    status_code=200,
+)
+async def lookup_addresses(body: RawBody, lookup_index: NamedDependency[LookupIndex]) -> ASGIResponse:
+    """Many addresses at once, all answered from one state of the database."""
+    asked = wire.read_json(body)
+    if not isinstance(asked, list) or len(asked) > MAX_ADDRESSES:
+        detail = f"must be an array of at most {MAX_ADDRESSES} addresses"
+        raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=(("", detail),))
+    layers = await lookup_index.layers()
+    # In a thread: a thousand would hold up everyone else for a while.
+    return _json(await to_thread.run_sync(_find_all, layers, asked))
+
+
+HANDLERS = [lookup_address, lookup_addresses]
+
+
+def _find(layers: Layers, text: str) -> Flat:
+    family, value = addresses.parse(text)
+    found = match_in(layers.base, layers.custom, text, family, value)
+    return flat_not_covered(text) if found is None else found.flat()
+
+
+def _find_all(layers: Layers, asked: list[Any]) -> list[Flat]:
+    found: list[Flat] = []
+    errors: list[tuple[str, str]] = []
+    for position, text in enumerate(asked):
+        if not isinstance(text, str):
+            errors.append((f"/{position}", "an address is text"))
+            continue
+        try:
+            found.append(_find(layers, text))
+        except InvalidAddressError as error:
+            errors.append((f"/{position}", str(error)))
+    if errors:
+        raise RequestRefusedError(
+            f"{len(errors)} of {len(asked)} are no addresses", problem="invalid-address", errors=tuple(errors)
+        )
+    return found
+
+
+def _json(value: Flat | list[Flat]) -> ASGIResponse:
+    return ASGIResponse(body=msgspec.json.encode(value), media_type="application/json")

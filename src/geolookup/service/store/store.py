@@ -1,0 +1,201 @@
+"""The service's database: opening it, one writer at a time, and readers that each see one moment."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from geolookup.errors import RequestRefusedError, ServiceError
+from geolookup.service.store import migrations, postgres, schema
+from geolookup.service.store.database import WAIT_S, Database
+from geolookup.service.store.sqlite import SQLite
+
+# How often a transaction is begun before its request fails for a connection that was lost.
+_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A write transaction; set ``changed`` where it changes a geolocation or a block.
+
+    ``changed_default`` says that one of the default layer was among them.
+    """
+
+    connection: Connection
+    database: Database = field(repr=False)
+    #: As the transaction found it.
+    revision: int
+    changed: bool = False
+    changed_default: bool = False
+
+
+class Snapshot:
+    """A read transaction that outlives the function that opened it: close it, from any one thread at a time.
+
+    ``revision`` counts the changes of geolocations and blocks, ``default_revision`` those that the default layer had.
+    """
+
+    def __init__(self, connection: Connection, revision: int, default_revision: int) -> None:
+        self.connection = connection
+        self.revision = revision
+        self.default_revision = default_revision
+
+    def close(self) -> None:
+        """Give the connection back; harmless when repeated."""
+        self.connection.close()
+
+
+class Store:
+    """The database of one running service. `open` one; it may be used from several threads, but not after a fork.
+
+    ``uuid`` names the database: revisions of two databases are never compared. ``name`` is how messages call it.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._write_lock = threading.Lock()
+        self.name = database.name
+        self.uuid = ""
+
+    @classmethod
+    def open(cls, db: str | os.PathLike[str], *, worker: bool = False) -> "Store":
+        """Open an SQLite file, created where it is missing, or the PostgreSQL database that a URL names.
+
+        Any number of processes may use a PostgreSQL database. An SQLite file belongs to one process, and to those
+        ``worker`` processes that it starts, and ends before it closes the file.
+
+        :raises ServiceError: where another process has the file open, it is no database of ours, one of a newer
+            release, or cannot be read and written
+        :raises MissingExtraError: where PostgreSQL's driver is not installed
+        """
+        if isinstance(db, str) and postgres.is_url(db):
+            database: Database = postgres.PostgreSQL(db)
+        else:
+            database = SQLite(os.path.abspath(db), worker=worker)
+        store = cls(database)
+        try:
+            store._prepare(worker=worker)
+        except BaseException:
+            database.close()
+            raise
+        return store
+
+    def _prepare(self, *, worker: bool) -> None:
+        database = self._database
+        with self._translated(), database.exclusive(WAIT_S):
+            # By a reader first: the writer's connection makes a file its own (its journal mode) before it is asked.
+            with database.reader.connect() as connection:
+                found = migrations.check(connection, database.name)
+            if worker and found != schema.SCHEMA_VERSION:
+                raise ServiceError(f"{database.name}: has not been prepared: a worker belongs to a running service")
+            with database.writer.begin() as connection:
+                if not worker:
+                    migrations.migrate(connection, database)
+                self.uuid = migrations.identity(connection)
+        database.in_service = True
+
+    @contextlib.contextmanager
+    def write(self, *, wait_s: float = WAIT_S) -> Iterator[Transaction]:
+        """One transaction: durable when the ``with`` ends, and without any trace where it ends by an exception.
+
+        Of all processes that use the database, one is in here at a time; others wait, for ``wait_s`` at most.
+
+        :raises RequestRefusedError: ``storage-unavailable`` where the database cannot be written; ``outcome-unknown``
+            where it was lost just as it was to keep the transaction
+        """
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._translated())
+            stack.enter_context(self._turn(wait_s))
+            stack.enter_context(self._database.exclusive(wait_s))
+            connection, revision = self._begin(wait_s)
+            stack.enter_context(connection)
+            transaction = Transaction(connection, self._database, revision)
+            yield transaction
+            if transaction.changed:
+                meta = schema.meta.c
+                following = meta.default_revision + int(transaction.changed_default)
+                connection.execute(update(schema.meta).values(revision=meta.revision + 1, default_revision=following))
+            _commit(connection)
+
+    def _begin(self, wait_s: float) -> tuple[Connection, int]:
+        """A connection with an open transaction that has the turn of all processes, and the revision that it found."""
+        attempt = 1
+        while True:
+            connection = self._database.writer.connect()
+            try:
+                if wait_s > WAIT_S:
+                    self._database.prepare_wait(connection, wait_s)
+                # Every writer locks this row first, so they come one after the other: the revision rises by one a
+                # change, none acts upon what another is about to change, and there is no deadlock or conflict among
+                # them that one of them would have to be repeated for.
+                revision = connection.execute(select(schema.meta.c.revision).with_for_update()).scalar_one()
+            except BaseException:
+                lost = connection.invalidated
+                connection.close()
+                if attempt == _ATTEMPTS or not lost:
+                    raise
+                attempt += 1
+            else:
+                return connection, int(revision)
+
+    def snapshot(self) -> Snapshot:
+        """The database as it is now; whatever is written later does not show in it.
+
+        :raises RequestRefusedError: ``storage-unavailable`` where the database cannot be read
+        """
+        meta = schema.meta.c
+        with self._translated():
+            connection = self._database.reader.connect()
+            try:
+                row = connection.execute(select(meta.revision, meta.default_revision)).one()
+                return Snapshot(connection, int(row.revision), int(row.default_revision))
+            except BaseException:
+                connection.close()
+                raise
+
+    @property
+    def open_snapshots(self) -> int:
+        """How many snapshots have not been closed."""
+        return self._database.reader.pool.checkedout()  # type: ignore[attr-defined,no-any-return]  # a QueuePool has it
+
+    def close(self) -> None:
+        """Close every connection, and let other processes have the database; harmless when repeated."""
+        with contextlib.suppress(TimeoutError), self._turn(WAIT_S):
+            pass  # a write that was under way has ended
+        self._database.close()
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _turn(self, wait_s: float) -> Iterator[None]:
+        if not self._write_lock.acquire(timeout=wait_s):
+            raise TimeoutError("other requests have been writing for too long")
+        try:
+            yield
+        finally:
+            self._write_lock.release()
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What the database's driver raises is translated where it is raised: this is for whatever comes besides."""
+        try:
+            yield
+        except (TimeoutError, SQLAlchemyError) as error:
+            raise self._database.failure(error) from error
+
+
+def _commit(connection: Connection) -> None:
+    try:
+        connection.commit()
+    except RequestRefusedError as error:
+        if connection.invalidated:
+            raise RequestRefusedError(str(error), problem="outcome-unknown") from error
+        raise

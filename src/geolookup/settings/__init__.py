@@ -1,0 +1,1 @@
+"""What can be set, where it stands, and how durations are written."""

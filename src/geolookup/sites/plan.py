@@ -1,0 +1,311 @@
+"""What it takes to make the custom layer what a file of sites says; shown as a plan, or made as edits."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias
+
+from geolookup.errors import EditError
+from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.sites.file import Site, block_text
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.fields import checked_fields
+from geolookup.state.edits.layer import Laid
+
+Kind: TypeAlias = Literal["claim", "delete", "remove_block", "clear_blocks", "create", "update", "add_block"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One step. ``locid`` is None for a geolocation that is still to be created.
+
+    ``site`` is the name in the file; for a delete the name it had in an earlier file, None where it never had one. A
+    claim gives a name to a geolocation that is there (``was``: its name until now), and edits nothing. ``fields`` are
+    a create's or update's eight, ``before`` those of an update or delete; ``block`` the one added or removed.
+    """
+
+    kind: Kind
+    site: str | None
+    locid: int | None
+    fields: dict[str, Any] | None = None
+    before: dict[str, Any] | None = None
+    block: IPBlock | None = None
+    was: str | None = None
+
+    def describe(self) -> str:
+        """The step in words."""
+        site = self.site or "geolocation"
+        target = site if self.locid is None else f"{site} ({self.locid})"
+        if self.kind == "claim":
+            return f"= {target} is there already" + (f", named {self.was} until now" if self.was else "")
+        if self.kind == "update":
+            assert self.fields is not None
+            assert self.before is not None
+            changed = (f"{name} {self.before[name]!r} -> {self.fields[name]!r}" for name in self._changed())
+            return f"~ update {target}: {', '.join(changed)}"
+        if self.kind == "clear_blocks":
+            return f"- remove all blocks of {target}"
+        if self.block is not None:
+            text = block_text(self.block)
+            return f"+ add {text} to {target}" if self.kind == "add_block" else f"- remove {text} from {target}"
+        return f"{'+ create' if self.kind == 'create' else '- delete'} {target}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The step for ``--json``."""
+        found: dict[str, Any] = {"change": self.kind, "site": self.site, "locid": self.locid}
+        if self.kind == "create":
+            found["fields"] = self.fields
+        if self.kind == "update":
+            assert self.fields is not None
+            assert self.before is not None
+            found["fields"] = {
+                name: {"before": self.before[name], "after": self.fields[name]} for name in self._changed()
+            }
+        if self.block is not None:
+            found["block"] = {"startip": self.block.startip, "endip": self.block.endip}
+        if self.kind == "claim":
+            found["was"] = self.was
+        return {**found, "description": self.describe()}
+
+    def _changed(self) -> list[str]:
+        assert self.fields is not None
+        assert self.before is not None
+        return [name for name in FIELD_NAMES if self.fields[name] != self.before[name]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitesPlan:
+    """All steps, in the order in which they are made: what frees a block comes before what takes it.
+
+    ``names`` are the geolocations that the sites have or get; those still to be created are missing.
+    """
+
+    changes: tuple[Change, ...]
+    names: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def edits(self) -> tuple[Change, ...]:
+        """The steps that change anything but names."""
+        return tuple(change for change in self.changes if change.kind != "claim")
+
+
+def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> SitesPlan:
+    """What `apply_sites` would do; nothing is changed.
+
+    :raises DataFileError: where a site cannot be made so: names the file, the line and the site
+    """
+    with editor.transaction():
+        layer = {laid.place.locid: laid.place for laid in editor.custom()}
+        kept = {name: locid for name, locid in editor.sites().items() if locid in layer}
+    return _plan(layer, kept, sites, prune_all=prune_all)
+
+
+def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool = False) -> SitesPlan:
+    """Make the custom layer what the file says, all of it in one transaction, or nothing.
+
+    A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
+    one too. The result is the plan as it was made, new locids included; applied again, it has no changes.
+
+    :raises DataFileError: where a site cannot be made so; nothing was changed
+    """
+    with editor.transaction():
+        plan = plan_sites(editor, sites, prune_all=prune_all)
+        names = dict(plan.names)
+        where = {site.name: site.where for site in sites}
+        made = []
+        for step in plan.changes:
+            try:
+                change = step if step.locid is not None else replace(step, locid=names.get(step.site or ""))
+                made.append(_make(editor, change, names))
+            except EditError as error:
+                if step.site not in where:
+                    raise
+                raise where[step.site].error(str(error)) from error
+        editor.keep_sites(names, file=file)
+    return SitesPlan(changes=tuple(made), names=names)
+
+
+def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
+    """The custom layer as `apply_sites` would leave it; nothing is changed.
+
+    It is made by the very edits, in a transaction that is rolled back, so it cannot differ.
+
+    :raises DataFileError: as `apply_sites` does
+    """
+    layer: list[Laid] = []
+    with contextlib.suppress(_RollBack), editor.transaction():
+        apply_sites(editor, sites, file="", prune_all=prune_all)
+        layer = editor.custom()
+        raise _RollBack
+    return layer
+
+
+class _RollBack(Exception):  # noqa: N818 - nothing is wrong
+    """Ends a transaction without its edits."""
+
+
+def _make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
+    if change.kind == "create":
+        assert change.site is not None
+        assert change.fields is not None
+        names[change.site] = editor.create(**change.fields)
+        return replace(change, locid=names[change.site])
+    if change.kind == "claim":
+        return change
+    assert change.locid is not None
+    if change.kind == "update":
+        assert change.fields is not None
+        editor.update(change.locid, **change.fields)
+    elif change.kind == "delete":
+        editor.delete(change.locid)
+    elif change.kind == "clear_blocks":
+        editor.clear_blocks(change.locid)
+    else:
+        assert change.block is not None
+        edit = editor.add_block if change.kind == "add_block" else editor.remove_block
+        edit(change.locid, change.block.startip, change.block.endip)
+    return change
+
+
+def export_sites(editor: Editor) -> list[Site]:
+    """Every custom geolocation as a site, sorted by name.
+
+    One that no file named gets a name made of its city or country, and of its locid where that is not enough; nothing
+    is recorded.
+    """
+    with editor.transaction():
+        places = [laid.place for laid in editor.custom()]
+        names = {locid: name for name, locid in editor.sites().items()}
+    taken = {names[place.locid] for place in places if place.locid in names}
+    wishes = Counter(_wish(place) for place in places if place.locid not in names)
+    sites = []
+    for place in places:
+        name = names.get(place.locid)
+        if name is None:
+            name = _wish(place)
+            if not name or name in taken or wishes[name] > 1:
+                base = name = f"{name} {place.locid}".strip()
+                again = 1
+                while name in taken:
+                    again += 1
+                    name = f"{base} ({again})"
+            taken.add(name)
+        sites.append(Site(name=name, fields=place.fields(), blocks=tuple(sorted(place.ipblocks))))
+    return sorted(sites, key=lambda site: (site.name.casefold(), site.name))
+
+
+def _wish(place: Geolocation) -> str:
+    parts = [" ".join("".join(filter(str.isprintable, part)).split()) for part in (place.city, place.country)]
+    return " ".join(part[:60].strip() for part in parts if part)
+
+
+def _plan(
+    layer: Mapping[int, Geolocation], kept: Mapping[str, int], sites: list[Site], *, prune_all: bool
+) -> SitesPlan:
+    in_file = {site.name for site in sites}
+    names = {name: locid for name, locid in kept.items() if name in in_file}
+    former = {locid: name for name, locid in kept.items() if name not in in_file}
+    claims = _claims(layer, names, [site for site in sites if site.name not in names])
+    steps: dict[Kind, list[Change]] = {
+        "claim": [Change(kind="claim", site=name, locid=locid, was=former.get(locid)) for name, locid in claims.items()]
+    }
+    names |= claims
+    ours = set(names.values())
+    doomed = [locid for locid in layer if locid not in ours and (prune_all or locid in former)]
+
+    def add(kind: Kind, site: str | None, locid: int | None, **members: Any) -> None:
+        steps.setdefault(kind, []).append(Change(kind=kind, site=site, locid=locid, **members))
+
+    for locid in doomed:
+        add("delete", former.get(locid), locid, before=layer[locid].fields())
+    others = {
+        block: locid
+        for locid, place in layer.items()
+        if locid not in ours and locid not in doomed
+        for block in place.ipblocks
+    }
+    for site in sites:
+        owned = names.get(site.name)
+        place = None if owned is None else layer[owned]
+        if place is None:
+            add("create", site.name, None, fields=_fields(site))
+        elif place.fields() != site.fields:
+            add("update", site.name, owned, fields=_fields(site), before=place.fields())
+        has, wanted = set(place.ipblocks if place else ()), set(site.blocks)
+        if len(has) > 1 and not has & wanted:
+            add("clear_blocks", site.name, owned)
+        else:
+            for block in sorted(has - wanted):
+                add("remove_block", site.name, owned, block=block)
+        for block in sorted(wanted - has):
+            if block in others:
+                text = block_text(block)
+                raise site.where.error(
+                    f"{text} belongs to custom geolocation {others[block]}, which no file of sites named: "
+                    "remove it there first, or name that geolocation in the file",
+                    "blocks",
+                    text,
+                )
+            add("add_block", site.name, owned, block=block)
+    order: tuple[Kind, ...] = ("claim", "delete", "remove_block", "clear_blocks", "create", "update", "add_block")
+    return SitesPlan(changes=tuple(change for kind in order for change in steps.get(kind, ())), names=names)
+
+
+def _fields(site: Site) -> dict[str, Any]:
+    """The fields as an edit takes them."""
+    for name, value in site.fields.items():
+        try:
+            checked_fields({**dict.fromkeys(FIELD_NAMES, ""), "latitude": 0.0, "longitude": 0.0, name: value})
+        except EditError as error:
+            raise site.where.error(str(error), name) from error
+    return site.fields
+
+
+def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
+    """Which geolocation without a name each unknown site already is: the one equal in all eight fields.
+
+    Several equal ones cannot be told apart, unless as many sites describe them block for block, as an export does.
+    """
+    named = set(names.values())
+    free: dict[tuple[Any, ...], list[Geolocation]] = {}
+    for locid, place in sorted(layer.items(), reverse=True):
+        if locid not in named:
+            free.setdefault(_equal(place.fields()), []).append(place)
+    described: dict[tuple[Any, ...], list[Site]] = {}
+    for site in unknown:
+        described.setdefault(_equal(site.fields), []).append(site)
+    claims: dict[str, int] = {}
+    for key, claimants in described.items():
+        places = free.get(key, [])
+        if not places:
+            continue
+        pairs = _paired(claimants, places)
+        if len(places) == 1:
+            # Of several sites the one with these very blocks, else the first in the file.
+            claims[pairs[0][0].name if pairs else claimants[0].name] = places[0].locid
+        elif len(pairs) == len(places) == len(claimants):
+            claims |= {site.name: place.locid for site, place in pairs}
+        else:
+            listed = ", ".join(str(place.locid) for place in places)
+            raise claimants[0].where.error(
+                f"could be any of the custom geolocations {listed}, which are equal in all eight fields: "
+                "delete those too many, or make them differ"
+            )
+    return claims
+
+
+def _paired(sites: Iterable[Site], places: Iterable[Geolocation]) -> list[tuple[Site, Geolocation]]:
+    """Each site with a geolocation of the very same blocks, as far as there are any."""
+    left = list(places)
+    pairs = []
+    for site in sites:
+        place = next((place for place in left if tuple(sorted(place.ipblocks)) == site.blocks), None)
+        if place is not None:
+            left.remove(place)
+            pairs.append((site, place))
+    return pairs
+
+
+def _equal(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(fields[name] for name in FIELD_NAMES)

@@ -1,0 +1,115 @@
+"""Sites as TOML 1.0: one table ``[[site]]`` each."""
+
+import functools
+import re
+import tomllib
+from typing import Any
+
+import tomli_w
+
+from geolookup.errors import DataFileError
+from geolookup.sites.file import KEYS, Site, Where, block_text
+
+_HEADER = """\
+# The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
+"""
+_AT_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)")
+# Strings and comments are matched only to be passed over: what looks like a header inside them is none.
+_TOKENS = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+    r"|\#[^\n]*"
+    r"|^[ \t]*(?P<header>\[\[[ \t]*(?:site|\"site\"|'site')[ \t]*\]\])",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def read(path: str) -> list[tuple[dict[str, Any], Where]]:
+    """The sites' values as TOML has them, each with where it stands.
+
+    :raises DataFileError: where the file cannot be read, is not TOML, or holds anything but sites
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except OSError as error:
+        raise DataFileError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DataFileError(f"{path}: is not UTF-8") from error
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _AT_LINE.search(str(error))
+        at = f", line {found[1]}" if found else ""
+        raise DataFileError(f"{path}{at}: is not TOML: {_AT_LINE.sub('', str(error)).strip()}") from error
+    except (RecursionError, ValueError) as error:  # the latter for a number of thousands of digits
+        raise DataFileError(f"{path}: is not TOML that can be read: {error}") from error
+    lines = _Lines(text)
+    for key in document:
+        if key != "site":
+            line = lines.of_key(key)
+            raise DataFileError(
+                f"{path}{'' if line is None else f', line {line}'}: there is no key {key!r}: "
+                "the file has one table [[site]] for each site"
+            )
+    tables = document.get("site")
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise DataFileError(f"{path}: has no [[site]] (for no site at all, write `site = []`)")
+    lines.expect(len(tables))
+    return [
+        (table, Where(path=path, find=functools.partial(lines.find, number))) for number, table in enumerate(tables)
+    ]
+
+
+def write(sites: list[Site]) -> str:
+    """The text of a file."""
+    tables = []
+    for site in sites:
+        values = {"name": site.name, **site.fields, "blocks": [block_text(block) for block in site.blocks]}
+        tables.append({key: values[key] for key in KEYS if values[key] is not None})
+    return _HEADER + "\n" + tomli_w.dumps({"site": tables})
+
+
+class _Lines:
+    """Where things stand in the text: `tomllib` does not say. Looked for only once something is wrong."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._count = -1
+
+    def expect(self, count: int) -> None:
+        """How many tables there are: where another number of headers is found, no line is guessed."""
+        self._count = count
+
+    @functools.cached_property
+    def _headers(self) -> list[int]:
+        found = [match.start("header") for match in _TOKENS.finditer(self._text) if match["header"]]
+        return found if len(found) == self._count else []
+
+    def find(self, number: int, key: str, text: str) -> int | None:
+        """The line of a key (or of a text in its value) of the table of that number, else of the table."""
+        if not self._headers:
+            return None
+        begin, end = self._headers[number], [*self._headers, len(self._text)][number + 1]
+        if key:
+            found = _key(key).search(self._text, begin, end)
+            if found:
+                begin = found.start("key")
+                at = [self._text.find(quote + text + quote, begin, end) for quote in "\"'"] if text else []
+                begin = min((position for position in at if position >= 0), default=begin)
+        return self._line(begin)
+
+    def of_key(self, key: str) -> int | None:
+        """The line of a key or table anywhere."""
+        found = _key(key).search(self._text)
+        return None if found is None else self._line(found.start("key"))
+
+    def _line(self, position: int) -> int:
+        return 1 + self._text.count("\n", 0, position)
+
+
+def _key(key: str) -> re.Pattern[str]:
+    name = re.escape(key)
+    return re.compile(rf"""^[ \t]*\[*[ \t]*(?P<key>(?:{name}|"{name}"|'{name}'))[ \t]*[=.\]]""", re.MULTILINE)

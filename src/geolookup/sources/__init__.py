@@ -1,0 +1,1 @@
+"""Where default geolocations come from."""

@@ -1,0 +1,80 @@
+"""CSV of address ranges by country (``startip,endip,country``), as the bundled registry data is."""
+
+import os
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from geolookup import addresses
+from geolookup.errors import InvalidAddressError, InvalidRangeError
+from geolookup.sources.csv_rows import CsvRows
+
+COLUMNS = ("startip", "endip", "country")
+
+
+class CountryRange(NamedTuple):
+    """An inclusive range and its country's code, from one line of a file.
+
+    ``startip`` and ``endip`` are in the form that `geolookup.addresses.to_text` writes; ``first`` and ``last`` are the
+    same as integers.
+    """
+
+    startip: str
+    endip: str
+    country: str
+    family: Literal[4, 6]
+    first: int
+    last: int
+    line: int
+
+
+def bundled_ranges_path() -> str:
+    """The file of the bundled registry data."""
+    import geolookup_data
+
+    return os.path.join(os.path.dirname(geolookup_data.__file__), "rir-country-ranges.csv.gz")
+
+
+def bundled_date() -> str:
+    """The moment of the bundled registry data, as `state.clock.now_text` writes moments."""
+    import geolookup_data
+
+    return str(geolookup_data.DATED)
+
+
+def read_country_ranges(path: str | os.PathLike[str]) -> Iterator[CountryRange]:
+    """The file's rows in its order, read as they are asked for. Other columns are ignored.
+
+    :raises DataFileError: where the file cannot be read, lacks a column, or at a row with a malformed range or without
+        a country: names the file and the line
+    """
+    with CsvRows(path) as rows:
+        yield from ranges(rows)
+
+
+def ranges(rows: CsvRows) -> Iterator[CountryRange]:
+    """The same from a file that is already open.
+
+    :raises DataFileError: as `read_country_ranges` does
+    """
+    start, end, code = rows.columns(*COLUMNS)
+    for row in rows:
+        startip, endip, family, first, last = read_range(rows, row[start], row[end])
+        country = row[code]
+        if not country:
+            raise rows.error("names no country")
+        yield CountryRange(startip, endip, country, family, first, last, rows.line)
+
+
+def read_range(rows: CsvRows, startip: str, endip: str) -> tuple[str, str, Literal[4, 6], int, int]:
+    """The two ends of a row's range as text, and its family and ends as integers.
+
+    :raises DataFileError: where it is no range
+    """
+    try:
+        family, first, last = addresses.parse_range(startip, endip)
+    except (InvalidAddressError, InvalidRangeError) as error:
+        raise rows.error(str(error)) from error
+    # A dotted quad that was accepted is canonical: millions of them need not be written again.
+    if family == 6 or ":" in startip or ":" in endip:
+        startip, endip = addresses.to_text(family, first), addresses.to_text(family, last)
+    return startip, endip, family, first, last

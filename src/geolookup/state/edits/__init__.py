@@ -1,0 +1,1 @@
+"""Custom geolocations edited on this machine, and the outbox that takes them to the service."""

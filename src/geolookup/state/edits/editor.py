@@ -1,0 +1,403 @@
+"""Editing custom geolocations: durable at once, seen by lookups at once, on its way to the service by the outbox."""
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from geolookup.errors import EditError, StateError
+from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.state.clock import now_text
+from geolookup.state.current import Current
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.fields import checked_fields
+from geolookup.state.edits.layer import Laid, ends_of, lay_over
+from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
+from geolookup.state.edits.session import EditSession, is_provisional
+from geolookup.state.edits.site_names import SiteNames
+
+_log = logging.getLogger("geolookup")
+
+
+class Editor:
+    """Edits the custom geolocations of one state directory.
+
+    From its return on, an edit is durable and pending: lookups in this process see it at once, in other processes on
+    this machine within a second, and the next push sends it. Edits need no network, and are possible while a sync
+    runs. A locid may be the service's or a provisional one, which works for ever. Use one editor in one thread.
+
+    :raises NoStateError: at the first edit, where nothing has been published in ``home``
+    """
+
+    def __init__(self, home: str) -> None:
+        self._directory = StateDirectory(home)
+        self._session: EditSession | None = None
+        self._cached: tuple[tuple[int, int], dict[int, Laid]] | None = None
+        self._cached_base: tuple[int, str, list[Geolocation]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return f"<Editor of {self._directory.home!r}>"
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Make all edits of a ``with`` at once, or none of them where it raises.
+
+        :raises StateBusyError: where another process has been publishing for ten seconds
+        """
+        if self._session is not None:
+            yield self  # a transaction inside another is part of it
+            return
+        directory = self._directory
+        with directory.publish_lock():
+            current = directory.require_current()
+            try:
+                with directory.edits.transaction() as database:
+                    outbox = Outbox(database)
+                    session = self._session = EditSession(outbox, self._layer(outbox, current), SiteNames(database))
+                    yield self
+                    if session.stale:
+                        self._cached = None
+                        session.layer = self._layer(outbox, current)
+                    head, layer, changed = outbox.head(), session.layer, session.changed
+            finally:
+                self._session = None
+            if changed or head != current.edits:  # the latter where an earlier publish failed
+                self._publish(current, head, layer)
+
+    def _publish(self, current: Current, head: int, layer: dict[int, Laid]) -> None:
+        """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
+        try:
+            published = self._directory.publish_edits(current, layer, edits=head)
+        except StateError as error:
+            self._cached = None
+            _log.warning("the edit is kept, but lookups will not see it until this is mended: %s", error)
+            return
+        self._cached = ((published.sequence, head), layer)
+
+    def _layer(self, outbox: Outbox, current: Current) -> dict[int, Laid]:
+        key = (current.sequence, outbox.head())
+        if self._cached is not None and self._cached[0] == key:
+            return dict(self._cached[1])
+        began_at = str(current.published.get("began_at", ""))
+        if self._cached_base is None or self._cached_base[:2] != (current.generation, began_at):
+            custom = self._directory.cache(current.generation).custom()
+            self._cached_base = (current.generation, began_at, custom)
+        return lay_over(self._cached_base[2], outbox.rows_to_lay(began_at), outbox.aliases(), began_at=began_at)
+
+    # Edits
+
+    def create(
+        self,
+        *,
+        country: str,
+        region: str,
+        city: str,
+        postalcode: str,
+        latitude: float,
+        longitude: float,
+        dmacode: str,
+        areacode: str,
+    ) -> int:
+        """Create a custom geolocation; text may be empty, coordinates are degrees.
+
+        :returns: its provisional locid, at or below -10**15
+        :raises EditError: where a field cannot be
+        """
+        fields = checked_fields(
+            {
+                "country": country,
+                "region": region,
+                "city": city,
+                "postalcode": postalcode,
+                "latitude": latitude,
+                "longitude": longitude,
+                "dmacode": dmacode,
+                "areacode": areacode,
+            }
+        )
+        with self.transaction():
+            session = self._in_session()
+            locid = session.outbox.next_provisional()
+            session.outbox.remember(locid, None)  # the outbox row refers to it
+            session.add("create", locid, locid, {"fields": fields})
+        return locid
+
+    def update(self, locid: int, **fields: Any) -> None:
+        """Change some or all of the eight fields; the others stay.
+
+        :raises EditError: where a field is unknown or cannot be, or nothing would change
+        :raises UnknownGeolocationError: where there is no such custom geolocation
+        :raises DefaultGeolocationError: where it is a default one
+        """
+        unknown = sorted(set(fields) - set(FIELD_NAMES))
+        if unknown:
+            raise EditError(f"{unknown[0]} is no field of a geolocation: those are {', '.join(FIELD_NAMES)}")
+        with self.transaction():
+            session = self._in_session()
+            shown, local, laid = session.find(locid)
+            after = checked_fields({**laid.place.fields(), **fields})
+            if after == laid.place.fields():
+                raise EditError(f"geolocation {locid} is so already: nothing was changed")
+            session.add("update", local, shown, {"fields": after})
+
+    def delete(self, locid: int) -> None:
+        """Delete a custom geolocation with its blocks.
+
+        One that the service never heard of is forgotten.
+
+        :raises UnknownGeolocationError: where there is no such custom geolocation
+        :raises DefaultGeolocationError: where it is a default one
+        """
+        with self.transaction():
+            session = self._in_session()
+            shown, local, laid = session.find(locid)
+            mine = [row for row in laid.edits if row.locid == local]
+            never_sent = all(row.state == State.QUEUED and row.attempts == 0 for row in mine)
+            if mine and mine[0].operation == "create" and never_sent:
+                for row in mine:
+                    session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
+                session.forget(local, shown)
+                session.record("delete", shown, laid.place, None, "forgotten: it was never sent")
+                return
+            session.add("delete", local, shown, {})
+
+    def add_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
+        """Give a custom geolocation the range ``first`` to ``last``, or the network or address ``first``.
+
+        :raises InvalidRangeError: where it is none
+        :raises BlockError: where this or another custom geolocation has the identical block
+        :raises UnknownGeolocationError: where there is no such custom geolocation
+        """
+        block = IPBlock.parse(first, last)
+        with self.transaction():
+            session = self._in_session()
+            shown, local, laid = session.find(locid)
+            session.require_free(block, laid.place)
+            session.add("add_block", local, shown, {"block": ends_of(block)})
+        return block
+
+    def replace_block(
+        self, locid: int, first: str, last: str | None, new_first: str, new_last: str | None = None
+    ) -> tuple[IPBlock, IPBlock]:
+        """Put another range in the place of one that the geolocation has.
+
+        :returns: the old block and the new
+        :raises BlockError: where it lacks the old one, or the new one is somebody's
+        """
+        block, new_block = IPBlock.parse(first, last), IPBlock.parse(new_first, new_last)
+        with self.transaction():
+            session = self._in_session()
+            shown, local, laid = session.find(locid)
+            session.require_block(block, laid.place)
+            session.require_free(new_block, laid.place)
+            session.add("replace_block", local, shown, {"block": ends_of(block), "new_block": ends_of(new_block)})
+        return block, new_block
+
+    def remove_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
+        """Take one block away; the service has no such operation, so the push does it in journaled steps.
+
+        :raises BlockError: where the geolocation has no such block
+        """
+        block = IPBlock.parse(first, last)
+        with self.transaction():
+            session = self._in_session()
+            shown, local, laid = session.find(locid)
+            session.require_block(block, laid.place)
+            session.add("remove_block", local, shown, {"block": ends_of(block)})
+        return block
+
+    def clear_blocks(self, locid: int) -> int:
+        """Take all blocks away.
+
+        :returns: how many there were; with none there is nothing to do
+        """
+        with self.transaction():
+            session = self._in_session()
+            shown, local, laid = session.find(locid)
+            count = len(laid.place.ipblocks)
+            if count:
+                session.add("clear_blocks", local, shown, {})
+        return count
+
+    # Questions
+
+    def custom(self) -> list[Laid]:
+        """Every custom geolocation with its blocks and pending edits, as lookups see it; by locid, newest last."""
+        with self.transaction():
+            return [laid for _, laid in sorted(self._in_session().layer.items(), reverse=True)]
+
+    def get(self, locid: int) -> Laid:
+        """One custom geolocation, by the service's locid or a provisional one.
+
+        :raises UnknownGeolocationError: where there is no such custom geolocation
+        :raises DefaultGeolocationError: where it is a default one
+        """
+        with self.transaction():
+            return self._in_session().find(locid)[2]
+
+    def gone(self) -> list[int]:
+        """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
+        with self.transaction():
+            session = self._in_session()
+            assert self._cached_base is not None
+            _, began_at, custom = self._cached_base
+            listed = {place.locid for place in custom}
+            rows = session.outbox.rows_to_lay(began_at)
+            created = {session.shown(row.locid) for row in rows if row.operation == "create"}
+            return [locid for locid in sorted(session.layer, reverse=True) if locid not in listed | created]
+
+    def sites(self) -> dict[str, int]:
+        """The names that the file of sites applied last gave, each with its geolocation's locid as lookups see it.
+
+        One that was deleted since is still among them.
+        """
+        with self.transaction():
+            session = self._in_session()
+            return {name: session.shown(locid) for name, locid in session.names.locids().items()}
+
+    def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
+        """Keep these names of custom geolocations, given by ``file``, and no others; see `sites`.
+
+        :raises UnknownGeolocationError: where there is no such custom geolocation
+        """
+        with self.transaction():
+            session = self._in_session()
+            session.names.replace({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
+
+    def pending(self) -> list[OutboxRow]:
+        """The edits that have not reached the service, oldest first."""
+        with self.transaction():
+            return self._in_session().outbox.rows(*PENDING_STATES)
+
+    def history(self, locid: int | None = None) -> list[dict[str, Any]]:
+        """What was done on this machine, oldest first: all of it, or what bears on one geolocation."""
+        with self.transaction():
+            numbers = None if locid is None else self._in_session().numbers_of(locid)
+        return [line for line in self._directory.edits.history() if numbers is None or line["locid"] in numbers]
+
+    # The outbox, by a person
+
+    def outbox(self, *states: State) -> list[OutboxRow]:
+        """The edits in these states (all, where none is named), oldest first."""
+        with self.transaction():
+            return self._in_session().outbox.rows(*states)
+
+    def edit(self, number: int) -> OutboxRow:
+        """One edit of the outbox.
+
+        :raises EditError: where there is none of that number
+        """
+        with self.transaction():
+            return self._in_session().outbox.row(number)
+
+    def retry(self, number: int) -> OutboxRow:
+        """Queue a held or rejected edit again: it overrides what the service had, where that is why it was held.
+
+        A removal that was held for somebody else's blocks goes on, and lets those be.
+
+        :raises EditError: where it waits for nobody
+        """
+        with self.transaction():
+            session = self._in_session()
+            row = session.waiting(number)
+            # What a removal has done so far stays known: else the blocks that it must bring back were lost.
+            journal = dict(row.journal or {})
+            journal.pop("refused", None)
+            base = journal.pop("theirs", None) or row.base
+            if strangers := journal.pop("strangers", None):
+                journal["accepted"] = [*journal.get("accepted", []), *strangers]
+            if row.operation == "create" and row.state == State.HELD:
+                journal["resent"] = True  # what it was held for may be what an earlier attempt made
+            changes = {"state": State.QUEUED, "problem": None, "base": base, "journal": journal or None}
+            session.outbox.change(number, **changes)
+            session.note_decision("retry", row, State.QUEUED)
+            return session.outbox.row(number)
+
+    def amend(
+        self, number: int, *, fields: Mapping[str, Any] | None = None, block: tuple[str, str | None] | None = None
+    ) -> OutboxRow:
+        """Change what a held, rejected or not yet sent edit says, and queue it again as a new request.
+
+        ``fields`` for a create or update; ``block`` for a block's edit: the block added, or the new one of a replace.
+
+        :raises EditError: where it may be under way, or the change does not fit the operation
+        """
+        with self.transaction():
+            session = self._in_session()
+            row = session.outbox.row(number)
+            if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
+                raise EditError(f"edit {number} is {row.state}, so what it says is settled: make a new edit")
+            payload = dict(row.payload)
+            if fields:
+                if row.operation not in ("create", "update"):
+                    raise EditError(f"edit {number} is to {row.describe()}: it has no fields")
+                payload["fields"] = checked_fields({**payload["fields"], **fields})
+            if block is not None:
+                target = {"add_block": "block", "replace_block": "new_block"}.get(row.operation)
+                if target is None:
+                    raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")
+                wanted = IPBlock.parse(*block)
+                laid = session.layer.get(session.shown(row.locid))
+                if laid is not None and ends_of(wanted) != payload[target]:
+                    session.require_free(wanted, laid.place)
+                payload[target] = ends_of(wanted)
+            session.outbox.amend(row, payload)
+            session.note_decision("edit", row, State.QUEUED)
+            return session.outbox.row(number)
+
+    def drop(self, number: int) -> list[OutboxRow]:
+        """Give up an edit that waits for a person, or was not sent yet.
+
+        Dropping a create gives up every later edit of that geolocation too.
+
+        :returns: all edits that were given up
+        :raises EditError: where it may be under way
+        """
+        with self.transaction():
+            session = self._in_session()
+            row = session.outbox.row(number)
+            if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
+                raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped")
+            if row.state == State.QUEUED and (row.journal or {}).get("phase") == "deleting":
+                raise EditError(f"edit {number} is half done, and blocks must be brought back: `geolookup push` does")
+            given_up = [row]
+            if row.operation == "create":
+                given_up += [
+                    later for later in session.outbox.rows(*PENDING_STATES, locid=row.locid) if later.id > row.id
+                ]
+            for each in given_up:
+                session.outbox.change(each.id, state=State.DROPPED)
+                session.note_decision("drop", each, State.DROPPED)
+            return given_up
+
+    def adopt(self, number: int, locid: int) -> OutboxRow:
+        """Say which of the service's geolocations a held create became.
+
+        :raises EditError: where the edit is no held create, or ``locid`` cannot be it
+        """
+        with self.transaction():
+            session = self._in_session()
+            row = session.waiting(number)
+            if row.operation != "create":
+                raise EditError(f"edit {number} is to {row.describe()}: only a create can be adopted")
+            if locid >= 0 or is_provisional(locid):
+                raise EditError(f"{locid} is no locid that the service gave to a custom geolocation")
+            if locid in session.outbox.created_here():
+                raise EditError(f"{locid} is another of the geolocations created here already")
+            session.outbox.assign(row.locid, locid)
+            session.outbox.change(number, state=State.DONE, acknowledged_at=now_text(), problem=None)
+            session.note_decision("adopt", row, State.DONE)
+            return session.outbox.row(number)
+
+    def _in_session(self) -> "EditSession":
+        assert self._session is not None
+        return self._session

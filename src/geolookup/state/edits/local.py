@@ -1,0 +1,52 @@
+"""What the rest of the state directory asks of the local edits; where none were ever made, nothing is opened."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from geolookup.model import Geolocation
+from geolookup.state.edits.layer import Laid, lay_over
+from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow
+from geolookup.state.edits.store import Edits
+
+_T = TypeVar("_T")
+
+
+class LocalEdits:
+    """The local edits of one state directory, each answer from a transaction of its own."""
+
+    def __init__(self, edits: Edits) -> None:
+        self._edits = edits
+
+    def _ask(self, question: Callable[[Outbox], _T], otherwise: _T) -> _T:
+        if not self._edits.exists():
+            return otherwise
+        with self._edits.transaction() as database:
+            return question(Outbox(database))
+
+    def laid_over(self, custom: list[Geolocation], began_at: str) -> tuple[dict[int, Laid], int]:
+        """A list's custom geolocations with the edits laid over them, and the newest edit's number."""
+        nothing: tuple[list[OutboxRow], dict[int, int], int] = ([], {}, 0)
+        rows, aliases, head = self._ask(
+            lambda outbox: (outbox.rows_to_lay(began_at), outbox.aliases(), outbox.head()), nothing
+        )
+        return lay_over(custom, rows, aliases, began_at=began_at), head
+
+    def head(self) -> int:
+        """The number of the newest edit."""
+        return self._ask(Outbox.head, 0)
+
+    def pending(self) -> int:
+        """How many edits have not reached the service."""
+        return self._ask(lambda outbox: len(outbox.rows(*PENDING_STATES)), 0)
+
+    def acknowledged_since(self, moment: str) -> bool:
+        """Whether an edit laid over a list begun then is one that the service has acknowledged."""
+        return self._ask(lambda outbox: any(row.acknowledged_at for row in outbox.rows_to_lay(moment)), otherwise=False)
+
+    def deleted_here(self) -> set[int]:
+        """The service's locids of the geolocations that this machine deleted there, or may have."""
+        return self._ask(Outbox.deleted_here, set())
+
+    def upstream_url(self) -> str | None:
+        """The upstream that edits were pushed to; None where none were."""
+        return self._ask(lambda outbox: outbox.setting("upstream_url"), None)

@@ -1,0 +1,124 @@
+"""What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
+
+from typing import Any
+
+from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
+from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.state.edits.layer import Laid, apply, described
+from geolookup.state.edits.outbox import Outbox, OutboxRow, State
+from geolookup.state.edits.site_names import SiteNames
+
+
+class EditSession:
+    """One transaction's outbox, and the custom layer as its edits leave it.
+
+    ``changed`` is true once there is anything to publish; ``stale`` where the layer must be computed anew, since a
+    person's decision changes what is laid over.
+    """
+
+    def __init__(self, outbox: Outbox, layer: dict[int, Laid], names: SiteNames) -> None:
+        self.outbox = outbox
+        self.names = names
+        self.layer = layer
+        self.changed = False
+        self.stale = False
+        self._aliases = outbox.aliases()
+        self._owners: dict[IPBlock, int] | None = None
+
+    def find(self, locid: int) -> tuple[int, int, Laid]:
+        """(the locid that lookups show, the one that this machine uses, the geolocation)."""
+        if locid > 0:
+            raise DefaultGeolocationError(
+                f"geolocation {locid} is a default one, and those cannot be changed: "
+                "create a custom one, whose blocks take precedence"
+            )
+        shown = self._aliases.get(locid, locid)
+        laid = self.layer.get(shown)
+        if laid is None:
+            raise UnknownGeolocationError(f"there is no custom geolocation {locid}: see `geolookup custom list`")
+        return shown, self._local(shown), laid
+
+    def shown(self, local: int) -> int:
+        return self._aliases.get(local, local)
+
+    def _local(self, shown: int) -> int:
+        return next((local for local, service in self._aliases.items() if service == shown), shown)
+
+    def numbers_of(self, locid: int) -> set[int]:
+        """All numbers that a geolocation ever had."""
+        shown = self._aliases.get(locid, locid)
+        return {locid, shown, self._local(shown)}
+
+    def waiting(self, number: int) -> OutboxRow:
+        row = self.outbox.row(number)
+        if row.state not in (State.HELD, State.REJECTED):
+            raise EditError(f"edit {number} is {row.state}: it does not wait for a person")
+        return row
+
+    def require_free(self, block: IPBlock, place: Geolocation) -> None:
+        if block in place.ipblocks:
+            raise BlockError(f"geolocation {place.locid} has {block} already")
+        if self._owners is None:
+            self._owners = {each: shown for shown, laid in self.layer.items() for each in laid.place.ipblocks}
+        owner = self._owners.get(block)
+        if owner is not None:
+            raise BlockError(
+                f"{block} belongs to custom geolocation {owner}: remove it there first "
+                "(one that is wider or narrower may be added as it is)"
+            )
+
+    def _own(self, before: Geolocation | None, after: Geolocation | None, shown: int) -> None:
+        """Keep the owners right as an edit changes a geolocation's blocks."""
+        if self._owners is None:
+            return
+        for block in () if before is None else before.ipblocks:
+            if self._owners.get(block) == shown:
+                del self._owners[block]
+        for block in () if after is None else after.ipblocks:
+            self._owners.setdefault(block, shown)
+
+    @staticmethod
+    def require_block(block: IPBlock, place: Geolocation) -> None:
+        if block not in place.ipblocks:
+            near = [str(other) for other in place.ipblocks if other.first <= block.last and block.first <= other.last]
+            hint = f": it has {', '.join(near[:5])}" if near else ""
+            raise BlockError(f"geolocation {place.locid} has no block {block}{hint}")
+
+    def add(self, operation: str, local: int, shown: int, payload: dict[str, Any]) -> None:
+        """Add the edit to the outbox, the layer and the history."""
+        before = self.layer.get(shown)
+        place = None if before is None else before.place
+        if operation != "create":
+            self.outbox.remember(local, place)  # so that the row has what it refers to
+            if local == shown and not is_provisional(local):
+                self.outbox.assign(local, shown)
+        row = self.outbox.add(operation, local, payload, base=described(place))
+        after = apply(place, row, shown)
+        self.outbox.remember(local, after)
+        self.layer.pop(shown, None)
+        self._own(place, after, shown)
+        if after is not None:
+            self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
+        self.record(operation, shown, place, after, str(State.QUEUED))
+
+    def forget(self, local: int, shown: int) -> None:
+        """Leave out a geolocation that the service never heard of."""
+        gone = self.layer.pop(shown, None)
+        self._own(None if gone is None else gone.place, None, shown)
+        self.outbox.remember(local, None)
+
+    def record(
+        self, what: str, locid: int, before: Geolocation | None, after: Geolocation | None, outcome: str
+    ) -> None:
+        self.changed = True
+        self.outbox.record(what, outcome, locid=locid, before=described(before), after=described(after))
+
+    def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
+        """A person's decision changes what is laid over: the layer must be computed anew."""
+        self.changed = self.stale = True
+        self.outbox.record(what, str(state), locid=row.locid, before={"edit": row.id, "state": str(row.state)})
+
+
+def is_provisional(locid: int) -> bool:
+    """Whether a locid was given on a machine rather than by the service."""
+    return locid <= PROVISIONAL_LOCID

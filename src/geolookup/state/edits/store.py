@@ -1,0 +1,198 @@
+"""``edits.db``: what was done on this machine and cannot be fetched again. The only file that migrates in place."""
+
+import contextlib
+import json
+import os
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.state import files
+from geolookup.state.edits.outbox import insert_history, migrate_m002
+from geolookup.state.edits.site_names import migrate_m003
+from geolookup.state.sqlite import create_private, translated
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database, Migrations
+
+_MIGRATION_SET = "geolookup"
+
+
+def _migrations() -> "Migrations":
+    from sqlite_utils import Migrations  # late: it imports pandas where that is installed
+
+    migrations = Migrations(_MIGRATION_SET)
+
+    @migrations()
+    def m001_history(db: "Database") -> None:
+        db.table("history").create(
+            {
+                "id": int,
+                "at": str,
+                "what": str,
+                "locid": int,
+                "before": str,
+                "after": str,
+                "outcome": str,
+            },
+            pk="id",
+            not_null={"at", "what", "outcome"},
+        )
+        db.table("history").create_index(["locid"])
+
+    @migrations()
+    def m002_outbox(db: "Database") -> None:
+        migrate_m002(db)
+
+    @migrations()
+    def m003_sites(db: "Database") -> None:
+        migrate_m003(db)
+
+    return migrations
+
+
+class Edits:
+    """The edits of one state directory. A connection lives for one ``with``, so that threads and forks are harmless."""
+
+    def __init__(self, home: str) -> None:
+        self.path = os.path.join(home, "edits.db")
+
+    def exists(self) -> bool:
+        """Whether anything was ever recorded here."""
+        return os.path.exists(self.path)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator["Database"]:
+        """One durable transaction: ``BEGIN IMMEDIATE``, then commit, or roll back where the body raises.
+
+        :raises StateTooNewError: where a newer release has migrated the file; nothing was touched
+        :raises StateDamagedError: where it is damaged: with the command that restores the newest backup
+        """
+        from sqlite_utils import Database
+
+        with files.translated(self.path), contextlib.suppress(FileExistsError):
+            create_private(self.path)
+        with translated(self.path, advice=self._restoring):
+            connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
+            try:
+                database = Database(connection, execute_plugins=False)
+                self._refuse_newer(database)  # before the journal's mode is set, which is written into the file
+                # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
+                # processes write to.
+                connection.execute("PRAGMA journal_mode = delete")
+                # Not full, which leaves the removal of the journal to be synced by chance: a power cut could bring it
+                # back, and with it undo what was committed: an edit, or that a request is on its way.
+                connection.execute("PRAGMA synchronous = extra")
+                connection.execute("PRAGMA foreign_keys = on")
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    self._migrate(database)
+                    yield database
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+
+    def check(self) -> None:
+        """Have SQLite check the whole file, where there is one.
+
+        :raises StateDamagedError: naming what it found, and what to do
+        """
+        if not self.exists():
+            return
+        with self.transaction() as database:
+            found = [row[0] for row in database.execute("PRAGMA quick_check(5)").fetchall()]
+        if found != ["ok"]:
+            raise StateDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
+
+    def _restoring(self) -> str:
+        """What a person does about a damaged file; the journal beside it belongs to it, and not to the backup."""
+        path, journal = shlex.quote(self.path), shlex.quote(self.path + "-journal")
+        for backup in self._backups():
+            if os.path.exists(backup):
+                return (
+                    f": lookups go on; this restores the newest backup: `rm -f {journal} && cp {shlex.quote(backup)} "
+                    f"{path}` (edits made since are lost); or move it away to begin a new one"
+                )
+        return f": lookups go on; there is no edits.backup.1.db; `mv {path} {path}.damaged` lets edits begin a new one"
+
+    def _backups(self) -> list[str]:
+        return [os.path.join(os.path.dirname(self.path), f"edits.backup.{number}.db") for number in (1, 2, 3)]
+
+    def back_up(self) -> None:
+        """Copy the file to ``edits.backup.1.db`` by SQLite's own backup; the two before move on to 2 and 3."""
+        if not self.exists():
+            return
+        names = self._backups()
+        temporary = f"{names[0]}.tmp-{os.getpid()}"
+        with files.translated(names[0]), translated(self.path):
+            files.remove_file(temporary)
+            create_private(temporary)
+            try:
+                with (
+                    contextlib.closing(sqlite3.connect(self.path, timeout=10.0)) as source,
+                    contextlib.closing(sqlite3.connect(temporary)) as target,
+                ):
+                    source.backup(target)
+                files.sync_file(temporary)
+                for newer, older in ((names[1], names[2]), (names[0], names[1]), (temporary, names[0])):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.rename(newer, older)
+                files.sync_directory(os.path.dirname(self.path))
+            finally:
+                files.remove_file(temporary)
+
+    def _refuse_newer(self, database: "Database") -> None:
+        applied = {migration.name for migration in _migrations().applied(database)}
+        unknown = sorted(applied - set(_names()))
+        if unknown:
+            raise StateTooNewError(
+                f"{self.path}: was migrated by a newer release ({unknown[-1]}): upgrade geolookup; nothing was touched"
+            )
+
+    def _migrate(self, database: "Database") -> None:
+        self._refuse_newer(database)  # again: another process may have migrated it before this one had the lock
+        _migrations().apply(database)
+
+    def record(
+        self,
+        what: str,
+        outcome: str,
+        *,
+        locid: int | None = None,
+        before: Any = None,
+        after: Any = None,
+    ) -> None:
+        """Add a line to the history: when (now), what, to which geolocation, before, after, outcome."""
+        with self.transaction() as database:
+            insert_history(database, what, outcome, locid=locid, before=before, after=after)
+
+    def history(self) -> list[dict[str, Any]]:
+        """Every line of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
+
+        :raises StateDamagedError: where a line is not what was recorded
+        """
+        if not self.exists():
+            return []
+        with self.transaction() as database:
+            rows = list(database.table("history").rows_where(order_by="id"))
+        try:
+            for row in rows:
+                for name in ("before", "after"):
+                    row[name] = None if row[name] is None else json.loads(row[name])
+        except (ValueError, TypeError) as error:
+            raise StateDamagedError(f"{self.path}: line {row['id']} of the history is damaged: {error}") from error
+        return rows
+
+
+def _names() -> list[str]:
+    """The names of all migrations of this release, those already applied included."""
+    from sqlite_utils import Database
+
+    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
+        return [migration.name for migration in _migrations().pending(Database(empty, execute_plugins=False))]

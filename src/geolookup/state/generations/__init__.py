@@ -1,0 +1,1 @@
+"""The kept generations: what was pulled, as files, and which of them was served when."""

@@ -1,0 +1,206 @@
+"""The kept generations as history: which there are, which was served when, and opening any of them."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, TypeAlias
+
+from geolookup.errors import NoStateError, StateError, UnknownGenerationError
+from geolookup.state import clock, files
+from geolookup.state.current import Current, Published, generation_name
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations import timeline
+from geolookup.state.generations.recovery import numbered, open_kept
+
+#: A generation's number, ``served``, ``previous``, or a moment: text in ISO 8601 or an object of ``datetime``.
+Reference: TypeAlias = int | str | date
+
+SERVED = "served"
+PREVIOUS = "previous"
+
+#: A generation may be removed between being found and being opened, over and over: but not this often.
+_OPEN_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One kept generation, or the held candidate (``number`` None).
+
+    ``published_at`` is the moment from which on it was served last, None where that is not known; ``pulled_at`` when
+    it was fetched. ``rows`` are the counts of its record, ``bytes`` the size of its folder. ``refused`` is true where
+    its content was rolled back, so that no sync publishes it by itself. ``problem`` says why its record cannot be
+    read; then the members that stand in it are None or empty.
+    """
+
+    number: int | None
+    published_at: str | None
+    pulled_at: str | None
+    source: str | None
+    digest: str | None
+    rows: dict[str, Any]
+    bytes: int
+    served: bool = False
+    pinned: bool = False
+    refused: bool = False
+    held: bool = False
+    problem: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--format json``."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Generations:
+    """What a state directory keeps of its past."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory = directory
+
+    def kept(self) -> list[Kept]:
+        """Every kept generation, oldest first, and the held candidate, if there is one, last.
+
+        :raises NoStateError: where nothing has been published
+        """
+        directory = self._directory
+        current = directory.require_current()
+        found = [self._kept(current, number) for number in reversed(self._numbers())]
+        held = directory.held()
+        if held is not None:
+            found.append(_described(current, held.document()["published"], held.path, held=True))
+        return found
+
+    def _kept(self, current: Current, number: int) -> Kept:
+        path = self._directory.path("generations", generation_name(number))
+        try:
+            record = self._directory.report(number)["published"]
+        except StateError as error:
+            return Kept(
+                number=number,
+                published_at=timeline.since(current.served, number),
+                pulled_at=None,
+                source=None,
+                digest=None,
+                rows={},
+                bytes=files.tree_bytes(path),
+                served=number == current.generation,
+                pinned=number in current.pins,
+                problem=str(error),
+            )
+        return _described(current, record, path, number=number)
+
+    def _numbers(self) -> list[int]:
+        return numbered(self._directory.path("generations"))
+
+    def resolve(self, reference: Reference) -> int:
+        """The kept generation that ``reference`` means.
+
+        A moment means the generation that was served then; a date, the one that was served at its end, in UTC.
+
+        :raises UnknownGenerationError: where there is none, or it is kept no more: names those that are
+        :raises NoStateError: where nothing has been published
+        """
+        current = self._directory.require_current()
+        kept = self._numbers()
+        number = self._number(current, kept, reference)
+        if number not in kept:
+            raise UnknownGenerationError(f"generation {number} is not kept: {self._those_kept(current, kept)}")
+        return number
+
+    def _number(self, current: Current, kept: Sequence[int], reference: Reference) -> int:
+        if isinstance(reference, int):
+            return int(reference)
+        if isinstance(reference, date):
+            return self._at(current, kept, _moment(reference), str(reference))
+        text = reference.strip()
+        if text == SERVED:
+            return current.generation
+        if text == PREVIOUS:
+            recent = [*timeline.by_recency(current.served), *kept]
+            number = next((number for number in recent if number in kept and number != current.generation), None)
+            if number is None:
+                raise UnknownGenerationError("no generation but the served one is kept: there is no previous one")
+            return number
+        if text.isascii() and text.isdecimal():
+            return int(text)
+        try:
+            # Only a text without a time of day is a date, and `date` reads no others.
+            found: date = date.fromisoformat(text) if len(text) <= len("2026-02-01") else datetime.fromisoformat(text)
+        except ValueError:
+            raise UnknownGenerationError(
+                f"{text!r:.60} is no generation: give its number, {SERVED}, {PREVIOUS}, or a moment such as "
+                "2026-02-01 or 2026-02-01T06:00:00Z"
+            ) from None
+        return self._at(current, kept, _moment(found), text)
+
+    def _at(self, current: Current, kept: Sequence[int], moment: str, asked: str) -> int:
+        number = timeline.served_at(current.served, moment)
+        if number is None and not current.served and current.published_at <= moment:
+            number = current.generation  # an earlier release published it, and kept no record of the time before
+        if number is None:
+            raise UnknownGenerationError(f"what was served at {asked} is not known: {self._those_kept(current, kept)}")
+        if number not in kept:
+            raise UnknownGenerationError(
+                f"the generation that was served at {asked} is not kept any more: {self._those_kept(current, kept)}"
+            )
+        return number
+
+    def _those_kept(self, current: Current, kept: Sequence[int]) -> str:
+        shown = []
+        for number in sorted(kept):
+            since = timeline.since(current.served, number)
+            shown.append(f"{number} (served from {since})" if since else str(number))
+        return f"kept are {', '.join(shown) or 'none'}"
+
+    def open(self, reference: Reference) -> Published:
+        """Open the generation that ``reference`` means, as it was served last: with the custom layer of that time.
+
+        The served one comes with the custom layer of now.
+
+        :raises UnknownGenerationError: as `resolve`
+        :raises StateDamagedError: where it is not what was published
+        """
+        for _ in range(_OPEN_ATTEMPTS):
+            number = self.resolve(reference)
+            try:
+                if number != self._directory.require_current().generation:
+                    return open_kept(self._directory.home, number)
+                published = self._directory.open()
+                if published.current.generation == number:
+                    return published
+                published.close()
+            except StateError:
+                # A publish may have removed it since; then `resolve` says so.
+                if os.path.isdir(self._directory.path("generations", generation_name(number))):
+                    raise
+        raise NoStateError(f"{self._directory.home}: generations come and go faster than they can be opened")
+
+
+def _described(
+    current: Current, record: dict[str, Any], path: str, *, number: int | None = None, held: bool = False
+) -> Kept:
+    return Kept(
+        number=number,
+        published_at=None if number is None else timeline.since(current.served, number),
+        pulled_at=record.get("pulled_at"),
+        source=record["source"],
+        digest=record["digest"],
+        rows=record.get("rows", {}),
+        bytes=files.tree_bytes(path),
+        served=number == current.generation,
+        pinned=number in current.pins,
+        refused=record["digest"] in current.refused,
+        held=held,
+    )
+
+
+def _moment(found: date) -> str:
+    """A moment as the state directory writes them; of a date, its last."""
+    if not isinstance(found, datetime):
+        found = datetime.combine(found, time(), UTC) + timedelta(days=1, milliseconds=-1)
+    elif found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    try:
+        return clock.text_of(found)
+    except OverflowError:
+        raise UnknownGenerationError(f"{found} is before or after all time in UTC") from None

@@ -1,0 +1,173 @@
+"""What to serve where CURRENT, or what it names, is damaged: what was published last and is whole."""
+
+import json
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from geolookup.errors import (
+    IndexFileError,
+    IndexTooNewError,
+    NoStateError,
+    StateDamagedError,
+    StateError,
+    StateTooNewError,
+)
+from geolookup.index.reader import IndexReader
+from geolookup.state.current import Current, Published, generation_name, open_named, overlay_path, read_current
+from geolookup.state.generations.candidate import read_report
+from geolookup.state.generations.timeline import Step, since
+
+#: The name in an overlay's header under which `memory_text` stands.
+MEMORY = "memory"
+
+
+def numbered(directory: str) -> list[int]:
+    """The numbers that stand as names in ``generations/`` or ``custom/``, newest first.
+
+    :raises StateDamagedError: where the directory is there and cannot be read
+    """
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StateDamagedError(f"{directory}: cannot be read: {error.strerror}") from error
+    return sorted((int(name) for name in names if name.isascii() and name.isdecimal()), reverse=True)
+
+
+class Remembered(NamedTuple):
+    """What a publish must not forget, as far as can be told: see the members of `Current` with these names.
+
+    ``sequence`` and ``newest`` are the highest ever given.
+    """
+
+    sequence: int
+    newest: int
+    refused: tuple[str, ...] = ()
+    pins: tuple[int, ...] = ()
+    served: tuple[Step, ...] = ()
+
+
+def remembered(home: str) -> Remembered:
+    """What was ever published, and what a person decided about it.
+
+    A publish must never count backwards: where CURRENT is lost, the names and the overlays remember.
+    """
+    sequences, generations = [0], [0, *numbered(os.path.join(home, "generations"))]
+    overlays = _overlays(home)
+    found = Remembered(0, 0)
+    try:
+        current = read_current(home)
+    except StateError:
+        found = next((memory for _, metadata in overlays if (memory := _memory(metadata)) is not None), found)
+    else:
+        sequences.append(current.sequence)
+        generations.append(current.newest)
+        found = Remembered(0, 0, current.refused, current.pins, current.served)
+    sequences += [int(metadata.get("sequence", 0)) for _, metadata in overlays]
+    return found._replace(sequence=max(sequences), newest=max(generations))
+
+
+def memory_text(refused: Iterable[str], pins: Iterable[int], served: Iterable[Step]) -> str:
+    """What an overlay's header holds of CURRENT, in case that is lost."""
+    return json.dumps({"refused": list(refused), "pins": list(pins), "served": list(served)}, separators=(",", ":"))
+
+
+def _memory(metadata: dict[str, str]) -> Remembered | None:
+    """What `memory_text` wrote, or None where it is not there, or another release wrote something else."""
+    try:
+        found = json.loads(metadata[MEMORY])
+        served = tuple((int(number), str(moment)) for number, moment in found["served"])
+        return Remembered(0, 0, tuple(map(str, found["refused"])), tuple(map(int, found["pins"])), served)
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def open_newest_whole(home: str, problem: str, *, skip: frozenset[int] = frozenset()) -> Published:
+    """Open the generation that was published last among those that can be used, with its newest overlay.
+
+    Overlays are numbered in the order of publishing, so after a rollback this is the generation that was rolled back
+    to. ``problem`` is what was wrong with CURRENT or what it names; the result's ``current.recovered`` says it.
+    ``skip`` holds generations already found damaged.
+
+    :raises StateDamagedError: where none can be used
+    :raises StateTooNewError: where a newer release published the last one
+    :raises NoStateError: where there never was one
+    """
+    generations = numbered(os.path.join(home, "generations"))
+    if not generations:
+        raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync` ({problem})")
+    memory = remembered(home)
+    for overlay, metadata in _overlays(home):
+        generation = int(metadata.get("generation", 0))
+        if generation not in generations or generation in skip:
+            continue
+        try:
+            current = _as_published(home, memory, overlay, metadata)
+        except (StateDamagedError, OSError):
+            continue
+        try:
+            return open_named(home, current.replace(recovered=problem))
+        except IndexTooNewError as error:
+            raise StateTooNewError(str(error)) from error
+        except IndexFileError:
+            continue
+    raise StateDamagedError(
+        f"{home}: no generation here is whole ({problem}): run `geolookup sync`, which replaces them, "
+        "or remove the directory's `generations` to begin anew"
+    )
+
+
+def open_kept(home: str, generation: int) -> Published:
+    """Open a kept generation as it was served last: with the newest overlay that was compiled for it.
+
+    :raises StateDamagedError: where it, or its overlay, is gone or not what was written
+    :raises StateTooNewError: where a newer release wrote it
+    """
+    memory = remembered(home)
+    for overlay, metadata in _overlays(home):
+        if metadata.get("generation") != str(generation):
+            continue
+        try:
+            return open_named(home, _as_published(home, memory, overlay, metadata))
+        except IndexTooNewError as error:
+            raise StateTooNewError(str(error)) from error
+        except (IndexFileError, OSError) as error:
+            raise StateDamagedError(f"{home}: generation {generation} cannot be used: {error}") from error
+    raise StateDamagedError(f"{home}: generation {generation} cannot be used: its custom layer is gone")
+
+
+def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[str, str]) -> Current:
+    """What CURRENT said, or would say, of a generation with this overlay."""
+    generation = int(metadata.get("generation", 0))
+    record = read_report(os.path.join(home, "generations", generation_name(generation)))["published"]
+    pulled_at = str(record.get("pulled_at", ""))
+    return Current(
+        sequence=memory.sequence,
+        generation=generation,
+        overlay=overlay,
+        edits=int(metadata.get("edits", 0)),
+        newest=memory.newest,
+        published=record,
+        overlay_file={"bytes": os.path.getsize(overlay_path(home, overlay)), "sha256": ""},
+        published_at=since(memory.served, generation) or pulled_at,
+        checked_at=pulled_at,
+        refused=memory.refused,
+        pins=memory.pins,
+        served=memory.served,
+    )
+
+
+def _overlays(home: str) -> list[tuple[int, dict[str, str]]]:
+    """Every readable overlay, newest first, with what is written in its header."""
+    found = []
+    for overlay in numbered(os.path.join(home, "custom")):
+        try:
+            with IndexReader.open(overlay_path(home, overlay)) as reader:
+                metadata = dict(reader.metadata)
+        except IndexFileError:
+            continue
+        if all(metadata.get(name, "0").isdecimal() for name in ("generation", "sequence", "edits")):
+            found.append((overlay, metadata))
+    return found

@@ -1,0 +1,135 @@
+"""What a state directory no longer needs: what interrupted runs left behind, and what is past retention."""
+
+import os
+import secrets
+
+from geolookup.errors import IndexFileError, IndexTooNewError, StateError
+from geolookup.index.reader import IndexReader
+from geolookup.state import files
+from geolookup.state.current import Current, generation_name, overlay_path, read_current
+from geolookup.state.generations.candidate import HELD_MARK, REPORT
+from geolookup.state.generations.recovery import numbered
+from geolookup.state.generations.timeline import by_recency
+
+CANDIDATE = ".candidate-"
+TEMPORARY = ".tmp-"
+#: The newest copy of edits.db; a push makes it, under the run lock.
+BACKUP = "edits.backup.1.db"
+
+
+def temporary_path(path: str) -> str:
+    """A name that nobody reads, beside ``path``, for what is being written there or removed from there.
+
+    In ``generations/`` and for ``held`` only the holder of the run lock removes what was left under it.
+    """
+    directory, name = os.path.split(path)
+    prefix = name if name == "held" else ""
+    return os.path.join(directory, f"{prefix}{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def remove_run_leftovers(home: str) -> None:
+    """What runs that were killed left behind. Only the holder of the run lock may."""
+    generations = os.path.join(home, "generations")
+    held = os.path.join(home, "held")
+    with files.translated(home):
+        in_generations, in_home = os.listdir(generations), os.listdir(home)
+    for name in in_generations:
+        if name.startswith((CANDIDATE, TEMPORARY)):
+            files.remove_tree(os.path.join(generations, name))
+    for name in in_home:
+        if name.startswith(f"{BACKUP}{TEMPORARY}"):  # its journal as well
+            files.remove_file(os.path.join(home, name))
+        if not name.startswith(f"held{TEMPORARY}"):
+            continue
+        path = os.path.join(home, name)
+        if not os.path.lexists(held) and os.path.exists(os.path.join(path, REPORT)):
+            # Killed between the two renames that replace what is held: what was held before still is.
+            with files.translated(held):
+                os.rename(path, held)
+        else:
+            files.remove_tree(path)
+
+
+def remove_uncommitted(home: str) -> None:
+    """Generations, overlays and temporaries of a publish that never reached CURRENT. Under both locks.
+
+    A generation that had been held, and was being accepted, is held again: nothing but this run knows its content.
+    """
+    try:
+        current = read_current(home)
+    except StateError:
+        current = None  # then nobody can tell what was committed: remove nothing that has a number
+    if current is not None:
+        for number in numbered(os.path.join(home, "generations")):
+            if number > current.newest:
+                path = os.path.join(home, "generations", generation_name(number))
+                held = os.path.join(home, "held")
+                if os.path.exists(os.path.join(path, HELD_MARK)) and not os.path.lexists(held):
+                    with files.translated(held):
+                        os.rename(path, held)
+                else:
+                    files.discard_tree(path, temporary_path(path))
+        for number in numbered(os.path.join(home, "custom")):
+            if number > current.overlay:
+                files.remove_file(overlay_path(home, number))
+    remove_publish_temporaries(home)
+
+
+def remove_publish_temporaries(home: str) -> None:
+    """Temporary names that only a holder of the publish lock makes."""
+    for directory, prefix in ((os.path.join(home, "custom"), TEMPORARY), (home, f"CURRENT{TEMPORARY}")):
+        with files.translated(directory):
+            names = os.listdir(directory)
+        for name in names:
+            if name.startswith(prefix):
+                files.remove_file(os.path.join(directory, name))
+
+
+def past_retention(home: str, current: Current, keep: int) -> list[int]:
+    """The generations that retention removes, newest first.
+
+    Kept are the ``keep`` that were served last, and pinned ones besides. What was served last, and not what has the
+    highest number: after a rollback the generation that was gone back to is the one to go back to again.
+    """
+    found = numbered(os.path.join(home, "generations"))
+    recent = dict.fromkeys((current.generation, *by_recency(current.served), *found))
+    counted = [number for number in recent if number in found and number not in current.pins]
+    if current.generation in current.pins:
+        keep -= 1
+    kept = {current.generation, *current.pins, *counted[: max(0, keep)]}
+    return [number for number in found if number not in kept]
+
+
+def retain(home: str, current: Current, keep: int | None) -> None:
+    """Remove generations past retention, and overlays that nothing kept needs; failures wait for the next time.
+
+    With ``keep`` None only overlays are removed.
+    """
+    for number in () if keep is None else past_retention(home, current, keep):
+        path = os.path.join(home, "generations", generation_name(number))
+        files.discard_tree(path, temporary_path(path))
+    kept = set(numbered(os.path.join(home, "generations")))
+    has_newer = {current.generation}  # whose overlay is the one that CURRENT names
+    for overlay in numbered(os.path.join(home, "custom")):
+        if overlay == current.overlay:
+            continue
+        path = overlay_path(home, overlay)
+        generation = _compiled_for(path)
+        if generation is None:
+            continue
+        if generation in kept and generation not in has_newer:
+            has_newer.add(generation)
+        else:
+            files.remove_file(path)
+
+
+def _compiled_for(path: str) -> int | None:
+    """The generation that an overlay was compiled for; 0 where it is damaged, None where a newer release wrote it."""
+    try:
+        with IndexReader.open(path) as reader:
+            generation = reader.metadata.get("generation", "")
+    except IndexTooNewError:
+        return None
+    except IndexFileError:
+        return 0
+    return int(generation) if generation.isdecimal() else 0

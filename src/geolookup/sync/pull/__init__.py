@@ -1,0 +1,1 @@
+"""From a source's list to a published generation."""

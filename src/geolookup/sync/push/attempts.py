@@ -1,0 +1,290 @@
+"""One request of a push, and its outcome: durable before it leaves, and never taken for what it is not."""
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeVar
+
+from geolookup.errors import (
+    UpstreamAnswerError,
+    UpstreamAuthError,
+    UpstreamError,
+    UpstreamRefusedError,
+    UpstreamUnavailableError,
+)
+from geolookup.model import Geolocation
+from geolookup.settings.table import Settings
+from geolookup.state.clock import now_text
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
+from geolookup.sync.push.reconcile import Decision
+from geolookup.sync.push.view import ServiceView
+from geolookup.upstream.geolocations import GeolocationsClient
+
+_T = TypeVar("_T")
+
+#: Requests without any answer, one after the other, after which the service counts as out of reach.
+_MOST_SILENT = 3
+_PAUSE_S = 0.5
+
+_STATES = {
+    "done": State.DONE,
+    "queue": State.QUEUED,
+    "hold": State.HELD,
+    "drop": State.DROPPED,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class PushReport:
+    """What a push did.
+
+    ``edits`` has a line for each edit that it dealt with; the counts are of what is in the outbox afterwards, but
+    ``done``, which counts what this push brought to its end. ``requests`` counts what was sent, and each reading of the
+    service as one. ``stopped`` says why the push ended early, None where it went through; ``service_refuses`` that any
+    other request would have met the same (a wrong token, no connection, told to wait for longer than may be);
+    ``lacks_permission`` that it was for want of the right token.
+    """
+
+    url: str
+    requests: int = 0
+    waited_s: float = 0.0
+    edits: list[dict[str, Any]] = field(default_factory=list)
+    done: int = 0
+    queued: int = 0
+    unknown: int = 0
+    held: int = 0
+    rejected: int = 0
+    stopped: str | None = None
+    service_refuses: bool = False
+    lacks_permission: bool = False
+    duration_s: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0 all went; 3 a person must decide; 1 anything else that is left over."""
+        if self.stopped is not None:
+            return 1
+        if self.held or self.rejected:
+            return 3
+        return 1 if self.unknown or self.queued else 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--json``."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class LeaveError(Exception):
+    """The push cannot go on; what is left waits for the next. Never leaves this folder."""
+
+
+def _paused(error: UpstreamAuthError) -> str:
+    return f"the push is paused, and every edit is kept: {error}"
+
+
+class Outcome(Enum):
+    """What became of one request."""
+
+    #: Applied, and answered so.
+    APPLIED = "applied"
+    #: Refused for good, hence not applied; the edit is still `State.SENDING`.
+    REFUSED = "refused"
+    #: Surely not applied, and waited for as the service asked: it may be sent again.
+    AGAIN = "again"
+    #: Nobody can tell; the edit is `State.UNKNOWN`.
+    UNKNOWN = "unknown"
+    #: Not sent, since a person changed the edit meanwhile.
+    CHANGED = "changed"
+
+
+class Attempts:
+    """What dealing with an edit needs: the outbox, the service, and the report of the push."""
+
+    def __init__(
+        self, directory: StateDirectory, settings: Settings, client: GeolocationsClient, report: PushReport
+    ) -> None:
+        self.directory = directory
+        self.settings = settings
+        self.client = client
+        self.report = report
+        self.view = ServiceView(directory, settings, client)
+        self._silent = 0
+
+    @contextlib.contextmanager
+    def outbox(self) -> Iterator[Outbox]:
+        """The outbox, in a transaction of its own."""
+        with self.directory.edits.transaction() as database:
+            yield Outbox(database)
+
+    def fresh(self, row: OutboxRow) -> OutboxRow:
+        """An edit as it is now."""
+        with self.outbox() as outbox:
+            return outbox.row(row.id)
+
+    def pending(self) -> list[OutboxRow]:
+        """Every edit that is not over, oldest first."""
+        with self.outbox() as outbox:
+            return outbox.rows(*PENDING_STATES)
+
+    def in_the_way(self, row: OutboxRow) -> list[OutboxRow]:
+        """The edits of other geolocations that this one may have to wait for."""
+        with self.outbox() as outbox:
+            return outbox.rows_in_the_way(row.locid)
+
+    def service_locid(self, row: OutboxRow) -> int:
+        """The number that the service knows the edit's geolocation by."""
+        with self.outbox() as outbox:
+            return outbox.aliases().get(row.locid, row.locid)
+
+    def theirs(self, row: OutboxRow) -> Geolocation | None:
+        """The edit's geolocation as the service has it now; None only where a complete list lacks it.
+
+        :raises LeaveError: where the service cannot be read
+        """
+        guesses = [fields for fields in (row.payload.get("fields"), (row.base or {}).get("fields")) if fields]
+        locid = self.service_locid(row)
+        return self.reading(lambda: self.view.find(locid, guesses))
+
+    def reading(self, read: Callable[[], _T]) -> _T:
+        """Read the service; where that fails nothing was changed, and the push leaves.
+
+        :raises LeaveError: where it fails
+        """
+        self.report.requests += 1
+        try:
+            return read()
+        except UpstreamAuthError as error:
+            raise LeaveError(_paused(error)) from error
+        except UpstreamError as error:
+            raise LeaveError(str(error)) from error
+
+    def log(self, row: OutboxRow, reason: str) -> None:
+        """Add an edit's line to the report."""
+        self.report.edits.append(
+            {"edit": row.id, "locid": row.locid, "what": row.describe(), "state": str(row.state), "reason": reason}
+        )
+        self.report.done += row.state == State.DONE
+
+    def decide(self, row: OutboxRow, decision: Decision, *, adopted: int | None = None, **changes: Any) -> OutboxRow:
+        """Commit what becomes of an edit, and log it, unless a person changed the edit meanwhile."""
+        state = _STATES[decision.what]
+        return self._end(row, state, decision.reason, theirs=decision.theirs, adopted=adopted, **changes)
+
+    def reject(self, row: OutboxRow, error: UpstreamRefusedError) -> OutboxRow:
+        """Commit that the service refuses an edit for good."""
+        return self._end(row, State.REJECTED, str(error), ended_at=now_text())
+
+    def _end(
+        self,
+        row: OutboxRow,
+        state: State,
+        reason: str,
+        *,
+        theirs: dict[str, Any] | None = None,
+        adopted: int | None = None,
+        **changes: Any,
+    ) -> OutboxRow:
+        changes |= {"state": state, "problem": reason if state in (State.HELD, State.REJECTED) else None}
+        if state == State.DONE:
+            changes["acknowledged_at"] = now_text()
+        if theirs is not None:
+            changes["journal"] = {**(row.journal or {}), "theirs": theirs}
+        with self.outbox() as outbox:
+            if not outbox.is_still(row):
+                return outbox.row(row.id)
+            if adopted is not None:
+                outbox.assign(row.locid, adopted)
+                self.view.assigned(adopted)
+            outbox.change(row.id, **changes)
+            outbox.record(
+                f"push {row.operation}",
+                str(state),
+                locid=row.locid,
+                before=row.base,
+                after={"edit": row.id, "reason": reason, "locid": adopted, "payload": row.payload},
+            )
+            row = outbox.row(row.id)
+        if state != State.QUEUED:
+            self.log(row, reason)
+        return row
+
+    # One request
+
+    def attempt(
+        self,
+        row: OutboxRow,
+        request: Callable[[], Any],
+        *,
+        baseline: list[int] | None = None,
+        journal: dict[str, Any] | None = None,
+    ) -> tuple[Outcome, Any]:
+        """Send one request, once `State.SENDING` is durable: its outcome, with the answer or the refusal.
+
+        :raises LeaveError: where no other request would fare better now
+        """
+        with self.outbox() as outbox:
+            if not outbox.begin_attempt(row, baseline=baseline, journal=journal):
+                return Outcome.CHANGED, None
+        self.report.requests += 1
+        self.view.unmodified_since = None
+        try:
+            answer = request()
+        except UpstreamRefusedError as error:
+            self._silent = 0
+            return Outcome.REFUSED, error
+        except UpstreamAuthError as error:
+            self._not_applied(row, error)
+            raise LeaveError(_paused(error)) from error
+        except UpstreamUnavailableError as error:
+            if not error.sent:
+                self._not_applied(row, error, sent=False)
+                raise LeaveError(str(error)) from error
+            if error.status not in (408, 429):
+                return self._unknown(row, error)
+            self._silent = 0
+            self._not_applied(row, error)
+            self._wait(error.retry_after_s, str(error))
+            return Outcome.AGAIN, None
+        except UpstreamAnswerError as error:
+            return self._unknown(row, error)
+        self._silent = 0
+        return Outcome.APPLIED, answer
+
+    def _not_applied(self, row: OutboxRow, error: UpstreamError, *, sent: bool = True) -> None:
+        with self.outbox() as outbox:
+            outbox.undo_attempt(row, sent=sent, problem=str(error))
+
+    def _unknown(self, row: OutboxRow, error: UpstreamError) -> tuple[Outcome, None]:
+        """Leave the edit for a later push, when whatever the request did is settled."""
+        with self.outbox() as outbox:
+            outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), problem=str(error))
+            outbox.record(
+                f"push {row.operation}", str(State.UNKNOWN), locid=row.locid,
+                after={"edit": row.id, "reason": str(error), "payload": row.payload},
+            )  # fmt: skip
+            row = outbox.row(row.id)
+        self.view.forget()
+        self.log(row, f"the outcome is unknown: {error}")
+        status = error.status if isinstance(error, UpstreamUnavailableError) else None
+        self._silent = 0 if status is not None else self._silent + 1
+        if self._silent >= _MOST_SILENT:
+            raise LeaveError(f"the service does not answer: {error}") from error
+        if isinstance(error, UpstreamUnavailableError) and status == 503:
+            self._wait(error.retry_after_s, str(error))
+        return Outcome.UNKNOWN, None
+
+    def _wait(self, asked_s: float | None, reason: str) -> None:
+        """Wait as told, with full jitter, within the limit of the whole push.
+
+        :raises LeaveError: past it
+        """
+        wait_s = max(asked_s or 0.0, random.uniform(0, 2 * _PAUSE_S))  # noqa: S311 - spreads clients, hides nothing
+        if self.report.waited_s + wait_s > self.settings.max_wait_s:
+            raise LeaveError(
+                f"{reason}; waiting {wait_s:.0f} s would be more than `max_wait_s` allows: try again later"
+            )
+        self.report.waited_s += wait_s
+        time.sleep(wait_s)

@@ -1,0 +1,237 @@
+"""Plan a push: each request in order with its reason, without sending one; saved, and applied if nothing moved."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, get_args
+
+from geolookup.errors import PlanError
+from geolookup.http.transport import Transport
+from geolookup.model import Geolocation
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.layer import apply, block_of, described
+from geolookup.state.edits.outbox import PENDING_STATES, PERSON_STATES, Outbox, OutboxRow, State
+from geolookup.sync.push import reconcile
+from geolookup.sync.push.push import require_same_upstream
+from geolookup.sync.push.reconcile import OnConflict
+from geolookup.sync.push.view import ServiceView
+from geolookup.upstream.geolocations import GeolocationsClient
+
+VERSION = "1.0"
+
+#: What must be as it was for a saved plan to be applied, and what to say where it is not.
+_COMPARED = {
+    "url": "it is for another service",
+    "service": "the service has moved since",
+    "requests": "the outbox has moved since",
+    "waiting": "the outbox has moved since",
+}
+
+
+def make(
+    directory: StateDirectory, settings: Settings, *, on_conflict: OnConflict = "hold", url_moved: bool = False
+) -> dict[str, Any]:
+    """What a push would do now: reads one complete list, sends nothing, changes nothing.
+
+    ``requests`` in order, each with ``edit``, ``method``, ``target``, ``body`` and ``reason``; ``waiting`` says why
+    other edits stay. ``service`` is a fingerprint of the custom geolocations that the plan was made against.
+
+    :raises UpstreamError: where the list could not be read
+    :raises WrongUpstreamError: where the state belongs to another URL
+    """
+    url = require_same_upstream(directory, settings, url_moved=url_moved)
+    with Transport(settings) as transport:
+        view = ServiceView(directory, settings, GeolocationsClient(transport))
+        return _plan(directory, settings, view, url, on_conflict)
+
+
+def save(plan: dict[str, Any], path: str) -> None:
+    """Write a plan to a file.
+
+    :raises PlanError: where it cannot be written
+    """
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(plan, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+    except OSError as error:
+        raise PlanError(f"{path}: the plan cannot be written: {error.strerror}") from error
+
+
+def read(path: str) -> dict[str, Any]:
+    """Read a saved plan.
+
+    :raises PlanError: where it is none
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            plan = json.load(file)
+        version = str(plan["version"])
+        if version.partition(".")[0] != VERSION.partition(".")[0]:
+            raise PlanError(f"{path}: is a plan of version {version:.20}, and this release reads {VERSION}")
+        missing = [name for name in (*_COMPARED, "on_conflict") if name not in plan]
+        if missing or plan["on_conflict"] not in get_args(OnConflict):
+            raise KeyError(*missing)
+    except OSError as error:
+        raise PlanError(f"{path}: the plan cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PlanError(f"{path}: is no plan that `geolookup push --plan-out` wrote") from error
+    return dict(plan)
+
+
+def checker(plan: dict[str, Any], directory: StateDirectory, settings: Settings) -> Callable[[ServiceView], None]:
+    """A check for `push` that refuses where the outbox or the service has moved since the plan was made."""
+
+    def check(view: ServiceView) -> None:
+        now = _plan(directory, settings, view, str(settings.url), plan["on_conflict"])
+        for name, what in _COMPARED.items():
+            if now[name] != plan[name]:
+                raise PlanError(f"the plan cannot be applied: {what}; make a new one. Nothing was sent")
+
+    return check
+
+
+def _plan(
+    directory: StateDirectory, settings: Settings, view: ServiceView, url: str, on_conflict: OnConflict
+) -> dict[str, Any]:
+    service = dict(view.complete())
+    edits = directory.edits
+    if not edits.exists():
+        rows, aliases = [], {}
+    else:
+        with edits.transaction() as database:
+            outbox = Outbox(database)
+            rows, aliases = outbox.rows(*PENDING_STATES), outbox.aliases()
+    content = json.dumps([[locid, described(place)] for locid, place in sorted(service.items())], sort_keys=True)
+    planner = _Planner(settings, service, aliases, on_conflict, rows)
+    for row in rows:
+        planner.add(row)
+    return {
+        "version": VERSION,
+        "url": url,
+        "on_conflict": on_conflict,
+        "service": hashlib.sha256(content.encode()).hexdigest(),
+        "requests": planner.requests,
+        "waiting": planner.waiting,
+    }
+
+
+class _Planner:
+    """Plays a push on a copy of what the service has."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        service: dict[int, Geolocation],
+        aliases: dict[int, int],
+        on_conflict: OnConflict,
+        pending: list[OutboxRow],
+    ) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.waiting: list[dict[str, Any]] = []
+        self._settings = settings
+        self._service = service
+        self._aliases = aliases
+        self._on_conflict = on_conflict
+        self._pending = pending
+        self._blocked: set[int] = set()
+
+    def add(self, row: OutboxRow) -> None:
+        """What becomes of one edit, after those before it."""
+        if row not in self._pending:
+            return None  # merged into the one before
+        if row.locid in self._blocked:
+            return self._wait(row, "waits for an earlier edit of the same geolocation")
+        if row.state in PERSON_STATES:
+            return self._wait(row, f"{row.state}: {row.problem or 'a person must decide'}")
+        if row.state != State.QUEUED:
+            return self._wait(row, "its outcome is unknown: the push reads the service back first")
+        waits_for = reconcile.waits_for(row, self._pending)
+        if waits_for is not None:
+            return self._wait(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
+        locid = self._aliases.get(row.locid, row.locid)
+        theirs = self._service.get(locid)
+        if row.operation == "remove_block":
+            following = reconcile.addition_to_merge(row, theirs, self._pending)
+            if following is None:
+                return self._remove(row, locid, theirs)
+            self._over(following)
+            payload = {"block": row.payload["block"], "new_block": following.payload["block"]}
+            row = replace(row, operation="replace_block", payload=payload)
+        reason = "new here" if row.operation == "create" else "edited here"
+        if row.operation in ("update", "delete", "clear_blocks"):
+            decision = reconcile.before_sending(row, theirs, on_conflict=self._on_conflict)
+            if decision.what == "hold":
+                return self._wait(row, decision.reason)
+            if decision.what != "send":
+                return self._ends(row, {"done": "done", "drop": "dropped"}[decision.what], decision.reason)
+            reason = decision.reason
+        self._send(row, locid, reason)
+        after = apply(theirs, row, locid)
+        if after is None:
+            self._service.pop(locid, None)
+        else:
+            self._service[locid] = after
+        self._over(row)
+        return None
+
+    def _over(self, row: OutboxRow) -> None:
+        """An edit that will be over by then: nothing waits for it."""
+        self._pending = [other for other in self._pending if other.id != row.id]
+
+    def _ends(self, row: OutboxRow, how: str, reason: str) -> None:
+        self.waiting.append({"edit": row.id, "what": row.describe(), "reason": f"{how}: {reason}"})
+        self._over(row)
+
+    def _wait(self, row: OutboxRow, reason: str) -> None:
+        self._blocked.add(row.locid)
+        self.waiting.append({"edit": row.id, "what": row.describe(), "reason": reason})
+
+    def _send(self, row: OutboxRow, locid: int, reason: str) -> None:
+        settings = self._settings
+        method, path, body = {
+            "create": ("POST", settings.path_create, row.payload.get("fields")),
+            "update": ("PUT", settings.path_update, row.payload.get("fields")),
+            "delete": ("DELETE", settings.path_delete, None),
+            "add_block": ("POST", settings.path_create_block, _block_body(row)),
+            "replace_block": ("PUT", settings.path_replace_block, _block_body(row)),
+            "clear_blocks": ("DELETE", settings.path_delete_blocks, None),
+        }[row.operation]
+        target = path if row.operation == "create" else f"{path}?locid={locid}"
+        self._request(row, method, target, body, f"{row.describe()}: {reason}")
+
+    def _request(self, row: OutboxRow, method: str, target: str, body: Any, reason: str) -> None:
+        self.requests.append({"edit": row.id, "method": method, "target": target, "body": body, "reason": reason})
+
+    def _remove(self, row: OutboxRow, locid: int, theirs: Geolocation | None) -> None:
+        step = reconcile.next_removal_step(row, theirs)
+        if step.what == "hold":
+            return self._wait(row, step.reason)
+        if step.what == "done" or theirs is None:
+            return self._ends(row, "done", step.reason)
+        settings = self._settings
+        after = [block_of(ends) for ends in step.journal["after"]]
+        present = set(theirs.ipblocks)
+        if step.what == "clear":
+            target = f"{settings.path_delete_blocks}?locid={locid}"
+            self._request(row, "DELETE", target, None, f"{row.describe()}: the service can only delete all blocks")
+            present = set()
+        for block in after:
+            if block not in present:
+                body = {"startip": block.startip, "endip": block.endip}
+                target = f"{settings.path_create_block}?locid={locid}"
+                self._request(row, "POST", target, body, f"{row.describe()}: {block} stays, so it comes back")
+        self._service[locid] = replace(theirs, ipblocks=tuple(sorted(after)))
+        return self._over(row)
+
+
+def _block_body(row: OutboxRow) -> dict[str, str] | None:
+    if "block" not in row.payload:
+        return None
+    first, last = row.payload["block"]
+    body = {"startip": first, "endip": last}
+    if "new_block" in row.payload:
+        body["newstartip"], body["newendip"] = row.payload["new_block"]
+    return body

@@ -1,0 +1,270 @@
+"""What to do with an edit, given what the service has: the rules alone, without network or database."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.state.edits.layer import block_of, blocks_of, described, ends_of
+from geolookup.state.edits.outbox import OutboxRow, State
+
+OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of an edit, and why.
+
+    ``send`` it, it is ``done`` without sending, ``queue`` it again, ``hold`` it for a person, or ``drop`` it as told.
+    ``theirs`` is what the service has where that is the reason.
+    """
+
+    what: Literal["send", "done", "queue", "hold", "drop"]
+    reason: str
+    theirs: dict[str, Any] | None = None
+
+
+def waits_for(row: OutboxRow, pending: Iterable[OutboxRow]) -> OutboxRow | None:
+    """The pending edit of another geolocation that must be over before this one may go out, or None."""
+    others = [other for other in pending if other.locid != row.locid]
+    if row.operation == "create":
+        # Of two equal ones under way, nobody could tell which is which.
+        return next(
+            (
+                other
+                for other in others
+                if other.operation == "create"
+                and other.state in (State.SENDING, State.UNKNOWN)
+                and other.payload == row.payload
+            ),
+            None,
+        )
+    lost = next((other for other in others if _may_be_of(other, row)), None)
+    if lost is not None:
+        return lost
+    added = row.payload.get("new_block", row.payload.get("block") if row.operation == "add_block" else None)
+    if added is None:
+        return None
+    return next((other for other in others if other.id < row.id and _frees(other, added)), None)
+
+
+def _may_be_of(create: OutboxRow, row: OutboxRow) -> bool:
+    """Whether an edit may be of what a lost create made, which must stay recognisable; a pull brought its number."""
+    return (
+        create.operation == "create"
+        and create.state in (State.SENDING, State.UNKNOWN)
+        and row.locid > PROVISIONAL_LOCID
+        and row.base is not None
+        and not row.base["blocks"]
+        and row.base["fields"] == create.payload["fields"]
+    )
+
+
+def _frees(other: OutboxRow, block: list[str]) -> bool:
+    """Whether a pending edit will take this very block away from its geolocation."""
+    if other.operation in ("remove_block", "replace_block"):
+        return bool(other.payload["block"] == block)
+    if other.operation in ("clear_blocks", "delete"):
+        return other.base is not None and block in other.base["blocks"]
+    return False
+
+
+def addition_to_merge(row: OutboxRow, theirs: Geolocation | None, pending: Iterable[OutboxRow]) -> OutboxRow | None:
+    """The addition right behind a removal where one replace can do both, without a gap; None where not."""
+    if theirs is None or row.operation != "remove_block" or row.attempts or row.journal is not None:
+        return None
+    pending = list(pending)
+    following = next((other for other in pending if other.locid == row.locid and other.id > row.id), None)
+    if (
+        following is None
+        or following.operation != "add_block"
+        or following.state != State.QUEUED
+        or following.attempts
+        or waits_for(following, pending) is not None
+    ):
+        return None
+    old, new = block_of(row.payload["block"]), block_of(following.payload["block"])
+    return following if old in theirs.ipblocks and new not in theirs.ipblocks else None
+
+
+def same_fields(place: Geolocation, fields: Mapping[str, Any]) -> bool:
+    """Whether a geolocation is equal in all eight fields."""
+    return place.fields() == dict(fields)
+
+
+def before_sending(row: OutboxRow, theirs: Geolocation | None, *, on_conflict: OnConflict = "hold") -> Decision:
+    """Whether an edit of something that the service may have changed meanwhile may go out.
+
+    ``theirs`` is the geolocation as the service has it now, None where it is gone. For updates, deletes and clearing;
+    creating and adding need no look.
+    """
+    base = row.base or {"fields": {}, "blocks": []}
+    if row.operation == "delete":
+        if theirs is None:
+            return Decision(what="done", reason="it is gone already")
+        unchanged = same_fields(theirs, base["fields"]) and set(theirs.ipblocks) == set(blocks_of(base["blocks"]))
+        return _unless_conflict(unchanged, theirs, on_conflict)
+    if row.operation == "clear_blocks":
+        if theirs is None or not theirs.ipblocks:
+            return Decision(what="done", reason="it has no blocks")
+        unchanged = set(theirs.ipblocks) == set(blocks_of(base["blocks"]))
+        return _unless_conflict(unchanged, theirs, on_conflict)
+    if theirs is None:
+        return Decision(what="hold", reason="the geolocation is gone from the service")
+    if row.operation == "update":
+        if same_fields(theirs, row.payload["fields"]):
+            return Decision(what="done", reason="the service has it so already")
+        return _unless_conflict(same_fields(theirs, base["fields"]), theirs, on_conflict)
+    raise AssertionError(row.operation)
+
+
+def _unless_conflict(unchanged: bool, theirs: Geolocation, on_conflict: OnConflict) -> Decision:
+    if unchanged:
+        return Decision(what="send", reason="the service has what the edit was made against")
+    if on_conflict == "mine":
+        return Decision(what="send", reason="the service has changed it, and mine was chosen")
+    if on_conflict == "theirs":
+        return Decision(
+            what="drop", reason="the service has changed it, and theirs was chosen", theirs=described(theirs)
+        )
+    return Decision(what="hold", reason="the service has changed it since the edit was made", theirs=described(theirs))
+
+
+def create_after_unknown(
+    row: OutboxRow, service: Iterable[Geolocation], *, baseline: frozenset[int], ours: frozenset[int]
+) -> tuple[Decision, int | None]:
+    """What became of a create whose outcome is unknown, by a complete list begun after the attempt had settled.
+
+    ``baseline`` holds the locids that the service had before the attempt, ``ours`` those known to be of our other
+    creates. With the decision comes the locid to adopt, where there is one.
+    """
+    found = twins(row, service, known=baseline | ours)
+    if not found:
+        return Decision(what="queue", reason="the service has nothing new that is equal: it never arrived"), None
+    if len(found) == 1:
+        return Decision(what="done", reason=f"the one new geolocation equal in all fields is {found[0]}"), found[0]
+    names = ", ".join(str(locid) for locid in found)
+    return Decision(what="hold", reason=f"several new geolocations are equal in all fields: {names}: adopt one"), None
+
+
+def twins(row: OutboxRow, service: Iterable[Geolocation], *, known: frozenset[int]) -> list[int]:
+    """Custom geolocations not among the ``known`` that are equal to a create in all eight fields, without blocks."""
+    return sorted(
+        (
+            place.locid
+            for place in service
+            if place.locid < 0
+            and place.locid not in known
+            and not place.ipblocks
+            and same_fields(place, row.payload["fields"])
+        ),
+        reverse=True,
+    )
+
+
+def after_unknown(row: OutboxRow, theirs: Geolocation | None) -> Decision:
+    """What became of any other edit whose outcome is unknown, by what the service has after it had settled."""
+    if row.operation == "delete":
+        if theirs is None:
+            return Decision(what="done", reason="it is gone")
+        return Decision(what="queue", reason="it is still there")
+    if theirs is None:
+        if row.operation == "clear_blocks":
+            return Decision(what="done", reason="the geolocation is gone, and its blocks with it")
+        return Decision(what="hold", reason="the geolocation is gone from the service")
+    if row.operation == "update":
+        if same_fields(theirs, row.payload["fields"]):
+            return Decision(what="done", reason="the service has it so")
+        return Decision(what="queue", reason="the service does not have it so")
+    blocks = set(theirs.ipblocks)
+    if row.operation == "add_block":
+        there = block_of(row.payload["block"]) in blocks
+        return Decision(what="done" if there else "queue", reason="it is there" if there else "it is not there")
+    if row.operation == "replace_block":
+        return after_replace(row, blocks, theirs)
+    if row.operation == "clear_blocks":
+        return Decision(what="queue" if blocks else "done", reason="it still has blocks" if blocks else "it has none")
+    return Decision(what="queue", reason="removing goes on from what the service has")
+
+
+def after_replace(row: OutboxRow, blocks: set[IPBlock], theirs: Geolocation) -> Decision:
+    """What became of a replaced block, by the blocks that the service has."""
+    old, new = block_of(row.payload["block"]), block_of(row.payload["new_block"])
+    if new in blocks and old not in blocks:
+        return Decision(what="done", reason="the new block is there in place of the old")
+    if old == new and new in blocks:
+        return Decision(what="done", reason="it is there")
+    if old in blocks and new not in blocks:
+        return Decision(what="queue", reason="the old block is still there")
+    return Decision(
+        what="hold",
+        reason="neither the old block alone nor the new one alone is there",
+        theirs=described(theirs),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """The next step of removing one block: ``done``, ``hold``, ``clear`` all blocks, or ``restore`` one.
+
+    ``journal`` is what must be durable before the step is taken.
+    """
+
+    what: Literal["done", "hold", "clear", "restore"]
+    reason: str
+    journal: dict[str, Any]
+    block: IPBlock | None = None
+
+
+def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
+    """How to go on removing one block, by the service's list alone; never by what was done before.
+
+    The journal holds ``before`` (what was when deleting began), ``after`` (what shall be) and ``phase``. Until deleting
+    began, both follow what the service has. ``strangers`` are blocks of somebody else's that stand in the way,
+    ``accepted`` those of them that a person let be, ``refused`` those of our own that the service did not take back.
+    """
+    journal = dict(row.journal or {})
+    accepted = set(blocks_of(journal.get("accepted", ())))
+    if theirs is None:
+        return Removal(what="hold", reason="the geolocation is gone from the service", journal=journal)
+    blocks = set(theirs.ipblocks)
+    if journal.get("phase") != "deleting":
+        block = block_of(row.payload["block"])
+        if block not in blocks:
+            return Removal(what="done", reason="it is not there", journal=journal)
+        expected = set(blocks_of(row.base["blocks"] if row.base else []))
+        if strangers := blocks - expected - accepted:
+            return _strangers(journal, strangers, "nothing was deleted")
+        fresh = {"before": _ends(blocks), "after": _ends(blocks - {block}), "phase": "deleting"}
+        return Removal(what="clear", reason="the service can only delete all blocks", journal={**journal, **fresh})
+    before, after = set(blocks_of(journal["before"])), set(blocks_of(journal["after"])) | accepted
+    if strangers := blocks - before - after:
+        return _strangers(journal, strangers, "it was left")
+    if blocks - after:
+        # Those let be are put back like our own, where they are still there to be seen.
+        kept = {"after": _ends(set(blocks_of(journal["after"])) | (accepted & blocks)), "accepted": _ends(accepted)}
+        return Removal(what="clear", reason="what shall go is still there", journal={**journal, **kept})
+    refused = set(blocks_of(journal.get("refused", ())))
+    missing = sorted(set(blocks_of(journal["after"])) - blocks)
+    if not missing:
+        return Removal(what="done", reason="the service has what shall be", journal=journal)
+    if not set(missing) - refused:
+        return Removal(what="hold", reason=f"the service does not take back {_named(refused)}", journal=journal)
+    block = next(each for each in missing if each not in refused)
+    return Removal(what="restore", reason=f"{block} must come back", journal=journal, block=block)
+
+
+def _strangers(journal: dict[str, Any], strangers: set[IPBlock], outcome: str) -> Removal:
+    return Removal(
+        what="hold",
+        reason=f"{_named(strangers)} is somebody else's: {outcome}; `geolookup outbox retry` lets it be, and goes on",
+        journal={**journal, "strangers": _ends(strangers)},
+    )
+
+
+def _ends(blocks: Iterable[IPBlock]) -> list[list[str]]:
+    return [ends_of(block) for block in sorted(blocks)]
+
+
+def _named(blocks: set[IPBlock]) -> str:
+    return ", ".join(str(block) for block in sorted(blocks)[:5])

@@ -1,0 +1,466 @@
+"""``generations``, lookups as of another time, previews, and what the status says of age and answers."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.cli.app import run
+from geolookup.lookup.engine import GeoLookup
+from geolookup.state import clock
+from geolookup.state.current import read_current
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+from tests.faults.raw_server import RawServer, answer
+from tests.state.edits.editing import BERLIN
+from tests.state.generations.staged import strays, tree
+from tests.support.lists import item, listed, many
+from tests.support.states import place, publish
+
+FIRST = [
+    place(1, "8.0.0.0/8", "2001:db8::/32", country="US", city="Austin"),
+    place(2, "9.0.0.0/8", country="DE", city="Köln"),
+    place(3, "10.0.0.0/8", country="FR"),
+    place(-1, "192.168.0.0/16", country="DE", city="Bonn"),
+]
+SECOND = [
+    place(1, "8.0.0.0/8", "2001:db8::/32", country="US", city="Dallas"),
+    place(3, "9.0.0.0/9", "10.0.0.0/8", country="FR"),
+    place(4, "11.0.0.0/24", country="JP"),
+    place(-1, "192.168.0.0/16", country="DE", city="Bonn"),
+]
+
+
+@pytest.fixture(autouse=True)
+def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+
+
+def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What a command prints, checked to end with ``code``."""
+    capsys.readouterr()
+    assert run([*arguments]) == code
+    return capsys.readouterr().out
+
+
+def asked_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    return json.loads(asked(capsys, *arguments, code=code))
+
+
+@pytest.fixture
+def two(home: str) -> str:
+    publish(home, FIRST)
+    publish(home, SECOND)
+    return home
+
+
+def test_the_list_has_one_row_a_generation_in_every_format(two: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [line.split("\t") for line in asked(capsys, "generations", "list").splitlines()]
+    assert [(row[0], row[2], row[3], row[6]) for row in rows] == [
+        ("1", "4 geolocations (1 custom)", "5 blocks", ""),
+        ("2", "4 geolocations (1 custom)", "6 blocks", "served"),
+    ]
+    listed_json = asked_json(capsys, "generations", "list", "--format", "json")
+    lines = asked(capsys, "generations", "list", "--format", "ndjson").splitlines()
+    assert listed_json == [json.loads(line) for line in lines]
+    assert [(each["number"], each["served"], each["digest"]) for each in listed_json] == [
+        (1, False, StateDirectory(two).report(1)["published"]["digest"]),
+        (2, True, read_current(two).digest),
+    ]
+
+
+def test_the_list_of_nothing_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generations", "list"]) == 1
+    assert "geolookup sync" in capsys.readouterr().err
+
+
+def test_a_diff_says_what_changed_and_for_whom(two: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    addresses = tmp_path / "vips.txt"
+    addresses.write_text("8.8.8.8\n9.0.0.1\n10.0.0.1\n9.200.0.1\n11.0.0.9\n192.168.1.1\n2001:db8::1\n")
+    found = asked_json(capsys, "generations", "diff", "1", "2", "--blocks", "--addresses", str(addresses), "--json")
+    assert (found["from"], found["to"]) == (1, 2)
+    assert found["counts"] == {
+        "geolocations": {"added": 1, "removed": 1, "changed": 2},
+        "blocks": {"added": 2, "removed": 1, "changed": 0},
+    }
+    geolocations = found["geolocations"]
+    assert ([each["locid"] for each in geolocations["added"]], geolocations["removed"][0]["city"]) == ([4], "Köln")
+    assert geolocations["changed"] == [
+        {
+            "locid": 1,
+            "fields": {"city": {"before": "Austin", "after": "Dallas"}},
+            "blocks": {"added": 0, "removed": 0},
+        },
+        {"locid": 3, "fields": {}, "blocks": {"added": 1, "removed": 0}},
+    ]
+    assert found["blocks"] == {
+        "added": [
+            {"locid": 3, "startip": "9.0.0.0", "endip": "9.127.255.255"},
+            {"locid": 4, "startip": "11.0.0.0", "endip": "11.0.0.255"},
+        ],
+        "removed": [{"locid": 2, "startip": "9.0.0.0", "endip": "9.255.255.255"}],
+    }
+    assert found["answers"] == {
+        "ipv4": 2 * 2**24 + 256,
+        "ipv6": str(2**96),
+        "by_country": [
+            {"from": "US", "to": "US", "ipv4": 2**24, "ipv6": str(2**96)},
+            {"from": "DE", "to": None, "ipv4": 2**23, "ipv6": "0"},
+            {"from": "DE", "to": "FR", "ipv4": 2**23, "ipv6": "0"},
+            {"from": None, "to": "JP", "ipv4": 256, "ipv6": "0"},
+        ],
+    }
+    assert found["addresses"]["asked"] == 7
+    assert [
+        (each["ip"], each["before"] and each["before"]["locid"], each["after"] and each["after"]["locid"])
+        for each in found["addresses"]["changed"]
+    ] == [("8.8.8.8", 1, 1), ("9.0.0.1", 2, 3), ("9.200.0.1", 2, None), ("11.0.0.9", None, 4), ("2001:db8::1", 1, 1)]
+
+
+def test_a_diff_as_text_compares_previous_with_served(
+    two: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    addresses = tmp_path / "vips.txt"
+    addresses.write_text("9.200.0.1\nx\n")
+    out = asked(capsys, "generations", "diff", "--addresses", str(addresses), "--top", "1", "--blocks", code=5)
+    assert out.splitlines() == [
+        "from generation 1 to 2",
+        "geolocations: 1 added, 1 removed, 2 changed",
+        "  + 4\tcountry JP, city city 4",
+        "  - 2\tcountry DE, city Köln",
+        "  ~ 1\tcity 'Austin' -> 'Dallas'",
+        "  and 1 more: --top 0 shows all",
+        "blocks: 2 added, 1 removed, 0 changed",
+        "  + 9.0.0.0-9.127.255.255\tof 3",
+        "  - 9.0.0.0-9.255.255.255\tof 2",
+        f"addresses whose answer differs: {2 * 2**24 + 256} IPv4, {2**96} IPv6:",
+        f"  US -> US\t{2**24} IPv4\t{2**96} IPv6",
+        "  and 3 more: --top 0 shows all",
+        "of 1 addresses, 1 answer otherwise:",
+        "  9.200.0.1\tKöln, DE (default 2)\t->\tnot covered",
+    ]
+
+
+def test_a_diff_of_a_generation_with_itself_is_empty(two: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = asked_json(capsys, "generations", "diff", "served", "2", "--json")
+    assert found["answers"] == {"ipv4": 0, "ipv6": "0", "by_country": []}
+    assert set(found["counts"]["geolocations"].values()) == {0}
+
+
+def test_a_local_edit_between_two_generations_is_in_the_answers_and_not_in_the_rows(
+    home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(home, FIRST)
+    publish(home, [*FIRST[:3], place(-1, "192.168.0.0/16", country="DE", city="Jena")])
+    with Editor(home) as editor:
+        editor.add_block(editor.create(**BERLIN), "8.8.8.8")
+    found = asked_json(capsys, "generations", "diff", "--json")
+    assert found["counts"]["geolocations"] == {"added": 0, "removed": 0, "changed": 1}
+    assert {"from": "US", "to": "DE", "ipv4": 1, "ipv6": "0"} in found["answers"]["by_country"]
+
+
+def test_rolling_back_says_how_to_return_and_a_lookup_follows(two: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with GeoLookup(two) as geo:
+        out = asked(capsys, "generations", "rollback", "--reason", "Dallas?")
+        assert "generation 1 is served again, in place of 2" in out
+        found = geo.lookup("8.8.8.8")
+        assert found is not None
+        assert found.city == "Austin"
+    history = asked_json(capsys, "history", "--json")
+    assert history[-1]["after"] == {"generation": 1, "reason": "Dallas?"}
+    back = out.strip().rpartition("geolookup ")[2].split()
+    found_json = asked_json(capsys, *back, "--json")
+    assert (found_json["from"], found_json["generation"]) == (1, 2)
+
+
+def test_pins_are_shown_and_prune_says_what_it_removed(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(4):
+        publish(home, FIRST[: 1 + number % 3])
+    asked(capsys, "generations", "pin", "1")
+    assert "pinned:       generation 1" in asked(capsys, "status")
+    promised = asked_json(capsys, "generations", "prune", "--keep", "1", "--dry-run", "--json")
+    found = asked_json(capsys, "generations", "prune", "--keep", "1", "--json")
+    assert [each["generation"] for each in found["removed"]] == [2, 3]
+    assert found == {**promised, "dry_run": False}
+    assert "nothing is past retention" in asked(capsys, "generations", "prune")
+    assert asked_json(capsys, "generations", "unpin", "1", "--json")["pinned"] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["generations", "rollback", "9"],
+        ["generations", "rollback", "2"],
+        ["generations", "pin", "9"],
+        ["generations", "unpin", "1"],
+        ["generations", "diff", "1", "yesterday"],
+        ["lookup", "--as-of", "9", "8.8.8.8"],
+        ["sync", "--accept", "abc", "--preview"],
+        ["sync", "--addresses", "x"],
+        ["custom", "plan", "-", "--addresses", "-"],
+    ],
+)
+def test_what_cannot_be_meant_is_wrong_usage(two: str, arguments: list[str]) -> None:
+    before = tree(two)
+    assert run(arguments) == 2
+    after = tree(two)
+    for name in ("edits.db", "run.lock", "publish.lock"):
+        before.pop(name, None)
+        after.pop(name, None)
+    assert after == before
+
+
+def test_a_lookup_as_of_another_time(
+    home: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment = datetime(2026, 3, 1, 6, tzinfo=UTC)
+    monkeypatch.setattr(clock, "wall", lambda: moment)
+    publish(home, FIRST)
+    moment += timedelta(days=1)
+    publish(home, SECOND)
+    for when, city in (("1", "Austin"), ("2026-03-01", "Austin"), ("2026-03-02", "Dallas"), ("previous", "Austin")):
+        assert city in asked(capsys, "lookup", "--as-of", when, "8.8.8.8")
+    assert run(["lookup", "--as-of", "2026-02-01", "8.8.8.8"]) == 2
+    assert "kept are 1 (served from 2026-03-01T06:00:00.000Z), 2" in capsys.readouterr().err
+
+
+def test_as_of_builds_no_state_where_there_is_none(home: str) -> None:
+    assert run(["lookup", "--as-of", "1", "8.8.8.8"]) == 1
+    assert not Path(home).exists()
+
+
+# Previews
+
+SITES = """
+[[site]]
+name = "Berlin"
+country = "DE"
+region = "BE"
+city = "Berlin"
+postalcode = "10115"
+latitude = 52.5
+longitude = 13.4
+dmacode = ""
+areacode = "030"
+blocks = ["8.8.8.0/24", "fd00::/64"]
+"""
+
+
+def test_the_preview_of_a_plan_is_what_applying_it_does_and_changes_nothing(
+    home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(home, FIRST)
+    sites, addresses = tmp_path / "sites.toml", tmp_path / "vips.txt"
+    sites.write_text(SITES)
+    asked_for = ["8.8.8.8", "8.8.9.8", "fd00::1", "192.168.3.4", "1.1.1.1"]
+    addresses.write_text("\n".join(asked_for))
+    asked(capsys, "custom", "plan", str(sites), "--prune-all")
+    with GeoLookup(home) as geo:
+        before = {address: geo.lookup(address) for address in asked_for}
+        whole = {name: data for name, data in tree(home).items() if name != "edits.db"}
+        command = ["custom", "plan", str(sites), "--prune-all", "--addresses", str(addresses)]
+        found = asked_json(capsys, *command, "--json")
+        assert {name: data for name, data in tree(home).items() if name != "edits.db"} == whole
+        with Editor(home) as editor:
+            assert (editor.pending(), editor.sites(), editor.history()) == ([], {}, [])
+        assert found["answers"]["by_country"] == [
+            {"from": "DE", "to": None, "ipv4": 2**16, "ipv6": "0"},
+            {"from": "US", "to": "DE", "ipv4": 256, "ipv6": "0"},
+            {"from": None, "to": "DE", "ipv4": 0, "ipv6": str(2**64)},
+        ]
+        asked(capsys, "custom", "apply", str(sites), "--prune-all")
+        after = {address: geo.lookup(address) for address in asked_for}
+    expected = {address for address in asked_for if before[address] != after[address]}
+    assert {each["ip"] for each in found["addresses"]["changed"]} == expected
+    for each in found["addresses"]["changed"]:
+        place_after = after[each["ip"]]
+        assert (each["after"] and each["after"]["locid"]) == (place_after and place_after.locid)
+    assert found["addresses"]["asked"] == len(asked_for)
+
+
+def test_the_preview_of_a_sync_publishes_nothing_and_says_what_the_sync_then_does(
+    home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked_for = ["8.8.8.8", "10.0.100.9", "10.0.100.7", "1.1.1.1"]
+    addresses = tmp_path / "vips.txt"
+    addresses.write_text("\n".join(asked_for))
+    lists = [
+        listed([item(1, ("8.0.0.0", "8.255.255.255"), country="US", city=city), *many(5, first=100)], count=6)
+        for city in ("Austin", "Dallas")
+    ]
+    with RawServer(lists[0], lists[1], lists[1]) as server:
+        asked(capsys, "sync", "--url", server.url)
+        with Editor(home) as editor:
+            editor.add_block(editor.create(**BERLIN), "10.0.100.7")
+        before = tree(home)
+        command = ["sync", "--url", server.url, "--preview", "--addresses", str(addresses)]
+        found = asked_json(capsys, *command, "--json")
+        assert tree(home) == before
+        assert found["outcome"] == "previewed"
+        assert found["answers"]["by_country"] == [{"from": "US", "to": "US", "ipv4": 2**24, "ipv6": "0"}]
+        assert [each["after"]["city"] for each in found["addresses"]["changed"]] == ["Dallas"]
+        with GeoLookup(home) as geo:
+            answers = {address: geo.lookup(address) for address in asked_for}
+            asked(capsys, "sync", "--url", server.url)
+            changed = {address for address in answers if answers[address] != geo.lookup(address)}
+    assert changed == {each["ip"] for each in found["addresses"]["changed"]}
+    assert strays(home) == []
+
+
+def test_the_preview_of_what_the_guard_holds_says_whom_it_would_change_and_holds_it(
+    home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RawServer(listed(many(40), count=40), *[listed(many(2), count=2)] * 2) as server:
+        asked(capsys, "sync", "--url", server.url)
+        found = json.loads(asked(capsys, "sync", "--url", server.url, "--preview", "--json", code=3))
+        assert (found["outcome"], found["answers"]["by_country"][0]["ipv4"]) == ("held", 38 * 256)
+        assert "geolocations" in found["reason"]
+        out = asked(capsys, "sync", "--url", server.url, "--preview", code=3)
+    assert f"addresses whose answer differs: {38 * 256} IPv4" in out
+    held = StateDirectory(home).held()
+    assert held is not None
+    assert read_current(home).generation == 1
+    assert run(["sync", "--accept", held.document()["published"]["digest"]]) == 0
+
+
+def test_the_preview_of_what_was_rolled_back_says_that_a_sync_would_not_publish_it(
+    home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RawServer(*[listed(many(count), count=count) for count in (5, 6, 6)]) as server:
+        for _ in range(2):
+            asked(capsys, "sync", "--url", server.url)
+        asked(capsys, "generations", "rollback")
+        before = tree(home)
+        out = asked(capsys, "sync", "--url", server.url, "--preview")
+    assert "a sync would not publish 6 geolocations" in out
+    assert "addresses whose answer differs: 256 IPv4" in out
+    assert tree(home) == before
+
+
+def test_a_preview_that_fails_is_no_different_from_a_sync_that_does(
+    home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    publish(home, FIRST)
+    with RawServer(answer(b"<html>")) as server:
+        assert run(["sync", "--url", server.url, "--preview"]) == 1
+    assert (strays(home), read_current(home).sequence) == ([], 1)
+
+
+@pytest.mark.parametrize("second", [answer(b"", status="304 Not Modified"), listed(many(3), count=3)])
+def test_the_preview_of_what_is_served_already_confirms_nothing(
+    home: str, capsys: pytest.CaptureFixture[str], second: bytes
+) -> None:
+    with RawServer(listed(many(3), count=3, etag='"a"'), second) as server:
+        assert run(["sync", "--url", server.url]) == 0
+        before = tree(home)
+        out = asked(capsys, "sync", "--url", server.url, "--preview")
+    assert out == "nothing new: generation 1 is what the service has\n"
+    assert tree(home) == before
+
+
+def test_a_preview_where_nothing_is_published_yet_counts_and_publishes_nothing(
+    home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RawServer(listed(many(3), count=3)) as server:
+        out = asked(capsys, "sync", "--url", server.url, "--preview")
+    assert out == "a sync would publish 3 geolocations (0 custom), 6 blocks\n"
+    assert StateDirectory(home).current() is None
+
+
+# Age and answers
+
+
+@pytest.fixture
+def aged(home: str) -> str:
+    """A state that the service confirmed 50 hours ago."""
+    publish(home, FIRST)
+    StateDirectory(home).republish(checked_at=clock.text_of(datetime.now(UTC) - timedelta(hours=50)))
+    return home
+
+
+@pytest.mark.parametrize(
+    ("rule", "code", "says"), [("serve", 0, ""), ("warn", 0, "max_age"), ("refuse", 1, "geolookup sync")]
+)
+@pytest.mark.parametrize("command", [[], ["lookup"], ["lookup", "--format", "ndjson"]])
+def test_stale_data_are_served_warned_of_or_refused_on_every_path(
+    aged: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rule: str,
+    code: int,
+    says: str,
+    command: list[str],
+) -> None:
+    settings = tmp_path / "geolookup.toml"
+    settings.write_text(f'max_age = "36h"\nstale = "{rule}"\n')
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(settings))
+
+    def answered() -> "subprocess.CompletedProcess[str]":
+        program = [sys.executable, "-m", "geolookup", *command, "8.8.8.8", "9.9.9.9"]
+        return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+
+    result = answered()
+    assert (result.returncode, len(result.stdout.splitlines())) == (code, 0 if rule == "refuse" else 2)
+    assert (len(result.stderr.splitlines()), says in result.stderr) == (0 if rule == "serve" else 1, True)
+    found = asked_json(capsys, "status", "--check", "--json", code=1)
+    assert (found["stale"], found["stale_rule"], found["max_age_s"]) == (True, rule, 36 * 3600)
+    monkeypatch.setenv("GEOLOOKUP_MAX_AGE", "3d")
+    result = answered()
+    assert (result.returncode, result.stderr) == (0, "")
+    assert asked_json(capsys, "status", "--check", "--json")["stale"] is False
+
+
+def test_the_status_tells_the_age_and_what_it_means(
+    aged: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "max age" not in asked(capsys, "status", "--check")
+    monkeypatch.setenv("GEOLOOKUP_MAX_AGE", "1d")
+    assert "max age:      24 hours: STALE, lookups are served with a warning" in asked(capsys, "status")
+    monkeypatch.setenv("GEOLOOKUP_MAX_AGE", "1 week and a bit")
+    assert run(["status"]) == 2
+    assert "max_age" in capsys.readouterr().err
+
+
+def test_the_status_for_monitoring_tells_held_from_bad(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(home, [place(number, f"10.0.{number}.0/24") for number in range(1, 50)])
+    asked(capsys, "status", "--check")
+    with RawServer(listed(many(2), count=2)) as server:
+        assert run(["sync", "--url", server.url]) == 3
+    asked(capsys, "status", "--check", code=3)
+    asked(capsys, "status")
+    Path(home, "CURRENT").write_bytes(b"{")
+    asked(capsys, "status", "--check", code=1)
+
+
+def test_a_rollback_to_what_is_stale_says_so(
+    two: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = datetime.now(UTC) + timedelta(days=3)
+    monkeypatch.setattr(clock, "wall", lambda: later)
+    monkeypatch.setenv("GEOLOOKUP_MAX_AGE", "2d")
+    assert run(["generations", "rollback"]) == 0
+    assert 'past max_age, and stale is "warn"' in capsys.readouterr().err
+
+
+def test_two_machines_have_one_fingerprint_where_they_answer_alike(
+    home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = str(tmp_path / "other")
+    publish(home, FIRST)
+    publish(other, SECOND)
+    publish(other, list(reversed(FIRST)))
+    one = asked_json(capsys, "status", "--fingerprint", "--json")["answers"]
+    monkeypatch.setenv("GEOLOOKUP_HOME", other)
+    assert f"answers:      {one}" in asked(capsys, "status", "--fingerprint")
+    assert "answers" not in asked_json(capsys, "status", "--json")
+    with Editor(other) as editor:
+        locid = editor.create(**BERLIN)
+    assert one in asked(capsys, "status", "--fingerprint")  # without a block nobody has that answer
+    with Editor(other) as editor:
+        editor.add_block(locid, "8.8.8.8")
+    assert one not in asked(capsys, "status", "--fingerprint")

@@ -1,0 +1,250 @@
+"""Units and crontab lines: what systemd and cron make of them is what was meant, whatever stands in a path."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from geolookup.cli.data import schedule
+from geolookup.cli.data.schedule import Job
+from geolookup.errors import SettingsError
+from geolookup.settings.table import load
+from tests.cli.edits.test_custom import Command
+
+#: Everything that systemd, cron or a shell has a meaning for.
+AWKWARD = "a b$HOME%h\"c'd\\n;e#f*`g`"
+TOKEN = "canary-token-do-not-print"
+
+
+@pytest.fixture
+def command(home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.setenv("GEOLOOKUP_URL", "https://geo.example/base")
+    return Command(capsys)
+
+
+@pytest.fixture
+def systemd() -> str:
+    found = shutil.which("systemd-analyze")
+    if found is None:
+        pytest.skip("systemd is not installed")
+    return found
+
+
+def verified(systemd: str, folder: Path, service: str, timer: str) -> str:
+    """What systemd says of the units."""
+    (folder / schedule.SERVICE).write_text(service)
+    (folder / schedule.TIMER).write_text(timer)
+    names = [str(folder / schedule.SERVICE), str(folder / schedule.TIMER)]
+    result = subprocess.run(
+        [systemd, "verify", "--man=no", *names], capture_output=True, text=True, check=False, timeout=60
+    )
+    said = "\n".join(line for line in result.stderr.splitlines() if "geolookup" in line)
+    return f"{result.returncode}:{said}"
+
+
+def cron_runs(line: str) -> str:
+    """The command that cron hands to the shell, by crontab(5) and vixie cron's own loop."""
+    command = line.rstrip("\n").split(" ", 5)[5]
+    out, escaped = "", False
+    for character in command:
+        if escaped:
+            out += character if character in "%\\" else f"\\{character}"
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        else:
+            assert character != "%", "cron would take the rest for standard input"
+            out += character
+    return out
+
+
+def test_systemd_finds_nothing_wrong_with_the_units(command: Command, systemd: str, tmp_path: Path) -> None:
+    service, timer = command("refresh", "--print-systemd=service"), command("refresh", "--print-systemd=timer")
+    assert verified(systemd, tmp_path, service, timer) == "0:"
+    assert command("refresh", "--print-systemd") == f"{service}\n{timer}"
+
+
+def test_systemd_is_told_of_a_mistake_where_there_is_one(command: Command, systemd: str, tmp_path: Path) -> None:
+    service = command("refresh", "--print-systemd=service").replace("ProtectSystem=strict", "ProtectSystem=stricter")
+    assert "protect system" in verified(systemd, tmp_path, service, schedule.timer_unit())
+
+
+def test_the_service_is_confined(command: Command, systemd: str, tmp_path: Path) -> None:
+    (tmp_path / schedule.SERVICE).write_text(command("refresh", "--print-systemd=service"))
+    result = subprocess.run(
+        [systemd, "security", "--offline=true", "--threshold=20", str(tmp_path / schedule.SERVICE)],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout[-300:]
+
+
+def awkward_job(tmp_path: Path) -> tuple[Job, dict[str, str]]:
+    """A job in which every text is awkward; with the environment that its process must find."""
+    program = tmp_path / "a b%h$HOME;c#d" / "geo lookup%$x"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$OUT"; env >> "$OUT"\n')
+    program.chmod(0o755)
+    environment = {"GEOLOOKUP_AUTH_HEADER": AWKWARD, "GEOLOOKUP_URL": "https://geo.example/%7Ebase"}
+    home = str(tmp_path / f"home {AWKWARD}")
+    planned = Job(
+        command=(str(program), "refresh", AWKWARD),
+        environment=environment,
+        config=None,
+        home=home,
+        textfile=None,
+        secrets={"token_file": str(tmp_path / f"token {AWKWARD}")},
+        longest_s=60,
+        succeeds_with=(75,),
+    )
+    return planned, {**environment, "GEOLOOKUP_HOME": home, "GEOLOOKUP_TOKEN_FILE": planned.secrets["token_file"]}
+
+
+def test_systemd_finds_an_executable_whatever_its_name(tmp_path: Path, systemd: str) -> None:
+    planned, _ = awkward_job(tmp_path)
+    service = schedule.service_unit(planned)
+    assert verified(systemd, tmp_path, service, schedule.timer_unit()) == "0:"
+    os.rename(planned.command[0], f"{planned.command[0]}x")
+    assert "not executable" in verified(systemd, tmp_path, service, schedule.timer_unit())
+
+
+@pytest.mark.parametrize("character", ["'", '"', "\\"])
+def test_an_executable_that_systemd_cannot_run_is_refused(tmp_path: Path, character: str) -> None:
+    planned = replace(awkward_job(tmp_path)[0], command=(f"/opt/a{character}b/geolookup", "refresh"))
+    with pytest.raises(SettingsError, match="systemd"):
+        schedule.service_unit(planned)
+
+
+def test_units_quote_what_systemd_has_a_meaning_for(tmp_path: Path) -> None:
+    planned, expected = awkward_job(tmp_path)
+    lines = schedule.service_unit(planned).splitlines()
+
+    def unquoted(text: str) -> str:
+        """systemd.syntax(7): C escapes within quotes; then specifiers."""
+        inner = re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
+        assert not re.search(r"(?<!%)%(?:%%)*(?![%dS])", inner)
+        return inner.replace("%%", "%")
+
+    found = dict(unquoted(line.partition("=")[2]).split("=", 1) for line in lines if line.startswith("Environment="))
+    assert {name: found[name] for name in expected if name != "GEOLOOKUP_TOKEN_FILE"} == {
+        name: value for name, value in expected.items() if name != "GEOLOOKUP_TOKEN_FILE"
+    }
+    assert found["GEOLOOKUP_TOKEN_FILE"] == "%d/token"
+    (credential,) = (line for line in lines if line.startswith("LoadCredential="))
+    assert credential.removeprefix("LoadCredential=token:").replace("%%", "%") == expected["GEOLOOKUP_TOKEN_FILE"]
+    (start,) = (line for line in lines if line.startswith("ExecStart="))
+    assert start.endswith(' refresh "' + AWKWARD.translate({92: "\\\\", 34: '\\"', 36: "$$", 37: "%%"}) + '"')
+
+
+def test_cron_and_the_shell_run_what_was_meant(tmp_path: Path) -> None:
+    planned, expected = awkward_job(tmp_path)
+    line = schedule.crontab_line(planned)
+    assert re.match(r"[0-5]?[0-9] [23] \* \* \* ", line)
+    assert line.count("\n") == 1
+    out = tmp_path / "out"
+    result = subprocess.run(
+        ["/bin/sh", "-c", cron_runs(line)],
+        env={"HOME": "/elsewhere", "OUT": str(out)}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    printed = out.read_text().splitlines()
+    assert printed[:2] == ["refresh", AWKWARD]
+    assert {f"{name}={value}" for name, value in expected.items()} <= set(printed)
+
+
+def test_the_minute_is_the_same_each_time_and_another_for_another_state(command: Command, home: str) -> None:
+    moments = set()
+    for number in range(8):
+        os.environ["GEOLOOKUP_HOME"] = f"{home}{number}"
+        try:
+            line = command("refresh", "--print-cron")
+            assert line == command("refresh", "--print-cron")
+        finally:
+            del os.environ["GEOLOOKUP_HOME"]
+        moments.add(line.split(" * * * ")[0])
+    assert len(moments) > 1
+
+
+def test_the_settings_in_force_go_along_and_no_secret_does(
+    command: Command, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "my settings.toml"
+    config.write_text("keep_generations = 3\ncompression = true\n")
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(config))
+    monkeypatch.setenv("GEOLOOKUP_TOKEN", TOKEN)
+    monkeypatch.setenv("GEOLOOKUP_PING_URL", f"https://hc.example/{TOKEN}")
+    monkeypatch.setenv("GEOLOOKUP_TRUST_ENV", "true")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "30")  # as by default
+    arguments = ("refresh", "--textfile", tmp_path / "x.prom", "--on-conflict", "mine", "--changed-exit-code", "10")
+    service = command(*arguments, "--print-systemd=service")
+    assert "/etc/geolookup/token" in command.error
+    cron = command(*arguments, "--print-cron")
+    for text in (service, cron, command.error):
+        assert TOKEN not in text
+    assert "refresh --on-conflict mine --changed-exit-code 10" in service
+    assert "refresh --on-conflict mine --changed-exit-code 10" in cron
+    assert "SuccessExitStatus=75 10\n" in service
+    assert f"LoadCredential=geolookup.toml:{config}\n" in service
+    assert "Environment=GEOLOOKUP_CONFIG=%d/geolookup.toml\n" in service
+    assert f"GEOLOOKUP_CONFIG={shlex.quote(str(config))} " in cron
+    for text in (service, cron):
+        assert "GEOLOOKUP_TRUST_ENV=true" in text
+        assert "GEOLOOKUP_URL=https://geo.example/base" in text
+        assert f"GEOLOOKUP_TEXTFILE={tmp_path / 'x.prom'}" in text
+        assert "SETTLE_S" not in text
+        assert "KEEP_GENERATIONS" not in text, "the file says it, and may say otherwise tomorrow"
+    assert f"ReadWritePaths={tmp_path}\n" in service
+
+
+def test_a_state_of_nobodys_choosing_is_the_services_own(command: Command) -> None:
+    service = command("refresh", "--print-systemd=service")
+    for line in ("User=geolookup", "StateDirectory=geolookup", "Environment=GEOLOOKUP_HOME=%S/geolookup"):
+        assert f"{line}\n" in service
+    assert "ReadWritePaths" not in service
+
+
+def test_a_chosen_state_is_written_by_whoever_owns_it(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", "/var/lib/geo/one")
+    service = command("refresh", "--print-systemd=service")
+    assert "StateDirectory=geo/one\n" in service
+    assert "User=geolookup\n" in service
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path))
+    service = command("refresh", "--print-systemd=service")
+    assert f"User={tmp_path.owner()}\n" in service
+    assert f"ReadWritePaths={tmp_path}\n" in service
+    assert "StateDirectory" not in service
+
+
+def test_the_timer_makes_up_for_a_night_that_was_slept_through() -> None:
+    timer = schedule.timer_unit()
+    for line in ("OnCalendar=*-*-* 02:00:00", "Persistent=yes", "RandomizedDelaySec=2h", "WantedBy=timers.target"):
+        assert f"{line}\n" in timer
+
+
+def test_what_no_line_can_hold_is_refused(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", "/srv/a\nb")
+    for which in ("--print-systemd", "--print-cron"):
+        assert command("refresh", which, exits=2) == ""
+        assert "control character" in command.error
+
+
+def test_without_an_upstream_there_is_nothing_to_schedule(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GEOLOOKUP_URL")
+    for which in ("--print-systemd", "--print-cron"):
+        assert command("refresh", which, exits=2) == ""
+        assert "no upstream is configured" in command.error
+
+
+def test_the_job_runs_this_very_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = schedule.job(load({"url": "https://geo.example"}), [], changed_exit_code=None)
+    result = subprocess.run(
+        [*planned.command[: planned.command.index("refresh")], "--version"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (result.returncode, "geolookup" in result.stdout) == (0, True)

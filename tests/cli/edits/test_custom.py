@@ -1,0 +1,197 @@
+"""``geolookup custom …`` and ``history`` in this process: what they print, their JSON and their exit status."""
+
+import json
+from typing import Any
+
+import pytest
+
+from geolookup.cli.app import run
+from geolookup.model import PROVISIONAL_LOCID
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+from tests.support.states import place, publish
+
+FIRST = PROVISIONAL_LOCID - 1
+CREATE = ["custom", "create", "--country", "AU", "--city", "Sydney", "--latitude", "-33.8", "--longitude", "151.2"]
+
+
+@pytest.fixture(autouse=True)
+def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    fields = {"country": "DE", "region": "BE", "latitude": 52.5, "longitude": 13.25}
+    publish(home, [place(1, "10.0.0.0/8"), place(-3, "10.9.0.0/16", city="Berlin", **fields)])
+
+
+class Command:
+    """Runs commands, and keeps what they printed."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self.error = ""
+
+    def __call__(self, *arguments: object, exits: int = 0) -> str:
+        """Run a command that exits so: what it wrote to standard output."""
+        self._capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        out, self.error = self._capsys.readouterr()
+        assert code == exits, self.error
+        return out
+
+    def json(self, *arguments: object, exits: int = 0) -> Any:
+        return json.loads(self(*arguments, "--json", exits=exits))
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def test_an_office_is_created_given_a_network_and_found_at_once(command: Command) -> None:
+    assert command(*CREATE) == f"created geolocation {FIRST}\n1 edit pending: `geolookup push` sends it\n"
+    assert command("custom", "add-block", FIRST, "10.20.0.0/16") == (
+        f"10.20.0.0-10.20.255.255 now resolves to {FIRST}\n2 edits pending: `geolookup push` sends them\n"
+    )
+    (found,) = [json.loads(command("lookup", "10.20.30.40", "--format", "ndjson"))]
+    assert (found["locid"], found["city"], found["latitude"], found["pending"]) == (FIRST, "Sydney", -33.8, True)
+    assert f"pending: create geolocation {FIRST} (queued)" in command("explain", "10.20.30.40")
+
+
+def test_every_edit_has_its_object_with_locid_and_what_is_pending(command: Command) -> None:
+    edits: list[tuple[Any, ...]] = [
+        (*CREATE[:2], *CREATE[2:]),
+        ("custom", "update", -3, "--latitude", "-33.8"),
+        ("custom", "add-block", -3, "10.20.0.0", "10.20.0.9"),
+        ("custom", "replace-block", -3, "10.20.0.0", "10.20.0.9", "10.21.0.0", "10.21.0.9"),
+        ("custom", "remove-block", -3, "10.21.0.0", "10.21.0.9"),
+        ("custom", "clear-blocks", -3),
+        ("custom", "delete", -3),
+    ]
+    for number, edit in enumerate(edits, start=1):
+        found = command.json(*edit)
+        assert found["locid"] == (FIRST if number == 1 else -3)
+        assert [row["id"] for row in found["pending"]] == list(range(1, number + 1))
+        assert found["pending"][-1]["operation"] == edit[1].replace("-", "_")
+        assert found["pending"][-1]["state"] == "queued"
+        assert found["pending"][-1]["locid"] == found["locid"]
+        assert found["did"]
+    assert command.json("custom", "add-block", FIRST, "10.1.0.0/31")["block"] == {
+        "startip": "10.1.0.0",
+        "endip": "10.1.0.1",
+    }
+
+
+@pytest.mark.parametrize("locid", [-3, FIRST])
+@pytest.mark.parametrize("dashes", [(), ("--",)])
+def test_negative_locids_are_arguments_with_and_without_two_dashes(
+    command: Command, locid: int, dashes: tuple[str, ...]
+) -> None:
+    command(*CREATE)
+    command("custom", "add-block", *dashes, locid, "10.20.0.0/16")
+    command("custom", "replace-block", *dashes, locid, "10.20.0.0/16", "10.21.0.0/16")
+    command("custom", "remove-block", *dashes, locid, "10.21.0.0/16")
+    command("custom", "update", "--city", "Ulm", *dashes, locid)
+    assert "Ulm" in command("custom", "show", *dashes, locid)
+    command("custom", "clear-blocks", *dashes, locid)
+    assert "update" in command("history", *dashes, locid)
+    command("custom", "delete", *dashes, locid)
+    command("custom", "show", *dashes, locid, exits=2)
+
+
+def test_options_may_stand_behind_a_negative_locid(command: Command) -> None:
+    command("custom", "update", -3, "--latitude", "-33.8", "--longitude=-70.6", "--city", "-x")
+    found = command.json("custom", "show", -3)
+    assert (found["latitude"], found["longitude"], found["city"]) == (-33.8, -70.6, "-x")
+
+
+def test_show_and_list_tell_fields_blocks_and_pending_edits(command: Command) -> None:
+    command(*CREATE)
+    command("custom", "update", -3, "--city", "Potsdam")
+    assert command("custom", "list").splitlines() == [
+        "-3\tPotsdam, BE, DE\t1 block\tpending",
+        f"{FIRST}\tSydney, AU\t0 blocks\tpending",
+    ]
+    assert [(item["locid"], item["pending"]) for item in command.json("custom", "list")] == [(-3, True), (FIRST, True)]
+    shown = command("custom", "show", -3).splitlines()
+    assert shown[0] == "geolocation -3"
+    assert "  latitude:   52.5" in shown
+    assert shown[-2:] == ["  block 10.9.0.0-10.9.255.255", "  pending: update geolocation -3 (queued)"]
+    found = command.json("custom", "show", -3)
+    assert found["ipblocks"] == [{"startip": "10.9.0.0", "endip": "10.9.255.255"}]
+    assert [row["operation"] for row in found["edits"]] == ["update"]
+
+
+def test_the_history_tells_one_geolocation_or_all(command: Command) -> None:
+    command(*CREATE)
+    command("custom", "update", -3, "--city", "Potsdam")
+    assert [line.split("\t")[1:] for line in command("history").splitlines()] == [
+        ["create", str(FIRST), "queued"],
+        ["update", "-3", "queued"],
+    ]
+    (line,) = command.json("history", -3)
+    assert (line["before"]["fields"]["city"], line["after"]["fields"]["city"]) == ("Berlin", "Potsdam")
+
+
+# (arguments, what the message says): each exits with 2 and changes nothing
+MISTAKES = [
+    (("delete", 1), "geolocation 1 is a default one, and those cannot be changed"),
+    (("update", 1, "--city", "x"), "geolocation 1 is a default one"),
+    (("add-block", 1, "10.1.0.0/16"), "geolocation 1 is a default one"),
+    (("show", 1), "geolocation 1 is a default one"),
+    (("delete", -9), "there is no custom geolocation -9: see `geolookup custom list`"),
+    (("show", -1000000000000099), "there is no custom geolocation -1000000000000099"),
+    (("add-block", -3, "10.0.0.1/16"), "'10.0.0.1/16' has host bits set: did you mean 10.0.0.0/16?"),
+    (("add-block", -3, "10.0.0.9", "10.0.0.1"), "10.0.0.9 comes after 10.0.0.1"),
+    (("add-block", -3, "10.0.0.1", "::1"), "not of one family"),
+    (("add-block", -3, "10.0.0"), "'10.0.0' is not an IP address"),
+    (("add-block", -3, "--jsn", "10.0.0.0/8"), "--jsn"),
+    (("add-block", -3, "10.9.0.0/16"), "geolocation -3 has 10.9.0.0-10.9.255.255 already"),
+    (("remove-block", -3, "10.9.0.0/17"), "has no block 10.9.0.0-10.9.127.255: it has 10.9.0.0-10.9.255.255"),
+    (("replace-block", -3, "10.9.0.0/16"), "give two networks, or four addresses"),
+    (("update", -3), "give at least one field"),
+    (("update", -3, "--latitude", "91"), "latitude is a number of degrees from -90 to 90, not 91.0"),
+    (("update", -3, "--latitude", "north"), "--latitude"),
+    (("update", -3, "--city", "Berlin"), "geolocation -3 is so already"),
+    (("update", "x", "--city", "Ulm"), "'x' is not a valid integer"),
+    (("create", "--country", "DE"), "Missing option"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_is_wrong_usage_says_what_is_wrong_and_changes_nothing(
+    command: Command, home: str, arguments: tuple[Any, ...], message: str
+) -> None:
+    assert command("custom", *arguments, exits=2) == ""
+    assert message in command.error
+    assert "Traceback" not in command.error
+    assert not StateDirectory(home).edits.exists() or Editor(home).outbox() == []
+
+
+def test_anothers_block_is_named_with_its_owner(command: Command) -> None:
+    command(*CREATE)
+    command("custom", "add-block", FIRST, "10.9.0.0/16", exits=2)
+    assert "10.9.0.0-10.9.255.255 belongs to custom geolocation -3: remove it there first" in command.error
+
+
+def test_control_characters_of_a_geolocation_reach_no_terminal(command: Command) -> None:
+    command("custom", "update", -3, "--city", "a\x1b[31mb\n\u202e")
+    for arguments in (("show", -3), ("list",), ("show", -3, "--json"), ("list", "--json")):
+        assert not {"\x1b", "\u202e"} & set(command("custom", *arguments))
+
+
+def test_check_names_what_is_doubtful_and_exits_with_1(command: Command) -> None:
+    assert command("custom", "check") == "nothing found in 1 custom geolocations with 1 blocks\n"
+    assert command.json("custom", "check") == {"ok": True, "findings": []}
+    command("custom", "add-block", -3, "10.9.1.0/24")
+    assert command("custom", "check", exits=1).startswith("redundant: 10.9.1.0-10.9.1.255 of -3 is redundant")
+    (finding,) = command.json("custom", "check", exits=1)["findings"]
+    assert finding["finding"] == "redundant"
+    assert finding["block"] == {"startip": "10.9.1.0", "endip": "10.9.1.255"}
+    assert finding["others"] == [{"locid": -3, "block": {"startip": "10.9.0.0", "endip": "10.9.255.255"}}]
+
+
+def test_check_names_geolocations_that_the_service_no_longer_lists(command: Command, home: str) -> None:
+    command("custom", "update", -3, "--city", "Ulm")
+    publish(home, [place(1, "10.0.0.0/8")])
+    assert command("custom", "check", exits=1) == (
+        "gone: 10.9.0.0-10.9.255.255 belongs to geolocation -3, which the service no longer lists\n"
+    )

@@ -1,0 +1,142 @@
+"""``geolookup custom plan|apply|export`` in this process: what they print, their JSON and their exit status."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from geolookup.model import PROVISIONAL_LOCID
+from tests.cli.edits.test_custom import Command
+from tests.support.states import place, publish
+
+FIRST = PROVISIONAL_LOCID - 1
+SITES = """\
+[[site]]
+name = "Sydney"
+country = "AU"
+region = ""
+city = "Sydney"
+postalcode = ""
+latitude = -33.8
+longitude = 151.2
+dmacode = ""
+areacode = ""
+blocks = ["10.20.0.0/16"]
+"""
+
+
+@pytest.fixture
+def command(home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    publish(home, [place(1, "10.0.0.0/8"), place(-3, "10.9.0.0/16", latitude=1.0, longitude=2.0)])
+    return Command(capsys)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "sites.toml"
+    path.write_text(SITES)
+    return path
+
+
+def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file: Path) -> None:
+    steps = "+ create Sydney\n+ add 10.20.0.0/16 to Sydney\n"
+    assert command("custom", "plan", file) == f"{steps}2 changes: `geolookup custom apply` makes them\n"
+    assert command("custom", "list").splitlines() == ["-3\tcity -3\t1 block\t"]
+    assert command("custom", "apply", file) == (
+        f"+ create Sydney ({FIRST})\n+ add 10.20.0.0/16 to Sydney ({FIRST})\n"
+        "2 changes made\n2 edits pending: `geolookup push` sends them\n"
+    )
+    assert "Sydney" in command("10.20.30.40")
+    assert command("custom", "plan", file) == "nothing to change\n"
+    assert command("custom", "apply", file) == "nothing to change\n2 edits pending: `geolookup push` sends them\n"
+    assert command("custom", "plan", file, "--prune-all") == (
+        "- delete geolocation (-3)\n1 change: `geolookup custom apply` makes them\n"
+    )
+
+
+def test_plan_and_apply_as_json(command: Command, file: Path) -> None:
+    planned = command.json("custom", "plan", file)
+    assert [(step["change"], step["site"], step["locid"]) for step in planned["changes"]] == [
+        ("create", "Sydney", None),
+        ("add_block", "Sydney", None),
+    ]
+    made = command.json("custom", "apply", file)
+    assert [(step["change"], step["locid"]) for step in made["changes"]] == [("create", FIRST), ("add_block", FIRST)]
+    assert made["sites"] == {"Sydney": FIRST}
+    assert len(made["pending"]) == 2
+    file.write_text(SITES.replace('"Sydney"', '"Perth"').replace("10.20", "10.21"))
+    changes = {step["change"]: step for step in command.json("custom", "plan", file)["changes"]}
+    assert changes["delete"]["site"] == "Sydney"
+    assert changes["create"]["fields"]["city"] == "Perth"
+    file.write_text(SITES.replace('city = "Sydney"', 'city = "Perth"'))
+    (update,) = command.json("custom", "plan", file)["changes"]
+    assert update["fields"] == {"city": {"before": "Sydney", "after": "Perth"}}
+    file.write_text(SITES.replace('name = "Sydney"', 'name = "SYD"'))
+    plan = command.json("custom", "plan", file)
+    assert (plan["changes"], plan["claims"][0]["was"]) == ([], "Sydney")
+
+
+@pytest.mark.parametrize("verb", ["plan", "apply"])
+def test_a_bad_site_exits_with_1_names_file_line_and_reason_and_changes_nothing(
+    command: Command, file: Path, verb: str
+) -> None:
+    for old, new, line, message in (
+        ("10.20.0.0/16", "10.20.0.1/16", 11, "'10.20.0.1/16' has host bits set"),
+        ("10.20.0.0/16", "10.9.0.0/16", 11, "10.9.0.0/16 belongs to custom geolocation -3"),
+        ("latitude = -33.8", "latitude = -133.8", 7, "latitude is a number"),
+        ("country", "county", 3, "there is no key 'county'"),
+    ):
+        file.write_text(SITES.replace(old, new))
+        assert command("custom", verb, file, exits=1) == ""
+        assert f"{file}, line {line}: site 'Sydney': {message}" in command.error
+    file.rename(file.with_suffix(".txt"))
+    command("custom", verb, file, exits=1)
+    assert "cannot be read" in command.error
+    assert command.json("outbox", "list", "--all") == []
+
+
+def test_an_unknown_ending_is_read_as_the_format_says(command: Command, file: Path) -> None:
+    other = file.rename(file.with_suffix(".txt"))
+    command("custom", "plan", other, exits=1)
+    assert "--format" in command.error
+    command("custom", "plan", other, "--format", "toml")
+
+
+@pytest.mark.parametrize("form", ["toml", "csv"])
+def test_an_export_to_a_file_or_standard_output_applies_as_it_is(
+    command: Command, file: Path, tmp_path: Path, form: str
+) -> None:
+    command("custom", "apply", file)
+    exported = tmp_path / f"all.{form}"
+    assert command("custom", "export", exported) == f"wrote 2 sites to {exported}\n"
+    assert command("custom", "export", "-", "--format", form) == exported.read_text()
+    assert command("custom", "apply", exported, "--prune-all").splitlines() == [
+        "= city -3 (-3) is there already",
+        "nothing to change",
+        "2 edits pending: `geolookup push` sends them",
+    ]
+
+
+def test_an_export_that_cannot_be_written_exits_with_1(command: Command, tmp_path: Path) -> None:
+    command("custom", "export", tmp_path / "none" / "sites.toml", exits=1)
+    assert "cannot be written" in command.error
+
+
+def test_an_export_to_a_terminal_is_harmless_and_to_a_pipe_lossless(command: Command) -> None:
+    command("custom", "update", -3, "--city", "a\x1b[31mb")
+    line = [sys.executable, "-m", "geolookup", "custom", "export", "-", "--format", "csv"]
+    piped = subprocess.run(line, capture_output=True, check=True, timeout=60).stdout
+    assert b"a\x1b[31mb" in piped
+    outer, inner = pty.openpty()
+    try:
+        subprocess.run(line, stdout=inner, check=True, timeout=60)
+        shown = os.read(outer, 65536)
+    finally:
+        os.close(inner)
+        os.close(outer)
+    assert rb"a\x1b[31mb" in shown
+    assert b"\x1b" not in shown

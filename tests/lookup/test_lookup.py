@@ -1,0 +1,401 @@
+"""GeoLookup against a linear scan, and the rules of its answers."""
+
+import gc
+import ipaddress
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+
+import msgspec
+import netaddr
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import geolookup
+from geolookup import addresses
+from geolookup.errors import InvalidAddressError, NoStateError, StateError
+from geolookup.index.native import accelerator
+from geolookup.lookup.engine import GeoLookup
+from geolookup.upstream.decode import PulledGeolocation
+from tests.support.states import place, publish
+
+FEW = 24  # addresses: edges collide
+
+
+@pytest.fixture(
+    autouse=True,
+    params=[
+        pytest.param("native", marks=pytest.mark.skipif(accelerator() is None, reason="it was not built here")),
+        "python",
+    ],
+)
+def reader(request: pytest.FixtureRequest, own_settings: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test runs on both readers."""
+    if request.param == "python":
+        monkeypatch.setenv("GEOLOOKUP_PURE", "1")
+    return str(request.param)
+
+
+@st.composite
+def geolocations(draw: st.DrawFn) -> list[PulledGeolocation]:
+    """A few custom and default geolocations with blocks of both families, on few addresses."""
+    found = []
+    for locid in draw(st.lists(st.sampled_from([-3, -2, -1, 1, 2, 3]), unique=True, min_size=1)):
+        blocks = []
+        for _ in range(draw(st.integers(0, 4))):
+            family = draw(st.sampled_from([4, 6]))
+            first, last = sorted((draw(st.integers(0, FEW)), draw(st.integers(0, FEW))))
+            blocks.append((family, first, last, addresses.to_text(family, first), addresses.to_text(family, last)))
+        found.append(msgspec.structs.replace(place(locid), blocks=blocks))
+    return found
+
+
+def winner(found: list[PulledGeolocation], family: int, value: int) -> int | None:
+    """The rule, said as plainly as it can be."""
+    covering = [
+        (place.locid > 0, last - first, -abs(place.locid), place.locid)
+        for place in found
+        for block_family, first, last, _, _ in place.blocks
+        if block_family == family and first <= value <= last
+    ]
+    return min(covering)[-1] if covering else None
+
+
+@settings(max_examples=40)
+@given(found=geolocations())
+def test_answers_agree_with_a_linear_scan_and_ranges_are_the_largest(
+    found: list[PulledGeolocation], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = str(tmp_path_factory.mktemp("state"))
+    publish(home, found)
+    with GeoLookup(home) as geo:
+        for family in (4, 6):
+            scan = [winner(found, family, value) for value in range(FEW + 2)]
+            for value, expected in enumerate(scan):
+                text = addresses.to_text(family, value)
+                answer, match = geo.lookup(text), geo.match(text)
+                assert (answer.locid if answer else None) == expected
+                assert (match.geolocation.locid if match else None) == expected
+                explained = geo.explain(text)
+                assert explained.match == match
+                assert [item.geolocation.locid for item in explained if item.wins] == (
+                    [] if expected is None else [expected]
+                )
+                if match is not None:
+                    first, last = addresses.parse(match.first)[1], addresses.parse(match.last)[1]
+                    assert first <= value <= last
+                    assert set(scan[first : last + 1]) == {expected}
+                    assert first == 0 or scan[first - 1] != expected
+                    assert scan[last + 1] != expected
+                    assert match.layer == ("custom" if match.geolocation.locid < 0 else "default")
+            walked = [None] * (FEW + 2)
+            for segment in geo.segments(family):  # type: ignore[arg-type]
+                for value in range(segment.first, segment.last + 1):
+                    assert walked[value] is None
+                    walked[value] = segment.geolocation.locid  # type: ignore[call-overload]
+            assert walked == scan
+            for layer in ("custom", "default"):
+                own = [item for item in found if (item.locid < 0) == (layer == "custom")]
+                covered = {
+                    value: segment.geolocation.locid
+                    for segment in geo.segments(family, layer)  # type: ignore[arg-type]
+                    for value in range(segment.first, segment.last + 1)
+                }
+                assert covered == {
+                    value: locid for value in range(FEW + 2) if (locid := winner(own, family, value)) is not None
+                }
+
+
+@pytest.fixture
+def geo(home: str) -> Iterator[GeoLookup]:
+    publish(
+        home,
+        [
+            place(1, "8.0.0.0/8", "2001:db8::/32", country="US", latitude=37.5, longitude=-122.0),
+            place(2, "8.8.8.0/24", country="DE"),
+            place(-1, "8.8.0.0/16", country="FR", city="Paris"),
+        ],
+    )
+    with GeoLookup(home) as opened:
+        yield opened
+
+
+def test_a_custom_block_beats_a_narrower_default_one(geo: GeoLookup) -> None:
+    match = geo.match("8.8.8.8")
+    assert match is not None
+    assert (match.geolocation.locid, match.layer, match.first, match.last, match.pending) == (
+        -1,
+        "custom",
+        "8.8.0.0",
+        "8.8.255.255",
+        False,
+    )
+
+
+def test_a_base_match_is_clipped_to_the_overlays_gap(geo: GeoLookup) -> None:
+    below, above = geo.match("8.0.0.1"), geo.match("8.9.0.0")
+    assert below is not None
+    assert above is not None
+    assert (below.first, below.last) == ("8.0.0.0", "8.7.255.255")
+    assert (above.first, above.last) == ("8.9.0.0", "8.255.255.255")
+
+
+def test_not_covered_is_none_and_malformed_is_an_error(geo: GeoLookup) -> None:
+    assert geo.lookup("9.9.9.9") is None
+    assert geo.match("9.9.9.9") is None
+    assert geo.explain("9.9.9.9").match is None
+    for method in (geo.lookup, geo.match, geo.explain):
+        with pytest.raises(InvalidAddressError):
+            method("9.9.9")
+
+
+def test_objects_and_mapped_addresses_are_the_same_address(geo: GeoLookup) -> None:
+    expected = geo.lookup("8.1.2.3")
+    for same in (ipaddress.ip_address("8.1.2.3"), netaddr.IPAddress("8.1.2.3"), "::ffff:8.1.2.3"):
+        assert geo.lookup(same) is expected
+    assert geo.lookup_integer(0x08010203, family=4) is expected
+
+
+@pytest.mark.parametrize("wrong", [True, 5, b"8.8.8.8", None])
+def test_numbers_and_bytes_are_not_taken_for_addresses(geo: GeoLookup, wrong: object) -> None:
+    with pytest.raises(InvalidAddressError):
+        geo.lookup(wrong)
+
+
+def test_many_answers_keep_the_order_and_name_the_bad_position(geo: GeoLookup) -> None:
+    found = geo.lookup_many(["8.8.8.8", "9.9.9.9", "8.0.0.1"])
+    assert [place.locid if place else None for place in found] == [-1, None, 1]
+    with pytest.raises(InvalidAddressError, match="item 2"):
+        geo.lookup_many(["8.8.8.8", "9.9.9.9", "8.8.8"])
+    with pytest.raises(InvalidAddressError, match="item 1"):
+        geo.lookup_many_integers([1, 2**32], family=4)
+
+
+def test_an_explanation_names_every_covering_block_and_its_rule(geo: GeoLookup) -> None:
+    explained = geo.explain("8.8.8.8")
+    assert [(item.geolocation.locid, item.wins) for item in explained] == [(-1, True), (2, False), (1, False)]
+    assert "custom" in explained.covering[0].reason
+    assert all("custom block covers" in item.reason for item in explained.covering[1:])
+    assert (explained.generation, explained.age_s < 60) == (1, True)
+
+
+def test_empty_fields_are_not_filled_from_another_geolocation(geo: GeoLookup) -> None:
+    found = geo.lookup("8.8.8.8")
+    assert found is not None
+    assert (found.latitude, found.region, found.ipblocks) == (None, "", ())
+
+
+def test_a_lookup_without_a_state_says_what_to_do(home: str) -> None:
+    with pytest.raises(NoStateError, match="geolookup sync"):
+        GeoLookup(home)
+
+
+def test_a_closed_one_refuses(geo: GeoLookup) -> None:
+    geo.close()
+    with pytest.raises(StateError, match="closed"):
+        geo.lookup("8.8.8.8")
+
+
+def look_now(geo: GeoLookup) -> None:
+    """As if the second had passed after which a lookup looks for something new."""
+    geo.look_soon()
+
+
+def test_what_this_process_publishes_is_followed_at_once(geo: GeoLookup, home: str) -> None:
+    assert geo.lookup("9.9.9.9") is None
+    publish(home, [place(7, "9.0.0.0/8")])
+    found = geo.lookup("9.9.9.9")
+    assert found is not None
+    assert (found.locid, geo.status().generation) == (7, 2)
+
+
+def test_a_damaged_or_vanished_publish_leaves_the_open_one_serving(geo: GeoLookup, home: str) -> None:
+    current = os.path.join(home, "CURRENT")
+    os.rename(current, f"{current}.away")
+    look_now(geo)
+    assert geo.lookup("8.8.8.8") is not None
+    assert "is gone" in str(geo.status().problem)
+    with open(current, "w", encoding="ascii") as file:
+        file.write("{")
+    look_now(geo)
+    assert geo.lookup("8.8.8.8") is not None
+    assert "damaged" in str(geo.status().problem)
+    os.rename(f"{current}.away", current)
+    look_now(geo)
+    assert geo.status().problem is None
+
+
+def test_a_damaged_current_falls_back_to_the_newest_whole_generation(geo: GeoLookup, home: str) -> None:
+    publish(home, [place(7, "9.0.0.0/8")])
+    with open(os.path.join(home, "CURRENT"), "w", encoding="ascii") as file:
+        file.write('{"version": "1.0"}')
+    with geolookup.open(home) as other:
+        status = other.status()
+        assert (status.generation, other.lookup("9.9.9.9") is not None) == (2, True)
+        assert "damaged" in str(status.problem)
+    os.truncate(os.path.join(home, "generations", "000002", "index"), 100)
+    with geolookup.open(home) as other:
+        assert (other.status().generation, other.lookup("9.9.9.9")) == (1, None)
+
+
+def test_damage_that_only_a_lookup_finds_falls_back(geo: GeoLookup, home: str) -> None:
+    publish(home, [place(7, "9.0.0.0/8")])
+    path = os.path.join(home, "generations", "000002", "index")
+    with geolookup.open(home) as other:
+        section = other._open_snapshot().base.reader.header.sections["v4.table"]
+    with open(path, "r+b") as file:  # a table entry that leads far outside
+        file.seek(section.begin + 4 * 0x0909)
+        file.write(b"\xff" * 8)
+    with geolookup.open(home) as other:
+        found = other.lookup("9.9.9.9")
+        assert (found, other.status().generation) == (None, 1)
+        assert "damaged" in str(other.status().problem)
+
+
+def test_threads_share_an_open_one_across_publishes(geo: GeoLookup, home: str) -> None:
+    wrong: list[str] = []
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            look_now(geo)
+            match = geo.match("9.9.9.9")
+            # Every generation stamps its number on every row: a mixture would show here.
+            if match is not None and match.geolocation.city != match.geolocation.region:
+                wrong.append(str(match))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for number in range(2, 30):
+            publish(home, [place(number, "9.0.0.0/8", city=f"{number}", region=f"{number}")])
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    look_now(geo)
+    found = geo.lookup("9.9.9.9")
+    assert found is not None
+    assert found.city == "29"
+
+
+def test_a_forked_child_goes_on_by_itself(geo: GeoLookup, home: str) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:  # pragma: no cover - runs in the child
+        try:
+            publish(home, [place(7, "9.0.0.0/8")])
+            look_now(geo)
+            found = geo.lookup("9.9.9.9")
+            os.write(writer, b"%d" % (found.locid if found else 0))
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 10) == b"7"
+    os.close(reader)
+    os.close(writer)
+    look_now(geo)
+    assert geo.lookup("9.9.9.9") is not None
+
+
+def test_the_answers_of_one_call_are_of_one_generation(geo: GeoLookup, home: str) -> None:
+    def asked() -> Iterator[str]:
+        yield "9.9.9.9"
+        publish(home, [place(7, "9.0.0.0/8")])
+        assert geo.lookup("9.9.9.9") is not None
+        yield "9.9.9.9"
+
+    first, second = geo.lookup_many(asked())
+    assert first == second
+
+
+def test_the_status_names_the_reader_in_use(geo: GeoLookup, reader: str) -> None:
+    assert geo.status().reader == reader
+
+
+def test_the_accelerator_answers_by_itself_what_was_answered_before(
+    geo: GeoLookup, home: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geolookup.lookup.engine.LOOK_INTERVAL_S", 3600.0)
+    for number in (1, 2):
+        geo.look_soon()
+        expected = geo.lookup("8.1.2.3")
+        with monkeypatch.context() as patch:
+            patch.setattr("geolookup.lookup.engine.parse", None)
+            if reader == "native":
+                assert geo.lookup("8.1.2.3") is expected
+            else:
+                with pytest.raises(TypeError):
+                    geo.lookup("8.1.2.3")
+        publish(home, [place(number, "8.0.0.0/8")])
+
+
+def test_an_answer_is_one_shared_object_however_it_was_asked_for(geo: GeoLookup) -> None:
+    match = geo.match("8.1.2.3")
+    assert match is not None
+    assert geo.lookup("8.1.2.3") is geo.lookup("8.200.2.3") is match.geolocation
+    assert geo.lookup_many(["8.1.2.3"])[0] is match.geolocation
+
+
+def test_what_a_program_keeps_of_lookup_follows_publishes_and_closing(geo: GeoLookup, home: str) -> None:
+    lookup = geo.lookup
+    assert [place.locid for place in map(lookup, ["8.8.8.8", "8.1.2.3", "8.8.8.8"]) if place] == [-1, 1, -1]
+    publish(home, [place(7, "8.0.0.0/8")])
+    assert [place.locid for place in map(lookup, ["8.8.8.8", "8.1.2.3", "8.8.8.8"]) if place] == [7, 7, 7]
+    geo.close()
+    with pytest.raises(StateError, match="closed"):
+        lookup("8.8.8.8")
+
+
+def test_what_another_process_publishes_is_seen_once_it_is_time_to_look(
+    geo: GeoLookup, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert geo.lookup("9.9.9.9") is None
+    monkeypatch.setattr("geolookup.state.notices.published", lambda home: None)
+    monkeypatch.setattr("geolookup.lookup.engine.LOOK_INTERVAL_S", 3600.0)
+    look_now(geo)
+    assert geo.lookup("9.9.9.9") is None
+    publish(home, [place(7, "9.0.0.0/8")])
+    assert geo.lookup("9.9.9.9") is None
+    look_now(geo)
+    assert geo.lookup("9.9.9.9") is not None
+
+
+def test_one_that_is_dropped_without_closing_goes_away(geo: GeoLookup, home: str) -> None:
+    other = GeoLookup(home)
+    assert other.lookup("8.8.8.8") is not None
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_subclass_has_its_own_say_in_every_lookup(geo: GeoLookup, home: str) -> None:
+    class Counting(GeoLookup):
+        asked = 0
+
+        def lookup(self, address: object) -> geolookup.Geolocation | None:
+            self.asked += 1
+            return super().lookup(address)
+
+    with Counting(home) as counting:
+        for _ in range(3):
+            assert counting.lookup("8.1.2.3") == geo.lookup("8.1.2.3")
+        assert counting.asked == 3
+
+
+def test_damage_in_the_midst_of_many_falls_back_for_all_of_them(geo: GeoLookup, home: str) -> None:
+    publish(home, [place(7, "8.0.0.0/8", "9.0.0.0/8")])
+    path = os.path.join(home, "generations", "000002", "index")
+    with geolookup.open(home) as other:
+        section = other._open_snapshot().base.reader.header.sections["v4.table"]
+    with open(path, "r+b") as file:
+        file.seek(section.begin + 4 * 0x0909)
+        file.write(b"\xff" * 8)
+    with geolookup.open(home) as other:
+        found = other.lookup_many(["8.1.2.3", "9.9.9.9", "8.1.2.3"])
+        assert [place.locid if place else None for place in found] == [1, None, 1]

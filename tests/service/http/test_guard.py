@@ -1,0 +1,62 @@
+"""What is refused before routing, and what never leaves the service."""
+
+import httpx
+import pytest
+
+from geolookup.service.geolocations import listing
+from tests.support.running_service import FIELDS, RunningService
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.5.5.5", "[::1]", "[::1]:8080"])
+def test_names_of_loopback_are_served(client: httpx.Client, host: str) -> None:
+    assert client.get("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "192.0.2.1", "[::2]", "", "[", "localhost."],
+)
+@pytest.mark.parametrize("path", ["/geolocations", "/nothing"])
+def test_any_other_name_is_421_whatever_the_path(client: httpx.Client, host: str, path: str) -> None:
+    answer = client.get(path, headers={"Host": host})
+    assert answer.status_code == 421
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"].endswith(":unknown-host")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://["},
+    ],
+)
+def test_a_write_from_another_sites_page_is_403(client: httpx.Client, headers: dict[str, str]) -> None:
+    answer = client.post("/geolocations", json=FIELDS, headers=headers)
+    assert answer.status_code == 403
+    assert answer.json()["type"].endswith(":cross-site-request")
+    assert len(client.get("/geolocations", headers=headers).json()) == 2
+
+
+def test_a_write_from_the_services_own_page_is_served(service: RunningService, client: httpx.Client) -> None:
+    headers = {"Origin": service.url, "Sec-Fetch-Site": "same-origin"}
+    assert client.post("/geolocations", json=FIELDS, headers=headers).status_code == 201
+
+
+def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the secret of the inside")
+
+    monkeypatch.setattr(listing, "count", fail)
+    answer = client.get("/geolocations")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"].endswith(":internal-error")
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert "the secret of the inside" in caplog.text

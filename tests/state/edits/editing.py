@@ -1,0 +1,50 @@
+"""What tests of the editor share: places, lookups, and what the service or a push would do to the outbox."""
+
+from typing import Any
+
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model import PROVISIONAL_LOCID
+from geolookup.state.clock import now_text
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.outbox import Outbox, State
+from tests.support.states import place
+
+BERLIN: dict[str, Any] = {
+    "country": "DE",
+    "region": "BE",
+    "city": "Berlin",
+    "postalcode": "10115",
+    "latitude": 52.5,
+    "longitude": 13.4,
+    "dmacode": "",
+    "areacode": "030",
+}
+DEFAULTS = [place(1, "10.0.0.0/8", "2001:db8::/32"), place(2, "11.0.0.0/8")]
+
+
+def located(home: str, address: str) -> int | None:
+    """The locid that a lookup opened now finds."""
+    with GeoLookup(home) as geo:
+        found = geo.lookup(address)
+    return None if found is None else found.locid
+
+
+def content(editor: Editor) -> tuple[Any, ...]:
+    """All that an edit changes."""
+    return editor.custom(), editor.outbox(), editor.history(), editor.sites()
+
+
+def acknowledge(home: str, **locids: int) -> None:
+    """Have the service take every pending edit; ``p1=-7`` gives the first geolocation created here the locid -7."""
+    with StateDirectory(home).edits.transaction() as database:
+        outbox = Outbox(database)
+        for name, service_locid in locids.items():
+            outbox.assign(PROVISIONAL_LOCID - int(name[1:]), service_locid)
+        for row in outbox.rows(State.QUEUED):
+            outbox.change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
+
+
+def put(home: str, number: int, state: State) -> None:
+    with StateDirectory(home).edits.transaction() as database:
+        Outbox(database).change(number, state=state, attempts=1, problem="of the test")

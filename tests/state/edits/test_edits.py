@@ -1,0 +1,250 @@
+"""edits.db: durable transactions, migrations in place, and SQLite's errors as ours."""
+
+import multiprocessing
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateTooNewError, StateUnwritableError
+from geolookup.state.edits.store import Edits
+from geolookup.state.sqlite import translated
+
+
+@pytest.fixture
+def edits(tmp_path: Path) -> Edits:
+    return Edits(str(tmp_path))
+
+
+def applied(path: str) -> list[str]:
+    with sqlite3.connect(path) as connection:
+        found = connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id").fetchall()
+    connection.close()
+    return [name for (name,) in found]
+
+
+def test_nothing_is_created_by_asking(edits: Edits) -> None:
+    assert not edits.exists()
+    assert edits.history() == []
+    edits.check()
+    assert not edits.exists()
+
+
+def test_the_history_comes_back_as_it_was_recorded(edits: Edits) -> None:
+    edits.record("pull", "published", after={"generation": 1, "ö": [None, True]})
+    edits.record("edit", "done", locid=-3, before="x", after=[1])
+    lines = edits.history()
+    assert [(line["what"], line["outcome"], line["locid"]) for line in lines] == [
+        ("pull", "published", None),
+        ("edit", "done", -3),
+    ]
+    assert [(line["before"], line["after"]) for line in lines] == [
+        (None, {"generation": 1, "ö": [None, True]}),
+        ("x", [1]),
+    ]
+    assert lines[0]["at"] <= lines[1]["at"]
+    assert stat.S_IMODE(os.stat(edits.path).st_mode) == 0o600
+
+
+def test_a_line_of_the_history_that_is_no_json_is_damage(edits: Edits) -> None:
+    edits.record("pull", "published", after=1)
+    with sqlite3.connect(edits.path) as connection:
+        connection.execute("UPDATE history SET after = '{'")
+    connection.close()
+    with pytest.raises(StateDamagedError, match=r"edits\.db: line 1"):
+        edits.history()
+
+
+# Transactions
+
+
+def test_a_transaction_whose_body_raises_leaves_nothing(edits: Edits) -> None:
+    edits.record("first", "done")
+    before = Path(edits.path).read_bytes()
+    row = {"at": "", "what": "second", "outcome": "done"}
+
+    def fail() -> None:
+        with edits.transaction() as database:
+            database.table("history").insert(row)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert Path(edits.path).read_bytes() == before
+    with edits.transaction() as database:
+        database.table("history").insert(row)
+    assert [line["what"] for line in edits.history()] == ["first", "second"]
+
+
+def test_a_first_transaction_that_raises_takes_the_migrations_with_it(edits: Edits) -> None:
+    with pytest.raises(KeyError), edits.transaction():
+        raise KeyError
+    assert os.path.getsize(edits.path) == 0
+
+
+def test_the_rollback_journal_and_full_synchronisation_are_set(edits: Edits) -> None:
+    edits.record("first", "done")
+    with edits.transaction() as database:
+        settings = {
+            name: database.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "foreign_keys")
+        }
+        database.table("history").insert({"at": "", "what": "x", "outcome": ""})
+        # The very journal, while the transaction is open: a write-ahead log would be another file.
+        assert sorted(os.listdir(os.path.dirname(edits.path))) == ["edits.db", "edits.db-journal"]
+        assert stat.S_IMODE(os.stat(edits.path + "-journal").st_mode) == 0o600
+    assert settings == {"journal_mode": "delete", "synchronous": 3, "foreign_keys": 1}
+
+
+def test_a_file_left_in_wal_mode_is_brought_back_to_the_rollback_journal(edits: Edits) -> None:
+    edits.record("first", "done")
+    with sqlite3.connect(edits.path) as connection:
+        connection.execute("PRAGMA journal_mode = wal")
+    connection.close()
+    edits.record("second", "done")
+    assert Path(edits.path).read_bytes()[18:20] == b"\x01\x01", "the versions in the header say which journal it has"
+    assert [line["what"] for line in edits.history()] == ["first", "second"]
+
+
+# Migrations
+
+
+def record_once(home: str, name: str, ready: "multiprocessing.synchronize.Barrier") -> None:
+    ready.wait(60)
+    for _ in range(5):
+        Edits(home).record(name, "done")
+
+
+def test_processes_that_start_at_once_migrate_once_and_lose_nothing(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(3)
+    processes = [context.Process(target=record_once, args=(str(tmp_path), f"p{n}", ready)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    edits = Edits(str(tmp_path))
+    assert sorted(line["what"] for line in edits.history()) == ["p0"] * 5 + ["p1"] * 5 + ["p2"] * 5
+    assert len(applied(edits.path)) == len(set(applied(edits.path))) >= 1
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_a_migration_of_a_newer_release_is_refused_by_name_and_nothing_is_touched(edits: Edits, journal: str) -> None:
+    edits.record("first", "done")
+    with sqlite3.connect(edits.path) as connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('geolookup', 'm999_later', '')"
+        )
+        connection.commit()
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+    connection.close()
+    before = Path(edits.path).read_bytes()
+    for attempt in (edits.history, edits.check, lambda: edits.record("second", "done")):
+        with pytest.raises(StateTooNewError, match=r"edits\.db.*m999_later.*upgrade"):
+            attempt()
+    assert Path(edits.path).read_bytes() == before
+    assert os.listdir(os.path.dirname(edits.path)) == ["edits.db"]
+
+
+def test_migrations_of_another_program_in_the_same_file_are_left_alone(edits: Edits) -> None:
+    edits.record("first", "done")
+    with sqlite3.connect(edits.path) as connection:
+        connection.execute(
+            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('theirs', 'm999', '')"
+        )
+    connection.close()
+    edits.record("second", "done")
+    assert len(edits.history()) == 2
+
+
+# Errors
+
+SQLITE_CLASSES = [
+    kind
+    for kind in vars(sqlite3).values()
+    if isinstance(kind, type) and issubclass(kind, (sqlite3.Error, sqlite3.Warning))
+]
+
+
+def test_every_error_class_of_sqlite_is_known_here() -> None:
+    assert len(SQLITE_CLASSES) == 10
+
+
+@pytest.mark.parametrize("kind", SQLITE_CLASSES)
+def test_every_error_of_sqlite_comes_out_as_ours(kind: type[Exception], edits: Edits) -> None:
+    error = kind("reason")
+    with pytest.raises(StateError, match=r"^some\.db: reason") as caught, translated("some.db"):
+        raise error
+    assert caught.value.__cause__ is error
+    with pytest.raises(StateError, match=r"edits\.db: reason"), edits.transaction():
+        raise kind("reason")
+
+
+@pytest.mark.parametrize(
+    ("code", "ours"),
+    [
+        (sqlite3.SQLITE_BUSY, StateBusyError),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, StateBusyError),
+        (sqlite3.SQLITE_LOCKED, StateBusyError),
+        (sqlite3.SQLITE_FULL, StateUnwritableError),
+        (sqlite3.SQLITE_READONLY, StateUnwritableError),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, StateUnwritableError),
+        (sqlite3.SQLITE_IOERR_FSYNC, StateUnwritableError),
+        (sqlite3.SQLITE_CANTOPEN, StateUnwritableError),
+        (sqlite3.SQLITE_PERM, StateUnwritableError),
+        (sqlite3.SQLITE_CORRUPT, StateDamagedError),
+        (sqlite3.SQLITE_NOTADB, StateDamagedError),
+        (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, StateDamagedError),
+    ],
+)
+def test_sqlites_codes_say_which_of_ours_it_is(code: int, ours: type[StateError]) -> None:
+    error = sqlite3.OperationalError("reason")
+    error.sqlite_errorcode = code
+    with pytest.raises(ours, match=r"^some\.db: "), translated("some.db"):
+        raise error
+
+
+def test_a_lock_that_is_held_too_long_is_busy(edits: Edits, monkeypatch: pytest.MonkeyPatch) -> None:
+    edits.record("first", "done")
+    holder = sqlite3.connect(edits.path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **options: real(*given, **{**options, "timeout": 0.0}))
+    try:
+        with pytest.raises(StateBusyError, match=r"edits\.db"):
+            edits.record("second", "done")
+    finally:
+        holder.close()
+    edits.record("third", "done")
+    assert [line["what"] for line in edits.history()] == ["first", "third"]
+
+
+@pytest.mark.parametrize("content", [b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_damaged_file_is_refused_with_what_to_do_and_left_as_it_is(edits: Edits, content: bytes) -> None:
+    Path(edits.path).write_bytes(content)
+    with pytest.raises(StateDamagedError, match=r"edits\.backup.*begin a new one"):
+        edits.check()
+    with pytest.raises(StateDamagedError, match=r"edits\.db"):
+        edits.record("first", "done")
+    assert Path(edits.path).read_bytes() == content
+
+
+def test_a_damaged_page_is_found_by_the_check(edits: Edits) -> None:
+    edits.record("first", "done")
+    with edits.transaction() as database:
+        database.table("history").insert_all({"at": "", "what": "x" * 200, "outcome": ""} for _ in range(200))
+    edits.check()
+    data = bytearray(Path(edits.path).read_bytes())
+    data[-4096:] = b"\x11" * 4096
+    Path(edits.path).write_bytes(data)
+    with pytest.raises(StateDamagedError, match=r"edits\.db"):
+        edits.check()
+
+
+def test_a_directory_in_its_place_is_an_error_of_ours(edits: Edits) -> None:
+    os.mkdir(edits.path)
+    with pytest.raises(StateUnwritableError, match=r"edits\.db"):
+        edits.record("first", "done")

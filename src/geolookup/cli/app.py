@@ -13,13 +13,18 @@ from geolookup._version import __version__
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data.generations import generations
 from geolookup.cli.data.refresh import refresh
-from geolookup.cli.data.state import explain, list_geolocations, status, verify
+from geolookup.cli.data.status import status
 from geolookup.cli.data.sync import sync
-from geolookup.cli.edits.custom import custom, history
-from geolookup.cli.edits.outbox import outbox, push
+from geolookup.cli.data.verify import verify
+from geolookup.cli.edits.custom import custom
+from geolookup.cli.edits.history import history
+from geolookup.cli.edits.outbox import outbox
+from geolookup.cli.edits.push import push
 from geolookup.cli.edits.sites import apply, export, plan
 from geolookup.cli.lookup.annotate import annotate
 from geolookup.cli.lookup.enrich import enrich
+from geolookup.cli.lookup.explain import explain
+from geolookup.cli.lookup.list import list_geolocations
 from geolookup.cli.lookup.lookup import lookup
 from geolookup.cli.service.hotel import hotel
 from geolookup.cli.service.rate import rate

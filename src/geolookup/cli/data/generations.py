@@ -8,7 +8,7 @@ import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
-from geolookup.cli.data.state import json_option, load_settings, state_directory
+from geolookup.cli.options import format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
 from geolookup.lookup.freshness import Freshness
 from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
@@ -40,14 +40,7 @@ def generations() -> None:
 
 
 @generations.command("list")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "ndjson"]),
-    default="text",
-    show_default=True,
-    help="How to answer.",
-)
+@format_option
 def list_kept(form: str) -> None:
     """List the generations that are kept, oldest first, and what is held.
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from geolookup.cli import output
-from geolookup.cli.lookup.lookup import read_addresses
+from geolookup.cli.addresses import read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.model import Match

@@ -7,7 +7,14 @@ import click
 
 from geolookup.cli import exit_codes, logs, output
 from geolookup.cli.data import metrics, schedule
-from geolookup.cli.data.state import json_option, load_settings, state_directory, url_moved_option, url_option
+from geolookup.cli.options import (
+    json_option,
+    load_settings,
+    on_conflict_option,
+    state_directory,
+    url_moved_option,
+    url_option,
+)
 from geolookup.errors import GeoLookupError, StateBusyError
 from geolookup.http.ping import Monitor
 from geolookup.settings.table import Settings, read_ping_url
@@ -30,13 +37,7 @@ def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: 
 @click.command()
 @url_option
 @url_moved_option
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["hold", "mine", "theirs"]),
-    default="hold",
-    show_default=True,
-    help="What to do where the service has changed what was edited here.",
-)
+@on_conflict_option
 @click.option(
     "--changed-exit-code",
     type=click.IntRange(0, 255),

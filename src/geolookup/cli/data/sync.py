@@ -6,7 +6,7 @@ import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
-from geolookup.cli.data.state import json_option, load_settings, state_directory, url_moved_option, url_option
+from geolookup.cli.options import json_option, load_settings, state_directory, url_moved_option, url_option
 from geolookup.errors import HeldError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact

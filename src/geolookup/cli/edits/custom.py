@@ -1,61 +1,17 @@
-"""``geolookup custom …`` and ``history``: custom geolocations, edited here and seen at once."""
+"""``custom …``: custom geolocations, edited here and seen at once."""
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.data.state import json_option
-from geolookup.errors import InvalidAddressError
-from geolookup.lookup import open as opening
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
+from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
+from geolookup.cli.options import json_option
+from geolookup.model import IPBlock
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint
-from geolookup.state.edits.outbox import PERSON_STATES, OutboxRow
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-#: So that -3 is a locid and not an option.
-NEGATIVE_LOCIDS = {"ignore_unknown_options": True}
-
-
-def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]:
-    """Open the editor of the configured state for a command."""
-
-    @wraps(function)
-    def command(*args: P.args, **kwargs: P.kwargs) -> R:
-        with opening.open_editor() as editor:
-            try:
-                return function(editor, *args, **kwargs)
-            except InvalidAddressError as error:  # elsewhere that is one bad item of many, here it is a bad argument
-                raise click.UsageError(str(error)) from error
-
-    return command
-
-
-def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The options for the eight fields."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        for name in reversed(FIELD_NAMES):
-            number = name in ("latitude", "longitude")
-            # Not even None, or click takes it for a value that satisfies `required`.
-            default = {"default": ""} if required and not number else {}
-            option = click.option(
-                f"--{name}",
-                type=float if number else str,
-                required=required and number,
-                **default,  # type: ignore[arg-type] # click's own types take one kind of value for all options
-                help=f"{name.capitalize()}{', degrees' if number else ''}.",
-            )
-            function = option(function)
-        return function
-
-    return decorate
 
 
 @click.group()
@@ -264,24 +220,6 @@ def check(editor: Editor, /, as_json: bool) -> int:
     return exit_codes.FAILED if findings else exit_codes.DONE
 
 
-@click.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int, required=False)
-@json_option
-@pass_editor
-def history(editor: Editor, /, locid: int | None, as_json: bool) -> None:
-    """What was done on this machine: edits, pulls, pushes, acceptances, rollbacks; oldest first.
-
-    \b
-    Example: geolookup history -3
-    """
-    lines = editor.history(locid)
-    if as_json:
-        output.json_result(lines)
-        return
-    for line in lines:
-        output.row(line["at"], line["what"], "" if line["locid"] is None else str(line["locid"]), line["outcome"])
-
-
 def report(editor: Editor, as_json: bool, locid: int, text: str, *, block: IPBlock | None = None) -> None:
     """Say what an edit did, and what is still pending."""
     if as_json:
@@ -292,31 +230,6 @@ def report(editor: Editor, as_json: bool, locid: int, text: str, *, block: IPBlo
         return
     output.done(text)
     say_pending(editor)
-
-
-def say_pending(editor: Editor) -> None:
-    """Say how many edits have not reached the service, and what becomes of them."""
-    pending = editor.pending()
-    if not pending:
-        output.done("nothing is pending")
-        return
-    count, waiting = len(pending), sum(row.state in PERSON_STATES for row in pending)
-    text = f"{count} edit{'' if count == 1 else 's'} pending"
-    if waiting < count:
-        text += f": `geolookup push` sends {'it' if count == 1 else 'them'}"
-    if waiting:
-        text += f"{'; ' if waiting < count else ': '}{waiting} of them held or rejected: see `geolookup outbox list`"
-    output.done(text)
-
-
-def pending_objects(editor: Editor) -> list[dict[str, Any]]:
-    """The edits that have not reached the service, for ``--json``."""
-    return [edit_object(row) for row in editor.pending()]
-
-
-def edit_object(row: OutboxRow) -> dict[str, Any]:
-    """An edit of the outbox, for ``--json``."""
-    return {**row.as_dict(), "state": str(row.state)}
 
 
 def geolocation_object(laid: Laid) -> dict[str, Any]:

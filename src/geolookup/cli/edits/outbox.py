@@ -1,4 +1,4 @@
-"""``geolookup push`` and ``outbox …``: edits on their way to the service, and those that wait for a person."""
+"""``outbox …``: edits on their way to the service, and those that wait for a person."""
 
 import sys
 from typing import Any
@@ -6,90 +6,11 @@ from typing import Any
 import click
 
 from geolookup.cli import output
-from geolookup.cli.data.state import json_option, load_settings, state_directory, url_moved_option, url_option
-from geolookup.cli.edits.custom import (
-    NEGATIVE_LOCIDS,
-    edit_object,
-    field_options,
-    pass_editor,
-    pending_objects,
-    say_pending,
-)
+from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
+from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
+from geolookup.cli.options import json_option
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.outbox import PENDING_STATES, OutboxRow, State
-from geolookup.sync.push import plan as plans
-from geolookup.sync.push.push import push as push_edits
-
-
-@click.command()
-@url_option
-@url_moved_option
-@click.option("--dry-run", is_flag=True, help="Print the plan, and send nothing.")
-@click.option("--plan-out", metavar="FILE", help="Write the plan to FILE, and send nothing.")
-@click.option("--plan", "plan_in", metavar="FILE", help="Send what the plan in FILE says, unless anything moved since.")
-@click.option(
-    "--on-conflict",
-    type=click.Choice(["hold", "mine", "theirs"]),
-    default="hold",
-    show_default=True,
-    help="What to do where the service has changed what was edited here.",
-)
-@json_option
-def push(
-    url: str | None,
-    url_moved: bool,
-    dry_run: bool,
-    plan_out: str | None,
-    plan_in: str | None,
-    on_conflict: Any,
-    as_json: bool,
-) -> int:
-    """Send pending edits to the service.
-
-    \b
-    An edit whose outcome cannot be told is never simply sent again: it settles, and a later push
-    reads the service back. Exit status: 0 all went, 1 something is left over, 3 a person must
-    decide (see `geolookup outbox list`), 75 another run is under way.
-
-    \b
-    Example: geolookup push --dry-run
-    """
-    settings = load_settings(url=url)
-    directory = state_directory(settings)
-    if dry_run or plan_out:
-        plan = plans.make(directory, settings, on_conflict=on_conflict, url_moved=url_moved)
-        if plan_out:
-            plans.save(plan, plan_out)
-        if as_json:
-            output.json_result(plan)
-        else:
-            for number, request in enumerate(plan["requests"], start=1):
-                output.done(f"{number}. {request['method']} {request['target']}: {request['reason']}")
-            for waiting in plan["waiting"]:
-                output.done(f"-  {waiting['what']}: {waiting['reason']}")
-            output.done(f"{len(plan['requests'])} requests" + (f", written to {plan_out}" if plan_out else ""))
-        return 0
-    check = None
-    if plan_in is not None:
-        plan = plans.read(plan_in)
-        on_conflict, check = plan["on_conflict"], plans.checker(plan, directory, settings)
-    with output.progress("edits") as progress:
-        report = push_edits(
-            directory, settings, on_conflict=on_conflict, url_moved=url_moved, check=check, progress=progress
-        )
-    if as_json:
-        output.json_result(report.as_dict())
-    else:
-        for line in report.edits:
-            (output.done if line["state"] == State.DONE else output.note)(
-                f"{line['state']}: {line['what']}: {line['reason']}"
-            )
-        left = {state: getattr(report, state) for state in ("queued", "unknown", "held", "rejected")}
-        summary = ", ".join(f"{count} {state}" for state, count in left.items() if count) or "nothing left over"
-        output.done(f"{report.done} done in {report.requests} requests; {summary}")
-    if report.stopped is not None:
-        output.fail(report.stopped)
-    return report.exit_code
+from geolookup.state.edits.outbox import PENDING_STATES, OutboxRow
 
 
 @click.group()

@@ -7,8 +7,9 @@ import click
 
 from geolookup.cli import output
 from geolookup.cli.data import impact
-from geolookup.cli.data.state import json_option, load_settings, state_directory
-from geolookup.cli.edits.custom import pass_editor, pending_objects, say_pending
+from geolookup.cli.edits.editing import pass_editor
+from geolookup.cli.edits.pending import pending_objects, say_pending
+from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.errors import DataFileError
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact

@@ -1,19 +1,16 @@
 """``geolookup ADDRESS …``: look addresses up, from arguments or a stream of any length."""
 
-import sys
 from collections.abc import Iterator
-from typing import BinaryIO
 
 import click
 
 from geolookup.cli import output
+from geolookup.cli.addresses import read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 
 FORMATS = ("text", "json", "ndjson", "csv")
-#: No address is longer, and a line without an end must not fill the memory.
-_MAX_LINE_BYTES = 4096
 
 
 @click.command(short_help="Look up addresses (the default command).")
@@ -70,28 +67,3 @@ def _asked(addresses: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple
             yield "", address
     for name in files:
         yield from read_addresses(name)
-
-
-def read_addresses(name: str) -> Iterator[tuple[str, str]]:
-    """Every address of a file, one a line, with where it stands; ``-`` is standard input."""
-    if name == "-":
-        yield from _lines("standard input", sys.stdin.buffer)
-        return
-    try:
-        stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
-    except OSError as error:
-        raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
-    with stream:
-        yield from _lines(name, stream)
-
-
-def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:
-    number = 0
-    while line := stream.readline(_MAX_LINE_BYTES):
-        number += 1
-        rest = line
-        while not rest.endswith(b"\n") and len(rest) == _MAX_LINE_BYTES:
-            rest = stream.readline(_MAX_LINE_BYTES)
-        address = line.decode("utf-8", "replace").strip()
-        if address:
-            yield f"{name}, line {number}: ", address

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.data.state import load_settings, url_option
-from geolookup.cli.service.records import exactly, format_option, json_row, members, records
+from geolookup.cli.options import format_option, load_settings, url_option
+from geolookup.cli.service.records import exactly, json_row, members, records
 from geolookup.http.transport import Transport
 from geolookup.lookup import open as opening
 from geolookup.upstream.hotels import SECTIONS, Hotel, HotelsClient

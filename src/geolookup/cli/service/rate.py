@@ -9,8 +9,8 @@ from typing import BinaryIO
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.data.state import load_settings, url_option
-from geolookup.cli.service.records import exactly, format_option, records
+from geolookup.cli.options import format_option, load_settings, url_option
+from geolookup.cli.service.records import exactly, records
 from geolookup.errors import EditError, UpstreamError, UpstreamRefusedError
 from geolookup.http.transport import Transport
 from geolookup.upstream.rates import RatePlan, RatesClient

@@ -5,19 +5,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import click
 import msgspec
 
 from geolookup.cli import output
-
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(("text", "json", "ndjson")),
-    default="text",
-    show_default=True,
-    help="How to answer.",
-)
 
 
 @contextlib.contextmanager

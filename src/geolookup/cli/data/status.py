@@ -1,0 +1,67 @@
+"""``status``: what is served, how old it is, and what stands in the way of anything newer."""
+
+from dataclasses import replace
+
+import click
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.options import json_option, load_settings
+from geolookup.lookup import open as opening
+from geolookup.settings.durations import in_words
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="For monitoring: exit with 1 where data are stale or there is a problem.")
+@click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
+@json_option
+def status(as_json: bool, check: bool, fingerprint: bool) -> int:
+    """Say what is served, how old it is, and what stands in the way of anything newer.
+
+    \b
+    Two machines have the same fingerprint exactly when they answer alike for every address.
+    Exit status: 0; with --check 1 where the data are older than max_age or there is a problem, and
+    3 where a list is held for a person.
+
+    \b
+    Example: geolookup status --json
+    """
+    rule = load_settings().stale
+    with opening.open(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
+        found = replace(geo.status(), stale_rule=rule)
+        answers = geo.fingerprint() if fingerprint else None
+    code = exit_codes.DONE
+    if check:
+        code = exit_codes.FAILED if found.stale or found.problem else exit_codes.HELD if found.held else code
+    if as_json:
+        output.json_result({**found.as_dict(), **({"answers": answers} if fingerprint else {})})
+        return code
+    since = "dated" if found.dated != found.checked_at else "confirmed"
+    lines = [
+        ("state", found.home + (" (temporary)" if found.temporary else "")),
+        ("generation", f"{found.generation} (sequence {found.sequence}, overlay {found.overlay})"),
+        ("source", found.source),
+        ("published", found.published_at),
+        (since, f"{found.dated} ({in_words(found.age_s)} ago)"),
+    ]
+    if found.max_age_s is not None:
+        verdict = {"serve": "served", "warn": "served with a warning", "refuse": "refused"}[rule]
+        lines.append(
+            ("max age", f"{in_words(found.max_age_s)}: {f'STALE, lookups are {verdict}' if found.stale else 'fresh'}")
+        )
+    lines += [
+        ("geolocations", f"{found.geolocations} ({found.custom_geolocations} custom)"),
+        ("blocks", str(found.blocks)),
+        ("segments", f"{found.segments} default, {found.overlay_segments} custom"),
+        ("digest", found.digest),
+        ("pending", "unknown" if found.pending_edits is None else f"{found.pending_edits} edits"),
+    ]
+    if answers is not None:
+        lines.append(("answers", answers))
+    if found.pinned:
+        lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
+    if found.held:
+        lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
+    if found.problem:
+        lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))
+    output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))
+    return code

@@ -1,0 +1,30 @@
+"""``verify``: every byte of what is published."""
+
+import click
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.options import json_option, load_settings
+from geolookup.state.verify import verify as verify_state
+
+
+@click.command()
+@json_option
+def verify(as_json: bool) -> int:
+    """Check every byte and every invariant of what is published.
+
+    \b
+    Exit status: 0 whole, 1 damaged (each problem is named).
+    Example: geolookup verify
+    """
+    settings = load_settings()
+    home = settings.state_home()
+    problems = verify_state(home)
+    if as_json:
+        output.json_result({"home": home, "ok": not problems, "problems": problems})
+    elif not problems:
+        output.done(f"{home}: whole")
+    for problem in problems:
+        output.fail(problem)
+    if problems:
+        output.note("geolookup: `geolookup sync` replaces what is damaged")
+    return exit_codes.FAILED if problems else exit_codes.DONE

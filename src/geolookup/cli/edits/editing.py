@@ -1,0 +1,53 @@
+"""What the commands that edit have in common: the editor, and the options for the fields."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+import click
+
+from geolookup.errors import InvalidAddressError
+from geolookup.lookup import open as opening
+from geolookup.model import FIELD_NAMES
+from geolookup.state.edits.editor import Editor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: So that -3 is a locid and not an option.
+NEGATIVE_LOCIDS = {"ignore_unknown_options": True}
+
+
+def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]:
+    """Open the editor of the configured state for a command."""
+
+    @wraps(function)
+    def command(*args: P.args, **kwargs: P.kwargs) -> R:
+        with opening.open_editor() as editor:
+            try:
+                return function(editor, *args, **kwargs)
+            except InvalidAddressError as error:  # elsewhere that is one bad item of many, here it is a bad argument
+                raise click.UsageError(str(error)) from error
+
+    return command
+
+
+def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The options for the eight fields."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        for name in reversed(FIELD_NAMES):
+            number = name in ("latitude", "longitude")
+            # Not even None, or click takes it for a value that satisfies `required`.
+            default = {"default": ""} if required and not number else {}
+            option = click.option(
+                f"--{name}",
+                type=float if number else str,
+                required=required and number,
+                **default,  # type: ignore[arg-type] # click's own types take one kind of value for all options
+                help=f"{name.capitalize()}{', degrees' if number else ''}.",
+            )
+            function = option(function)
+        return function
+
+    return decorate

@@ -1,0 +1,83 @@
+"""``push``: pending edits, sent to the service."""
+
+from typing import Any
+
+import click
+
+from geolookup.cli import output
+from geolookup.cli.options import (
+    json_option,
+    load_settings,
+    on_conflict_option,
+    state_directory,
+    url_moved_option,
+    url_option,
+)
+from geolookup.state.edits.outbox import State
+from geolookup.sync.push import plan as plans
+from geolookup.sync.push.push import push as push_edits
+
+
+@click.command()
+@url_option
+@url_moved_option
+@click.option("--dry-run", is_flag=True, help="Print the plan, and send nothing.")
+@click.option("--plan-out", metavar="FILE", help="Write the plan to FILE, and send nothing.")
+@click.option("--plan", "plan_in", metavar="FILE", help="Send what the plan in FILE says, unless anything moved since.")
+@on_conflict_option
+@json_option
+def push(
+    url: str | None,
+    url_moved: bool,
+    dry_run: bool,
+    plan_out: str | None,
+    plan_in: str | None,
+    on_conflict: Any,
+    as_json: bool,
+) -> int:
+    """Send pending edits to the service.
+
+    \b
+    An edit whose outcome cannot be told is never simply sent again: it settles, and a later push
+    reads the service back. Exit status: 0 all went, 1 something is left over, 3 a person must
+    decide (see `geolookup outbox list`), 75 another run is under way.
+
+    \b
+    Example: geolookup push --dry-run
+    """
+    settings = load_settings(url=url)
+    directory = state_directory(settings)
+    if dry_run or plan_out:
+        plan = plans.make(directory, settings, on_conflict=on_conflict, url_moved=url_moved)
+        if plan_out:
+            plans.save(plan, plan_out)
+        if as_json:
+            output.json_result(plan)
+        else:
+            for number, request in enumerate(plan["requests"], start=1):
+                output.done(f"{number}. {request['method']} {request['target']}: {request['reason']}")
+            for waiting in plan["waiting"]:
+                output.done(f"-  {waiting['what']}: {waiting['reason']}")
+            output.done(f"{len(plan['requests'])} requests" + (f", written to {plan_out}" if plan_out else ""))
+        return 0
+    check = None
+    if plan_in is not None:
+        plan = plans.read(plan_in)
+        on_conflict, check = plan["on_conflict"], plans.checker(plan, directory, settings)
+    with output.progress("edits") as progress:
+        report = push_edits(
+            directory, settings, on_conflict=on_conflict, url_moved=url_moved, check=check, progress=progress
+        )
+    if as_json:
+        output.json_result(report.as_dict())
+    else:
+        for line in report.edits:
+            (output.done if line["state"] == State.DONE else output.note)(
+                f"{line['state']}: {line['what']}: {line['reason']}"
+            )
+        left = {state: getattr(report, state) for state in ("queued", "unknown", "held", "rejected")}
+        summary = ", ".join(f"{count} {state}" for state, count in left.items() if count) or "nothing left over"
+        output.done(f"{report.done} done in {report.requests} requests; {summary}")
+    if report.stopped is not None:
+        output.fail(report.stopped)
+    return report.exit_code

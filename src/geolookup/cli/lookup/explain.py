@@ -1,0 +1,73 @@
+"""``explain``: why an address resolves as it does."""
+
+from typing import Any
+
+import click
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.options import json_option
+from geolookup.lookup import open as opening
+from geolookup.model import Explanation
+from geolookup.settings.durations import in_words
+
+
+@click.command()
+@click.argument("address")
+@json_option
+def explain(address: str, as_json: bool) -> int:
+    """Say why ADDRESS resolves as it does: every block that covers it, and which wins by which rule.
+
+    \b
+    Example: geolookup explain 8.8.8.8
+    """
+    with opening.open() as geo:
+        found = geo.explain(address)
+    if as_json:
+        output.json_result(explanation_object(found))
+    else:
+        output.done(_explanation_text(found))
+    return exit_codes.NOT_COVERED if found.match is None else exit_codes.DONE
+
+
+def explanation_object(found: Explanation) -> dict[str, Any]:
+    """What ``explain --json`` writes."""
+    return {
+        "ip": found.address,
+        "match": None if found.match is None else found.match.flat(),
+        "covering": [
+            {
+                "locid": item.geolocation.locid,
+                **item.geolocation.fields(),
+                "first": item.block.startip,
+                "last": item.block.endip,
+                "layer": item.layer,
+                "wins": item.wins,
+                "reason": item.reason,
+                "pending": item.pending,
+            }
+            for item in found.covering
+        ],
+        "edits": list(found.edits),
+        "generation": found.generation,
+        "source": found.source,
+        "age_s": round(found.age_s, 3),
+    }
+
+
+def _explanation_text(found: Explanation) -> str:
+    lines = []
+    if found.match is None:
+        lines.append(f"{found.address}: no block of either layer covers it")
+    else:
+        match = found.match
+        lines.append(
+            f"{found.address}: {match.layer} geolocation {match.geolocation.locid}, {match.first}-{match.last}"
+        )
+    for item in found.covering:
+        place = item.geolocation
+        named = ", ".join(part for part in (place.city, place.region, place.postalcode, place.country) if part) or "-"
+        verdict = "wins" if item.wins else "loses"
+        lines.append(f"  {verdict:<5} {item.block}  {item.layer} {place.locid} ({named}): {item.reason}")
+    lines += [f"  pending: {edit}" for edit in found.edits]
+    lines.append(f"generation {found.generation} from {found.source}, confirmed {in_words(found.age_s)} ago")
+    return "\n".join(lines)

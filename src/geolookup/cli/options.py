@@ -1,0 +1,40 @@
+"""Options that several commands have, and the settings and the state directory that they lead to."""
+
+from typing import Any
+
+import click
+
+from geolookup.settings import table as settings_module
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
+url_option = click.option("--url", metavar="URL", help="The upstream's base address, instead of the configured one.")
+url_moved_option = click.option(
+    "--url-moved", is_flag=True, help="The service that this state belongs to has moved to --url."
+)
+on_conflict_option = click.option(
+    "--on-conflict",
+    type=click.Choice(["hold", "mine", "theirs"]),
+    default="hold",
+    show_default=True,
+    help="What to do where the service has changed what was edited here.",
+)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "ndjson"]),
+    default="text",
+    show_default=True,
+    help="How to answer.",
+)
+
+
+def load_settings(**options: Any) -> Settings:
+    """The settings with a command's options over them."""
+    return settings_module.load(options)
+
+
+def state_directory(settings: Settings) -> StateDirectory:
+    """The state directory that the settings name."""
+    return StateDirectory(settings.state_home(), keep_generations=settings.keep_generations)

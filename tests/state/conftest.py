@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a power cut can tell whether a file was synced; tests/faults/test_durability.py watches that it is."""
+    """Only a power cut can tell whether a file was synced; tests/faults/disk/test_durability.py watches that it is."""
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)

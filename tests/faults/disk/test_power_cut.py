@@ -1,6 +1,6 @@
 """The model of a disk that the power cuts are replayed on, and the replay itself, in part.
 
-``python -m tests.faults.power_cut`` replays every moment of every command; the whole of one runs here.
+``python -m tests.faults.disk.power_cut`` replays every moment of every command; the whole of one runs here.
 """
 
 import os
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.disk_model import Directory, Disk, File, Tree
-from tests.faults.power_cut import write_out
-from tests.faults.recording import Playback, UnknownCallError
-from tests.faults.traced import why_not
+from tests.faults.disk.disk_model import Directory, Disk, File, Tree
+from tests.faults.disk.power_cut import write_out
+from tests.faults.disk.recording import Playback, UnknownCallError
+from tests.faults.kills.traced import why_not
 from tests.state.generations.staged import tree
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def left(disk: Disk) -> list[Tree]:
@@ -212,7 +212,7 @@ def replay() -> Callable[..., str]:
         pytest.skip(reason)
 
     def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "tests.faults.power_cut", *arguments]
+        command = [sys.executable, "-m", "tests.faults.disk.power_cut", *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode in (0, 1), done.stderr
         return done.stdout + done.stderr

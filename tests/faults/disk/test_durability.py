@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.state.directory import StateDirectory
-from tests.faults.watched_disk import WatchedDisk
+from tests.faults.disk.watched_disk import WatchedDisk
 from tests.state.generations.staged import staged, stamped
 from tests.support.states import publish
 

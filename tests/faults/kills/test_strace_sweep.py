@@ -1,7 +1,7 @@
 """Kills and faults at real system calls, by strace: the old state or the new one, whole, and a true exit status.
 
 What CI tries of each command is spread evenly over all of its calls; ``--full-sweep`` tries all, as does
-``python -m tests.faults.strace_sweep``.
+``python -m tests.faults.kills.strace_sweep``.
 """
 
 import json
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.scenarios import SCENARIOS
-from tests.faults.traced import calls_in, why_not
+from tests.faults.kills.scenarios import SCENARIOS
+from tests.faults.kills.traced import calls_in, why_not
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 POINTS = {"first sync": 30, "sync": 42, "push": 36, "refresh": 48, "edit": 42, "rollback": 42}
 
 
@@ -37,7 +37,7 @@ def test_a_kill_or_a_fault_at_any_system_call_leaves_the_old_state_or_the_new_on
 ) -> None:
     budget = [] if full_sweep else ["--points", str(POINTS[scenario])]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.strace_sweep", scenario, "--json", *budget],
+        [sys.executable, "-m", "tests.faults.kills.strace_sweep", scenario, "--json", *budget],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""Every byte of a state's files flipped, every truncation, opened as a whole: ``python -m tests.faults.byte_flips``.
+"""Each byte of a state's files flipped, each truncation, all opened: ``python -m tests.faults.disk.byte_flips``.
 
 A process of its own, so that a crash would be seen. For each file it prints how many damages it tried, what became of
 them, and ``bad``: those that gave a wrong answer that `verify` does not find, or an error that is not ours.

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.raw_server import RawServer
 from tests.support.lists import item, listed
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def stamped_list(number: int) -> bytes:
@@ -53,7 +53,7 @@ def test_a_kill_anywhere_leaves_the_old_state_or_the_new_one_and_the_next_run_go
     with RawServer(stamped_list(1), stamped_list(2)) as server:
         arguments = [scenario, str(tmp_path), server.url, str(points), str(delays)]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.kill_sweep", *arguments],
+            [sys.executable, "-m", "tests.faults.kills.kill_sweep", *arguments],
             cwd=ROOT,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.faults.disk_model import Directory, Disk, File, Node
+from tests.faults.disk.disk_model import Directory, Disk, File, Node
 
 #: What must be recorded; strings whole, descriptors as plain numbers.
 TRACE = (

@@ -1,4 +1,4 @@
-"""Many refreshes in a row on changing data, edits beside, four readers: ``python -m tests.faults.many_refreshes``.
+"""Many refreshes on changing data, with edits and four readers: ``python -m tests.faults.readers.many_refreshes``.
 
 Each refresh is the command, in a forked process of its own. It prints one JSON object: what the readers saw, what they
 took of the machine, and what the state directory took of the disk.
@@ -16,12 +16,12 @@ from typing import Any
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.verify import verify
+from tests.faults.kills.strace_sweep import ENVIRONMENT
+from tests.faults.kills.traced import untraced
 from tests.faults.service_process import ServiceProcess, stamped_csv
-from tests.faults.strace_sweep import ENVIRONMENT
-from tests.faults.traced import untraced
 from tests.state.generations.staged import strays
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 READERS = 4
 KEEP = 3
 _HERE, _THERE = "172.16.0.0/16", "172.17.0.0/16"
@@ -84,7 +84,7 @@ def go(folder: str, count: int) -> dict[str, Any]:
         run.begin()
         readers = [
             subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.resident_reader", run.home, done],
+                [sys.executable, "-m", "tests.faults.readers.resident_reader", run.home, done],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -126,7 +126,7 @@ def go(folder: str, count: int) -> dict[str, Any]:
 def main() -> int:
     """Run it, and say in words what grew; 1 where there was any problem."""
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.execve(sys.executable, [sys.executable, "-m", "tests.faults.many_refreshes", *sys.argv[1:]],
+        os.execve(sys.executable, [sys.executable, "-m", "tests.faults.readers.many_refreshes", *sys.argv[1:]],
                   {**os.environ, **ENVIRONMENT})  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=200)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.faults.week_of_nights import LAST_STAMP, NIGHTS, Week, live_through, table
+from tests.faults.readers.week_of_nights import LAST_STAMP, NIGHTS, Week, live_through, table
 
 
 @pytest.fixture(scope="module")

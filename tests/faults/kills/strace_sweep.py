@@ -1,4 +1,4 @@
-"""Kills and faults at every system call of a command that touches the state: ``python -m tests.faults.strace_sweep``.
+"""Kills and faults at every system call that touches the state: ``python -m tests.faults.kills.strace_sweep``.
 
 Each scenario is one command of geolookup on a copy of one state. It is recorded once under strace; then it runs again
 for each point: SIGKILL right before the call, or the call fails (once, or it and all of its kind from then on). After
@@ -16,9 +16,9 @@ from typing import Any
 from geolookup.errors import GeoLookupError
 from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify
-from tests.faults.scenarios import SCENARIOS, Facts, Workshop, facts
+from tests.faults.kills.scenarios import SCENARIOS, Facts, Workshop, facts
+from tests.faults.kills.traced import Call, Run, import_what_was_imported, traced, untraced, why_not
 from tests.faults.service_process import ServiceProcess, stamped_csv
-from tests.faults.traced import Call, Run, import_what_was_imported, traced, untraced, why_not
 from tests.state.generations.staged import strays
 
 #: A process as the sweep needs it: no threads of numpy's in what forks, and the same calls in every run.
@@ -226,7 +226,7 @@ def sweep(
 def main() -> int:
     """Sweep the scenarios named, or all, print a line for each and the sum; 1 where any point was bad."""
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.execve(sys.executable, [sys.executable, "-m", "tests.faults.strace_sweep", *sys.argv[1:]],
+        os.execve(sys.executable, [sys.executable, "-m", "tests.faults.kills.strace_sweep", *sys.argv[1:]],
                   {**os.environ, **ENVIRONMENT})  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], help="all where none is named")

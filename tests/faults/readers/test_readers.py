@@ -12,7 +12,7 @@ from geolookup.state.directory import StateDirectory
 from tests.state.generations.staged import stamped
 from tests.support.states import place, publish
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 READERS = 4
 
 
@@ -34,7 +34,7 @@ def test_readers_never_see_a_mixture_nor_anything_older_than_before(
     done = tmp_path / "done"
     readers = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.reader_process", home, str(last), str(done)],
+            [sys.executable, "-m", "tests.faults.readers.reader_process", home, str(last), str(done)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Power cuts at every moment of a command, replayed on a model of a disk: ``python -m tests.faults.power_cut``.
+"""Power cuts at every moment of a command, replayed on a model of a disk: ``python -m tests.faults.disk.power_cut``.
 
 The command runs once under strace. Its calls are then made again, one by one, on a model disk; after each, every state
 that a power cut may leave there is written out and opened. With ``--without-each-sync`` it is replayed once more for
@@ -21,13 +21,13 @@ from geolookup.errors import GeoLookupError
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox import Outbox, State
 from geolookup.state.verify import verify
-from tests.faults import recording
-from tests.faults.disk_model import Disk, Tree
-from tests.faults.recording import Playback
-from tests.faults.scenarios import SCENARIOS, Facts, Workshop, facts
+from tests.faults.disk import recording
+from tests.faults.disk.disk_model import Disk, Tree
+from tests.faults.disk.recording import Playback
+from tests.faults.kills.scenarios import SCENARIOS, Facts, Workshop, facts
+from tests.faults.kills.strace_sweep import ENVIRONMENT
+from tests.faults.kills.traced import traced, why_not
 from tests.faults.service_process import ServiceProcess, stamped_csv
-from tests.faults.strace_sweep import ENVIRONMENT
-from tests.faults.traced import traced, why_not
 from tests.state.generations.staged import strays, tree
 
 #: The call that commits a transaction; it is durable with the next, which syncs the directory.
@@ -247,7 +247,7 @@ def _report(name: str, folder: str, *, each_sync: bool) -> dict[str, Any]:
 def main() -> int:
     """Replay the scenarios named, or all; 1 where any state was bad."""
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.execve(sys.executable, [sys.executable, "-m", "tests.faults.power_cut", *sys.argv[1:]],
+        os.execve(sys.executable, [sys.executable, "-m", "tests.faults.disk.power_cut", *sys.argv[1:]],
                   {**os.environ, **ENVIRONMENT})  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("scenarios", nargs="*", choices=[*SCENARIOS, []], help="all where none is named")

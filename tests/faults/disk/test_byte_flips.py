@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from geolookup.index.native import accelerator
-from tests.faults.byte_flips import FILES
+from tests.faults.disk.byte_flips import FILES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 # CI flips and cuts at each byte of CURRENT, and at every other of an index beside its tables; --full-sweep does all.
@@ -25,7 +25,7 @@ def test_a_damaged_file_is_refused_or_recovered_from_or_found_by_verify(
         pytest.skip("the accelerator was not built")
     extent = ["--every", "--masks"] if full_sweep else ["--step", "1" if name == "CURRENT" else "2"]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.byte_flips", name, "--json", *extent],
+        [sys.executable, "-m", "tests.faults.disk.byte_flips", name, "--json", *extent],
         cwd=ROOT,
         env={**os.environ, "GEOLOOKUP_PURE": "1" if reader == "python" else ""},
         capture_output=True,

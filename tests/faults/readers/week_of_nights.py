@@ -1,4 +1,4 @@
-"""Nights against a service that misbehaves a different way each: ``python -m tests.faults.week_of_nights`` prints them.
+"""A service that misbehaves a different way each night: ``python -m tests.faults.readers.week_of_nights`` prints them.
 
 The service is the real one behind a proxy that spoils its answers. Each night somebody may have edited here, and
 ``geolookup refresh`` runs in a process of its own, while another process looks addresses up throughout.
@@ -24,7 +24,7 @@ from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.lists import listed
 from tests.support.running_service import FIELDS, RunningService
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 #: One block for each address that the reader asks for; the others make the list long enough to shrink.
 BLOCKS = ["10.0.0.0-10.255.255.255", "11.0.0.0-11.255.255.255", "192.168.0.0-192.168.255.255"]
 BLOCKS += ["2001:db8::-2001:db8::ffff", "fd00::-fd00::ffff", *(f"172.16.{n}.0-172.16.{n}.255" for n in range(55))]
@@ -204,7 +204,8 @@ def live_through(work: Path) -> Week:
                 served.append(generation)
                 if reader is None:
                     reader = subprocess.Popen(
-                        [sys.executable, "-m", "tests.faults.reader_process", nights.home, str(LAST_STAMP), str(done)],
+                        [sys.executable, "-m", "tests.faults.readers.reader_process",
+                         nights.home, str(LAST_STAMP), str(done)],
                         cwd=ROOT, stdout=subprocess.PIPE, text=True,
                     )  # fmt: skip
             done.touch()

@@ -11,7 +11,7 @@ import pytest
 from tests.support.running_service import RunningService
 from tests.support.service_fixtures import DEFAULTS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 # What CI tries of each; the points are spread evenly over all that a push passes.
@@ -28,7 +28,7 @@ def test_a_push_killed_anywhere_is_finished_by_the_next_and_makes_nothing_twice(
             [
                 sys.executable,
                 "-m",
-                "tests.faults.push_sweep",
+                "tests.faults.push.push_sweep",
                 str(tmp_path),
                 service.url,
                 str(points),

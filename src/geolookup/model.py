@@ -1,23 +1,29 @@
 """The values that geolookup answers with: geolocations, blocks, matches, explanations."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from geolookup import addresses
+from geolookup.fields import FIELD_NAMES as FIELD_NAMES  # handed on: whoever has a Geolocation needs its fields
+from geolookup.fields import FIELDS as FIELDS
+from geolookup.fields import PLACE_NAMES
+from geolookup.text import place_text
 
 Layer: TypeAlias = Literal["custom", "default"]
 #: What becomes of lookups once the data are older than the limit.
 StaleRule: TypeAlias = Literal["serve", "warn", "refuse"]
-
-#: The eight fields that create and update take, in the service's order.
-FIELD_NAMES = ("country", "region", "city", "postalcode", "latitude", "longitude", "dmacode", "areacode")
 
 #: The members of the flat object for one address, in their order.
 FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending")
 
 #: Locids at or below this one are provisional: given here, until the service assigns one.
 PROVISIONAL_LOCID = -(10**15)
+
+#: The values of a geolocation's fields, in their order; of anything that has them as attributes.
+field_values: Callable[[Any], tuple[Any, ...]] = attrgetter(*FIELD_NAMES)
+_place_parts: Callable[[Any], tuple[str, ...]] = attrgetter(*PLACE_NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -84,8 +90,34 @@ class Geolocation:
         return "custom" if self.locid < 0 else "default"
 
     def fields(self) -> dict[str, str | float | None]:
-        """The eight fields of the service's create and update, by name."""
-        return {name: getattr(self, name) for name in FIELD_NAMES}
+        """The fields of the service's create and update, by name."""
+        return dict(zip(FIELD_NAMES, field_values(self), strict=True))
+
+    def place_text(self) -> str:
+        """The place as a person reads it on a line: what is known of city, region, postal code and country, or "-"."""
+        return place_text(_place_parts(self))
+
+
+class NewGeolocation(TypedDict):
+    """What `Editor.create` takes: the fields of `fields.FIELDS`, text perhaps empty, coordinates in degrees."""
+
+    country: str
+    region: str
+    city: str
+    postalcode: str
+    latitude: float
+    longitude: float
+    dmacode: str
+    areacode: str
+
+
+class ListFilters(TypedDict, total=False):
+    """What geolocations can be listed by: those of `fields.FIELDS` that are filtered; None or "" is no filter."""
+
+    country: str | None
+    region: str | None
+    city: str | None
+    postalcode: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

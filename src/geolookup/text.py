@@ -1,5 +1,9 @@
 """Text from outside, made fit for a terminal, a log or a message: printable, on one line, of bounded length."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 
 def harmless(text: str, limit: int = 200) -> str:
     """The text with control, bidirectional and other unprintable characters escaped, at most ``limit`` long."""
@@ -15,6 +19,16 @@ def harmless(text: str, limit: int = 200) -> str:
             break
         shown.append(character)
     return "".join(shown)
+
+
+def place_text(parts: "Iterable[str]") -> str:
+    """How a place reads on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
+    return ", ".join([part for part in parts if part]) or "-"
+
+
+def fields_text(fields: "Mapping[str, object]") -> str:
+    """How the fields of a geolocation read on a line: the name and value of each that is known; "" if none is."""
+    return ", ".join([f"{name} {value}" for name, value in fields.items() if value not in (None, "")])
 
 
 def unchanged(text: str) -> str:

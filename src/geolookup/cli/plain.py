@@ -1,6 +1,6 @@
 """The one line that a person reads for an address. Light, since ``geolookup 8.8.8.8`` prints nothing else."""
 
-from geolookup.text import harmless
+from geolookup.text import harmless, place_text
 
 
 def match_line(
@@ -17,7 +17,7 @@ def match_line(
     pending: bool,
 ) -> str:
     """Address, place, range and origin, separated by tabs."""
-    place = ", ".join(harmless(part) for part in (city, region, postalcode, country) if part) or "-"
+    place = place_text(map(harmless, (city, region, postalcode, country)))
     waits = ", pending" if pending else ""
     return f"{harmless(address)}\t{place}\t{first}-{last}\t{layer} {locid}{waits}"
 

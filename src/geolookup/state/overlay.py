@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from geolookup.index.builder import IndexBuilder
+from geolookup.model import field_values
 from geolookup.state import files
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.recovery import MEMORY
@@ -20,18 +21,7 @@ def compile_overlay(
     builder = IndexBuilder("custom")
     for laid in layer:
         place = laid.place
-        slot = builder.add_location(
-            place.locid,
-            place.country,
-            place.region,
-            place.city,
-            place.postalcode,
-            place.latitude,
-            place.longitude,
-            place.dmacode,
-            place.areacode,
-            pending=laid.pending,
-        )
+        slot = builder.add_location(place.locid, *field_values(place), pending=laid.pending)
         for block in place.ipblocks:
             builder.add_block(slot, block.family, block.first, block.last)
     with files.translated(path):

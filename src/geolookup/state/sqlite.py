@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
+from geolookup.fields import Field
 
 
 @contextlib.contextmanager
@@ -34,6 +35,11 @@ def translated(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:
                 f"{path}: {error}: check the disk's space, and the file's owner and mode"
             ) from error
         raise StateDamagedError(f"{path}: {error}{advice()}") from error
+
+
+def column_type(field: Field) -> type[str] | type[float]:
+    """What sqlite-utils makes a field's column of."""
+    return str if field.kind == "text" else float
 
 
 def published_uri(path: str) -> str:

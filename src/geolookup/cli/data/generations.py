@@ -11,7 +11,7 @@ from geolookup.cli.data import impact
 from geolookup.cli.options import format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
 from geolookup.lookup.freshness import Freshness
-from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.durations import in_words
 from geolookup.settings.table import Settings
 from geolookup.state.clock import age_s
@@ -19,6 +19,7 @@ from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.cache_compare import RowDifferences
 from geolookup.state.generations.kept import PREVIOUS, SERVED, Generations, Kept
+from geolookup.text import fields_text
 
 _TOP = 20
 
@@ -146,8 +147,7 @@ def _say_rows(rows: RowDifferences, top: int | None, *, blocks: bool) -> None:
 
 
 def _described(place: Geolocation) -> str:
-    fields = place.fields()
-    return ", ".join(f"{name} {fields[name]}" for name in FIELD_NAMES if fields[name] not in (None, "")) or "-"
+    return fields_text(place.fields()) or "-"
 
 
 def _rows_object(rows: RowDifferences, *, blocks: bool) -> dict[str, Any]:

@@ -77,5 +77,4 @@ def _answer(match: Match | None) -> str:
     if match is None:
         return "not covered"
     place = match.geolocation
-    named = ", ".join(part for part in (place.city, place.region, place.postalcode, place.country) if part) or "-"
-    return f"{named} ({match.layer} {place.locid})"
+    return f"{place.place_text()} ({match.layer} {place.locid})"

@@ -179,10 +179,12 @@ def list_custom(editor: Editor, /, as_json: bool) -> None:
         return
     for laid in found:
         place = laid.place
-        named = ", ".join(part for part in (place.city, place.region, place.postalcode, place.country) if part) or "-"
         count = len(place.ipblocks)
         output.row(
-            str(place.locid), named, f"{count} block{'' if count == 1 else 's'}", "pending" if laid.pending else ""
+            str(place.locid),
+            place.place_text(),
+            f"{count} block{'' if count == 1 else 's'}",
+            "pending" if laid.pending else "",
         )
 
 

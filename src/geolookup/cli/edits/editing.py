@@ -7,8 +7,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 import click
 
 from geolookup.errors import InvalidAddressError
+from geolookup.fields import FIELDS
 from geolookup.lookup import open as opening
-from geolookup.model import FIELD_NAMES
 from geolookup.state.edits.editor import Editor
 
 P = ParamSpec("P")
@@ -33,19 +33,20 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
 
 
 def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """The options for the eight fields."""
+    """The options for the fields of a geolocation."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        for name in reversed(FIELD_NAMES):
-            number = name in ("latitude", "longitude")
+        for field in reversed(FIELDS):
+            number = field.kind == "degrees"
+            must = required and number and not field.later
             # Not even None, or click takes it for a value that satisfies `required`.
-            default = {"default": ""} if required and not number else {}
+            default = {} if must or not required else {"default": field.unknown}
             option = click.option(
-                f"--{name}",
+                f"--{field.name}",
                 type=float if number else str,
-                required=required and number,
+                required=must,
                 **default,  # type: ignore[arg-type] # click's own types take one kind of value for all options
-                help=f"{name.capitalize()}{', degrees' if number else ''}.",
+                help=f"{field.name.capitalize()}{', degrees' if number else ''}.",
             )
             function = option(function)
         return function

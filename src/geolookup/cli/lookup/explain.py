@@ -65,9 +65,8 @@ def _explanation_text(found: Explanation) -> str:
         )
     for item in found.covering:
         place = item.geolocation
-        named = ", ".join(part for part in (place.city, place.region, place.postalcode, place.country) if part) or "-"
         verdict = "wins" if item.wins else "loses"
-        lines.append(f"  {verdict:<5} {item.block}  {item.layer} {place.locid} ({named}): {item.reason}")
+        lines.append(f"  {verdict:<5} {item.block}  {item.layer} {place.locid} ({place.place_text()}): {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]
     lines.append(f"generation {found.generation} from {found.source}, confirmed {in_words(found.age_s)} ago")
     return "\n".join(lines)

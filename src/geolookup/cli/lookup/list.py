@@ -1,21 +1,28 @@
 """``list``: the geolocations of the local cache."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from geolookup.cli import output
 from geolookup.cli.options import json_option
+from geolookup.fields import FIELDS
 from geolookup.lookup import open as opening
-from geolookup.model import FIELD_NAMES
 from geolookup.state.directory import StateDirectory
+from geolookup.text import fields_text
+
+
+def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options for the fields by which geolocations can be listed."""
+    for field in reversed(FIELDS):
+        if field.filtered:
+            function = click.option(f"--{field.name}", help=f"Only this {field.label}.")(function)
+    return function
 
 
 @click.command("list")
-@click.option("--country", help="Only this country code.")
-@click.option("--region", help="Only this region code.")
-@click.option("--city", help="Only this city.")
-@click.option("--postalcode", help="Only this postal code.")
+@filter_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most N geolocations.")
 @click.option("--custom", "layer", flag_value="custom", help="Only custom geolocations.")
 @click.option("--default", "layer", flag_value="default", help="Only default geolocations.")
@@ -34,6 +41,4 @@ def list_geolocations(as_json: bool, **filters: Any) -> None:
         output.json_result(encoded)
         return
     for place, blocks in rows:
-        fields = place.fields()
-        shown = ", ".join(f"{name} {fields[name]}" for name in FIELD_NAMES if fields[name] not in (None, ""))
-        output.row(str(place.locid), shown, f"{blocks} block{'' if blocks == 1 else 's'}")
+        output.row(str(place.locid), fields_text(place.fields()), f"{blocks} block{'' if blocks == 1 else 's'}")

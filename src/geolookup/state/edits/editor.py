@@ -4,14 +4,14 @@ import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from geolookup.errors import EditError, StateError
-from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.model import Geolocation, IPBlock, NewGeolocation
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.fields import checked_fields
+from geolookup.state.edits.fields import checked_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid, ends_of, lay_over
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
@@ -95,52 +95,28 @@ class Editor:
 
     # Edits
 
-    def create(
-        self,
-        *,
-        country: str,
-        region: str,
-        city: str,
-        postalcode: str,
-        latitude: float,
-        longitude: float,
-        dmacode: str,
-        areacode: str,
-    ) -> int:
-        """Create a custom geolocation; text may be empty, coordinates are degrees.
+    def create(self, **fields: Unpack[NewGeolocation]) -> int:
+        """Create a custom geolocation from all of its fields; text may be empty, coordinates are degrees.
 
         :returns: its provisional locid, at or below -10**15
-        :raises EditError: where a field cannot be
+        :raises EditError: where a field is missing, unknown or cannot be
         """
-        fields = checked_fields(
-            {
-                "country": country,
-                "region": region,
-                "city": city,
-                "postalcode": postalcode,
-                "latitude": latitude,
-                "longitude": longitude,
-                "dmacode": dmacode,
-                "areacode": areacode,
-            }
-        )
+        checked = checked_fields(fields)
         with self.transaction():
             session = self._in_session()
             locid = session.outbox.next_provisional()
             session.outbox.remember(locid, None)  # the outbox row refers to it
-            session.add("create", locid, locid, {"fields": fields})
+            session.add("create", locid, locid, {"fields": checked})
         return locid
 
     def update(self, locid: int, **fields: Any) -> None:
-        """Change some or all of the eight fields; the others stay.
+        """Change some or all of the fields; the others stay.
 
         :raises EditError: where a field is unknown or cannot be, or nothing would change
         :raises UnknownGeolocationError: where there is no such custom geolocation
         :raises DefaultGeolocationError: where it is a default one
         """
-        unknown = sorted(set(fields) - set(FIELD_NAMES))
-        if unknown:
-            raise EditError(f"{unknown[0]} is no field of a geolocation: those are {', '.join(FIELD_NAMES)}")
+        refuse_unknown(fields)
         with self.transaction():
             session = self._in_session()
             shown, local, laid = session.find(locid)

@@ -1,27 +1,29 @@
-"""The eight fields of a custom geolocation, checked as the service would before they are ever sent."""
+"""The fields of a custom geolocation, checked as the service would before they are ever sent."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from geolookup.errors import EditError
-from geolookup.model import FIELD_NAMES
+from geolookup.fields import FIELD_NAMES, FIELDS
 
-_TEXT_FIELDS = tuple(name for name in FIELD_NAMES if name not in ("latitude", "longitude"))
-_MOST_DEGREES = {"latitude": 90.0, "longitude": 180.0}
 #: No field of a real geolocation is longer, and the service may refuse more.
 MAX_TEXT = 1000
 
 
 def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The eight fields as the service takes them.
+    """All fields as the service takes them. One that is newer than the edit may be missing: nothing is known of it.
 
-    :raises EditError: naming the field that cannot be, and why
+    :raises EditError: naming the field that is missing, unknown or cannot be, and why
     """
+    refuse_unknown(fields)
     checked: dict[str, Any] = {}
-    for name in FIELD_NAMES:
-        value = fields[name]
-        if name in _TEXT_FIELDS:
+    for field in FIELDS:
+        name = field.name
+        if name not in fields and not field.later:
+            raise EditError(f"{name} is missing: a geolocation needs {', '.join(FIELD_NAMES)}")
+        value = fields.get(name, field.unknown)
+        if field.limit is None:
             if not isinstance(value, str):
                 raise EditError(f"{name} is text, not {value!r}")
             if len(value) > MAX_TEXT:
@@ -32,9 +34,12 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
                 raise EditError(f"{name} is not Unicode text") from error
             checked[name] = value
             continue
+        if value is None and field.later:
+            checked[name] = None
+            continue
         if value is None:
             raise EditError(f"{name} is missing: the service takes no custom geolocation without it")
-        most = _MOST_DEGREES[name]
+        most = field.limit
         try:
             degrees = float(value) if not isinstance(value, bool) else math.nan
         except (TypeError, ValueError):
@@ -43,3 +48,13 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
             raise EditError(f"{name} is a number of degrees from {-most:g} to {most:g}, not {value!r}")
         checked[name] = degrees + 0.0  # -0.0 and 0.0 are one place
     return checked
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """See that every name is a field's.
+
+    :raises EditError: naming the first that is not
+    """
+    unknown = sorted(set(names) - set(FIELD_NAMES))
+    if unknown:
+        raise EditError(f"{unknown[0]} is no field of a geolocation: those are {', '.join(FIELD_NAMES)}")

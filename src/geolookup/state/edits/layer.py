@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from geolookup.fields import UNKNOWN
 from geolookup.model import Geolocation, IPBlock
 from geolookup.state.edits.outbox import OutboxRow, State
 
@@ -74,8 +75,9 @@ def apply(place: Geolocation | None, row: OutboxRow, locid: int) -> Geolocation 
 
 
 def geolocation(locid: int, fields: Mapping[str, Any], blocks: tuple[IPBlock, ...]) -> Geolocation:
-    """A geolocation from its eight fields as a row holds them."""
-    return Geolocation(locid=locid, **fields, ipblocks=blocks)
+    """A geolocation from its fields as a row holds them."""
+    # An edit from before a field was there says nothing of it.
+    return Geolocation(locid=locid, **{**UNKNOWN, **fields}, ipblocks=blocks)
 
 
 def block_of(ends: Iterable[str]) -> IPBlock:

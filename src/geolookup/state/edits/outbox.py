@@ -8,8 +8,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
-from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID, Geolocation
+from geolookup.fields import FIELD_NAMES, FIELDS
+from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.clock import now_text
+from geolookup.state.sqlite import column_type
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -293,7 +295,8 @@ class Outbox:
         fields = dict.fromkeys(FIELD_NAMES) if place is None else place.fields()
         blocks = [] if place is None else [[block.startip, block.endip] for block in place.ipblocks]
         self._database.execute(
-            f"INSERT INTO custom (locid, deleted, blocks, {', '.join(FIELD_NAMES)}) VALUES (?, ?, ?{', ?' * 8})"  # noqa: S608
+            f"INSERT INTO custom (locid, deleted, blocks, {', '.join(FIELD_NAMES)})"  # noqa: S608
+            f" VALUES (?, ?, ?{', ?' * len(FIELD_NAMES)})"
             " ON CONFLICT (locid) DO UPDATE SET deleted = excluded.deleted, blocks = excluded.blocks, "
             + ", ".join(f"{name} = excluded.{name}" for name in FIELD_NAMES),
             (locid, place is None, json.dumps(blocks), *fields.values()),
@@ -364,14 +367,7 @@ def migrate_m002(database: "Database") -> None:
             "service_locid": int,
             "deleted": int,
             "blocks": str,
-            "country": str,
-            "region": str,
-            "city": str,
-            "postalcode": str,
-            "latitude": float,
-            "longitude": float,
-            "dmacode": str,
-            "areacode": str,
+            **{field.name: column_type(field) for field in FIELDS if not field.later},
         },
         pk="locid",
         not_null={"deleted", "blocks"},

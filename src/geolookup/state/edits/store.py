@@ -5,14 +5,15 @@ import json
 import os
 import shlex
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.fields import FIELDS, Field
 from geolookup.state import files
 from geolookup.state.edits.outbox import insert_history, migrate_m002
 from geolookup.state.edits.site_names import migrate_m003
-from geolookup.state.sqlite import create_private, translated
+from geolookup.state.sqlite import column_type, create_private, translated
 
 if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
@@ -50,7 +51,19 @@ def _migrations() -> "Migrations":
     def m003_sites(db: "Database") -> None:
         migrate_m003(db)
 
+    # A field that came later is a column more in files of before, and of now.
+    for field in FIELDS:
+        if field.later:
+            migrations(name=f"field_{field.name}")(_adding(field))
+
     return migrations
+
+
+def _adding(field: Field) -> Callable[["Database"], None]:
+    def migrate(db: "Database") -> None:
+        db.table("custom").add_column(field.name, column_type(field))
+
+    return migrate
 
 
 class Edits:

@@ -1,0 +1,84 @@
+"""The table of the fields that a geolocation has besides its locid and blocks: whoever handles fields asks it.
+
+It has a module of its own, and plain classes in place of dataclasses, because the index's reader needs the table and
+stands on the path of ``geolookup 8.8.8.8``, where the import of dataclasses would double the time to the first answer.
+`model` hands the names on.
+
+To add a field: an entry here, marked ``later``; its attribute in `model.Geolocation` and `model.NewGeolocation`, and in
+`upstream.decode.PulledGeolocation`, so that types are checked; a column by a migration of the service's database.
+`tests/test_fields.py` does all of that in a copy.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final, Literal, NoReturn
+
+
+class Field:
+    """One field of a geolocation.
+
+    ``kind`` is "text" ("" where nothing is known) or "degrees" (None where nothing is known). Degrees lie between
+    ``-limit`` and ``limit``; text has no ``limit`` here, since the service, its clients and the editor each take text
+    of another length, the same for every field. ``label`` is what a person calls it. Geolocations can be listed by
+    those that are ``filtered``. A field is ``later`` if files and databases of an earlier release lack it: nothing is
+    known of it there.
+    """
+
+    __slots__ = ("filtered", "kind", "label", "later", "limit", "name")
+
+    name: str
+    kind: "Literal['text', 'degrees']"
+    label: str
+    limit: float | None
+    filtered: bool
+    later: bool
+
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        *,
+        limit: float | None = None,
+        filtered: bool = False,
+        later: bool = False,
+    ) -> None:
+        """A field of degrees if it has a limit, else one of text."""
+        values = (filtered, "text" if limit is None else "degrees", label, later, limit, name)
+        for slot, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, slot, value)
+
+    def __setattr__(self, name: str, value: object) -> "NoReturn":
+        raise AttributeError(f"the table of fields does not change: {self.name}.{name}")
+
+    @property
+    def unknown(self) -> str | None:
+        """What stands for it if nothing is known."""
+        return "" if self.kind == "text" else None
+
+    def __repr__(self) -> str:
+        return f"<Field {self.name}: {self.kind}>"
+
+
+#: In the service's order.
+FIELDS: "Final" = (
+    Field("country", "country code", filtered=True),
+    Field("region", "region code", filtered=True),
+    Field("city", "city", filtered=True),
+    Field("postalcode", "postal code", filtered=True),
+    Field("latitude", "latitude", limit=90.0),
+    Field("longitude", "longitude", limit=180.0),
+    Field("dmacode", "DMA code"),
+    Field("areacode", "area code"),
+)
+
+FIELD_NAMES: "Final" = tuple([field.name for field in FIELDS])
+TEXT_NAMES: "Final" = tuple([field.name for field in FIELDS if field.kind == "text"])
+#: Each field of degrees with its limit.
+DEGREES: "Final" = {field.name: field.limit for field in FIELDS if field.limit is not None}
+#: What geolocations can be listed by.
+FILTER_NAMES: "Final" = tuple([field.name for field in FIELDS if field.filtered])
+LATER_NAMES: "Final" = tuple([field.name for field in FIELDS if field.later])
+#: Every field when nothing is known.
+UNKNOWN: "Final" = {field.name: field.unknown for field in FIELDS}
+#: What a person reads of a place, from the nearest to the widest.
+PLACE_NAMES: "Final" = ("city", "region", "postalcode", "country")

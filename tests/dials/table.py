@@ -1,0 +1,94 @@
+"""Play many runs of each dial, alone and in pairs, and print a table: ``python -m tests.dials.table --runs 1000``."""
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from tests.dials.dials import MEANINGS
+from tests.dials.judge import Verdict
+from tests.dials.world import World
+
+COLUMNS = ("twins", "lost", "vanished", "stuck", "covered", "busy", "raw", "held")
+_NAMES = tuple(MEANINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run to be played: its seed and the dials that are turned."""
+
+    seed: int
+    names: tuple[str, ...]
+
+
+def runs_of(count: int, names: Iterable[str] = _NAMES, *, first_seed: int = 0) -> list[Run]:
+    """At least ``count`` runs in which each dial is turned: half of them with it alone, half in pairs with others."""
+    names = list(names)
+    alone = [Run(first_seed + seed, (name,)) for name in names for seed in range(count - count // 2)]
+    others = [name for name in names if name != "plain"]
+    pairs = list(itertools.combinations(others, 2))
+    if not pairs:
+        return alone
+    each = -(-(count // 2) // (len(others) - 1))
+    return [*alone, *(Run(first_seed + seed, pair) for pair in pairs for seed in range(each))]
+
+
+def play(run: Run) -> tuple[Run, Verdict]:
+    """Play one run; an error of the run itself is a raw one."""
+    try:
+        return run, World(run.seed, frozenset(run.names)).play()
+    except Exception as error:
+        return run, Verdict(raw=1, story=[f"the run itself: {type(error).__name__}: {error}"])
+
+
+def table(verdicts: Iterable[tuple[Run, Verdict]]) -> str:
+    """A line for each dial alone, and for each in pairs with all others: in how many runs each column was not zero."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for run, verdict in verdicts:
+        for name in run.names:
+            line = sums.setdefault(
+                (name, "alone" if len(run.names) == 1 else "in pairs"), dict.fromkeys(("runs", *COLUMNS, "lists"), 0)
+            )
+            line["runs"] += 1
+            for column in COLUMNS:
+                line[column] += bool(getattr(verdict, column))
+            line["lists"] = max(line["lists"], verdict.most_lists)
+    heads = ("dial", "", "runs", *COLUMNS, "lists a push")
+    rows = [
+        (name, how, *(str(sums[name, how][column]) for column in ("runs", *COLUMNS, "lists")))
+        for name in _NAMES
+        for how in ("alone", "in pairs")
+        if (name, how) in sums
+    ]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heads, tuple("---" for _ in heads), *rows])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000, help="at least so many runs with each dial turned")
+    parser.add_argument("--dials", nargs="*", default=list(_NAMES), choices=_NAMES, help="these dials alone")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--stories", type=int, default=0, help="tell so many of the runs that went wrong")
+    parser.add_argument("--column", choices=COLUMNS, help="tell those in which this column is not zero")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    runs = runs_of(given.runs, given.dials, first_seed=given.first_seed)
+    with ProcessPoolExecutor(given.processes) as pool:
+        found = list(pool.map(play, runs, chunksize=8))
+    print(table(found))
+    bad = [
+        (run, verdict) for run, verdict in found if (getattr(verdict, given.column) if given.column else verdict.bad)
+    ]
+    print(f"\n{len(runs)} runs in {time.monotonic() - began:.0f} s, {len(bad)} of them bad")
+    for run, verdict in bad[: given.stories]:
+        print(f"\nseed {run.seed}, {' and '.join(run.names)}:", *verdict.story, sep="\n")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

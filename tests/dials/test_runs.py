@@ -1,0 +1,37 @@
+"""Many small runs of people, colleagues and faults: a bounded part of what ``python -m tests.dials.table`` plays."""
+
+import pytest
+
+from tests.dials.dials import MEANINGS
+from tests.dials.table import Run, play, runs_of, table
+from tests.dials.world import World
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: int) -> None:
+    verdict = World(seed, frozenset({"plain"})).play()
+    assert not verdict.bad, verdict.story
+    assert verdict.held == 0, verdict.story
+
+
+def test_two_hundred_places_in_a_few_towns_are_ordinary_work() -> None:
+    verdict = World(7, frozenset({"plain"}), sites=200, steps=6).play()
+    assert not verdict.bad, verdict.story
+    assert verdict.held == 0, verdict.story
+
+
+def test_every_dial_is_played_alone_and_with_every_other() -> None:
+    runs = runs_of(1000)
+    for name in MEANINGS:
+        assert sum(run.names == (name,) for run in runs) >= 500
+        if name != "plain":
+            pairs = [run for run in runs if name in run.names and len(run.names) == 2]
+            assert len(pairs) >= 500
+            assert {other for run in pairs for other in run.names} == set(MEANINGS) - {"plain"}
+
+
+def test_the_table_counts_runs_and_a_seed_plays_the_same_run_again() -> None:
+    run = Run(3, ("lost",))
+    first, second = play(run)[1], play(run)[1]
+    assert first.story == second.story
+    assert table([(run, first)]).splitlines()[2].startswith("| lost | alone | 1 |")

@@ -185,6 +185,32 @@ def test_a_bad_row_is_named_and_nothing_is_kept(store: Store, tmp_path: Path, te
     assert load_csv(store, [good]).blocks_added == 1  # and the store is as usable as before
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,US,TX,Austin,78701,-1,1,635,512,", "1,US,TX,Austin,78701,-2,1,635,512,"),
+        ("1,US,TX,Austin,78701,1,-1,635,512,", "1,US,TX,Austin,78701,1,-2,635,512,"),
+        ("1,US,TX,Austin,78701,0,,635,512,", "1,US,TX,Austin,78701,,0,635,512,"),
+        ("1,US,TX,Austin,78701,1,1,,512,", "1,US,TX,Austin,78701,1,1,512,,"),
+        ("1,US,TX,Austin,78701,1,1,63,5512,", "1,US,TX,Austin,78701,1,1,635,512,"),
+        ("1,US,TX,Austin,78701,1,2,635,512,", "1,US,TX,Austin,78701,1,2.0000000000000004,635,512,"),
+    ],
+    ids=["latitude", "longitude", "no latitude", "another column", "a moved character", "the last bit"],
+)
+def test_rows_of_one_locid_are_compared_by_their_values(store: Store, tmp_path: Path, one: str, other: str) -> None:
+    # -1.0 and -2.0 have the same hash in Python.
+    text = HEADER + one + "192.0.2.0,192.0.2.9\n" + other + "10.0.0.0,10.0.0.1\n"
+    with pytest.raises(DataFileError, match="line 3: locid 1 has other fields"):
+        load_csv(store, [write(tmp_path / "a.csv", text)])
+    assert places(store) == []
+
+
+def test_two_spellings_of_the_same_values_agree(store: Store, tmp_path: Path) -> None:
+    rows = ("1,US,,,,-0,30.250,,,10.0.0.0,10.0.0.1", "01,US,,,,0.0,3.025e1,,,10.0.0.2,10.0.0.3")
+    loaded = load_csv(store, [write(tmp_path / "a.csv", HEADER + "\n".join(rows) + "\n")])
+    assert loaded == Loaded(geolocations_added=1, geolocations_changed=0, blocks_added=2)
+
+
 def test_a_custom_block_of_another_custom_geolocation_there_is_refused(store: Store, tmp_path: Path) -> None:
     load_csv(store, [write(tmp_path / "a.csv", HEADER + CUSTOM)])
     with pytest.raises(DataFileError, match=r"b\.csv, line 2: .*-1"):

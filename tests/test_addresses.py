@@ -145,3 +145,17 @@ def test_networks_of_a_range_cover_it_exactly(one: int, other: int) -> None:
     assert found[0][1] == first
     assert found[-1][2] == last
     assert all(before[2] + 1 == after[1] for before, after in pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        *((host, True) for host in ("localhost", "127.0.0.1", "127.255.0.9", "::1", "0:0:0:0:0:0:0:1")),
+        *((host, True) for host in ("::ffff:127.0.0.1", "::FFFF:7f00:1")),
+        *((host, False) for host in ("", "127", "127.1", "127.0.0.01", "128.0.0.1", "126.255.255.255", "0.0.0.0")),
+        *((host, False) for host in ("::", "::2", "::127.0.0.1", "7f00::1", "[::1]", "::1%lo", "localhost.")),
+        *((host, False) for host in ("localhost.example", "127.0.0.1.example", "127.0.0.1:80", " ::1", "\0")),
+    ],
+)
+def test_loopback_is_this_machine_and_nothing_else(host: str, local: bool) -> None:
+    assert addresses.is_loopback(host) is local

@@ -101,6 +101,20 @@ def from_integer(family: int, value: int) -> "tuple[Family, int]":
     raise InvalidAddressError(f"{value} is not an IPv{family} address")
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine: ``localhost`` (RFC 6761, section 6.3), 127.0.0.0/8 or ::1.
+
+    Any other name is not, whatever it resolves to: that may change from one moment to the next.
+    """
+    if host == "localhost":
+        return True
+    try:
+        family, value = parse(host)
+    except InvalidAddressError:
+        return False
+    return value >> 24 == 127 if family == 4 else value == 1
+
+
 def to_text(family: int, value: int) -> str:
     """Write an address: a dotted quad, or RFC 5952 text.
 

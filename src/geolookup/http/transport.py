@@ -1,7 +1,6 @@
 """One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, errors translated."""
 
 import base64
-import ipaddress
 import json as jsonlib
 import random
 import re
@@ -13,6 +12,7 @@ from typing import Self, TypeVar
 import httpx
 import stamina
 
+from geolookup import addresses
 from geolookup._version import __version__
 from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
 from geolookup.http.body import Body, Watch
@@ -73,7 +73,7 @@ class Transport:
             url = httpx.URL(settings.url)
         if secret is None:
             secret = read_secret(settings)
-        local = _is_loopback(url.host)
+        local = addresses.is_loopback(url.host)
         if secret is not None and url.scheme != "https" and not local:
             raise SettingsError(f"url: the token would travel to {url.host} unencrypted: use https://")
         self.settings = settings
@@ -297,12 +297,3 @@ def _written(what: str, json: object) -> bytes:
         return jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (ValueError, TypeError) as error:
         raise EditError(f"{what}: what is to be sent cannot be written as JSON: {error}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from typing import Any
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from geolookup.addresses import is_loopback
 from geolookup.errors import ServiceError
 from geolookup.service.app import create_app
 from geolookup.service.geolocations.loader import load_csv, load_demo
@@ -25,6 +25,7 @@ from geolookup.service.http.access_log import AccessLog
 from geolookup.service.http.auth import VARIABLE, Tokens
 from geolookup.service.http.guard import Guard
 from geolookup.service.http.health import Health
+from geolookup.service.http.host import canonical_address, host_of
 from geolookup.service.http.limits import ACCEPTED_AT_ONCE, with_files
 from geolookup.service.http.metrics import Metrics
 from geolookup.service.http.observing import Observed
@@ -74,8 +75,8 @@ def serve(
             hotels_loading.load_demo_hotels(store)
         load_csv(store, load)
         hotels_loading.load_hotels(store, load_hotels)
-        if not _is_address(host):
-            options = replace(options, allow_hosts=(host, *options.allow_hosts))
+        if (name := host_of(host)) is not None and canonical_address(name) is None:
+            options = replace(options, allow_hosts=(name, *options.allow_hosts))
         if options.workers == 1:
             server = Server(store, address, options)
             server.when_ready = on_ready
@@ -144,7 +145,7 @@ class Server(uvicorn.Server):
             tokens=self.tokens,
             limits=options.limits,
             health=self.health,
-            beyond_loopback=not _is_loopback(name),
+            beyond_loopback=not is_loopback(name),
         )
         observed = Observed(guard, self.metrics, self._log)
         app: Any = observed
@@ -216,7 +217,7 @@ def bind(host: str, port: int, *, beyond_loopback: bool = False) -> socket.socke
     except (OSError, UnicodeError) as error:
         raise ServiceError(f"{host}: is no host of this machine") from error
     # Every address of a name, lest one beyond loopback hides behind one that is not.
-    if not beyond_loopback and not all(_is_loopback(str(address[0])) for *_, address in found):
+    if not beyond_loopback and not all(is_loopback(str(address[0])) for *_, address in found):
         raise ServiceError(
             f"{host}: is not a loopback address, and without tokens the service goes no further: make one with "
             f"`geolookup serve-token`, and name its file as --tokens (or set {VARIABLE})"
@@ -230,18 +231,6 @@ def bind(host: str, port: int, *, beyond_loopback: bool = False) -> socket.socke
         taken.close()
         raise ServiceError(f"{host}, port {port}: {error.strerror}: choose another address or port") from error
     return taken
-
-
-def _is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
 
 
 @contextlib.contextmanager

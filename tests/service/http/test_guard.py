@@ -1,21 +1,59 @@
 """What is refused before routing, and what never leaves the service."""
 
+from pathlib import Path
+
 import httpx
 import pytest
 
 from geolookup.service.geolocations import listing
+from geolookup.service.options import Options
 from tests.support.running_service import FIELDS, RunningService
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.5.5.5", "[::1]", "[::1]:8080"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.5.5.5", "[::1]", "[::1]:8080", "[0:0::1]", "localhost:"]
+)
 def test_names_of_loopback_are_served(client: httpx.Client, host: str) -> None:
     assert client.get("/", headers={"Host": host}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "host",
-    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "192.0.2.1", "[::2]", "", "[", "localhost."],
+#: Strangers, and good names with something beside them (RFC 9110, section 7.2).
+NOT_OURS = (
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "192.0.2.1",
+    "[::2]",
+    "",
+    "[",
+    "localhost.",
+    "[::1].evil.example",
+    "[::1]evil.example:80",
+    "[::1]@evil.example",
+    "localhost:80@evil.example",
+    "localhost:x",
+    "localhost:80:80",
+    "127.0.0.1:80@evil.example",
+    "127.0.0.1:80.evil.example",
+    "localhost:80/evil",
+    "[127.0.0.1]",
+    "[localhost]",
+    "::1",
+    "[::1",
+    "[::1%25lo]",
+    "localhost:65536",
+    "localhost:8\t0",
+    "localhost evil.example",
+    "evil.example@localhost",
+    "localhost,evil.example",
+    "localhost#evil",
+    "localhost?evil",
+    "127.1",
+    "0177.0.0.1",
 )
+
+
+@pytest.mark.parametrize("host", NOT_OURS)
 @pytest.mark.parametrize("path", ["/geolocations", "/nothing"])
 def test_any_other_name_is_421_whatever_the_path(client: httpx.Client, host: str, path: str) -> None:
     answer = client.get(path, headers={"Host": host})
@@ -32,6 +70,7 @@ def test_any_other_name_is_421_whatever_the_path(client: httpx.Client, host: str
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
         {"Origin": "http://["},
+        {"Origin": "http://evil.example@localhost"},
     ],
 )
 def test_a_write_from_another_sites_page_is_403(client: httpx.Client, headers: dict[str, str]) -> None:
@@ -44,6 +83,15 @@ def test_a_write_from_another_sites_page_is_403(client: httpx.Client, headers: d
 def test_a_write_from_the_services_own_page_is_served(service: RunningService, client: httpx.Client) -> None:
     headers = {"Origin": service.url, "Sec-Fetch-Site": "same-origin"}
     assert client.post("/geolocations", json=FIELDS, headers=headers).status_code == 201
+
+
+def test_an_allowed_name_is_served_whole_only(tmp_path: Path) -> None:
+    options = Options(allow_hosts=("Geo.Example", "2001:db8::1"))
+    with RunningService(tmp_path / "x.db", options=options) as service, service.client() as client:
+        for host in ("geo.example", "GEO.example:443", "[2001:DB8:0::1]:443"):
+            assert client.get("/", headers={"Host": host}).status_code == 200
+        for host in ("geo.example.evil", "geo.example:80@evil", "a.geo.example", "[2001:db8::1].evil", "2001:db8::1"):
+            assert client.get("/", headers={"Host": host}).status_code == 421
 
 
 def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(

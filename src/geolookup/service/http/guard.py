@@ -1,15 +1,15 @@
 """What is refused before routing: strangers, names that are not ours, cross-site writes, and whatever is too much."""
 
 import asyncio
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
 
+from geolookup.addresses import is_loopback
 from geolookup.errors import RequestRefusedError
 from geolookup.service.http.auth import Client, Scope, Tokens
 from geolookup.service.http.health import FREE_PATHS, Health
+from geolookup.service.http.host import canonical_address, host_of
 from geolookup.service.http.limits import Limits, RateLimit, address_key
 from geolookup.service.http.problems import RECORD, RETRY_AFTER_S, Problem, problem, send_problem
 
@@ -50,7 +50,7 @@ class Guard:
         beyond_loopback: bool = False,
     ) -> None:
         self.app = app
-        self._hosts = frozenset({"localhost", *(host.lower() for host in hosts)})
+        self._hosts = frozenset({"localhost", *map(_allowed, hosts)})
         self._tokens = tokens
         self._limits = limits or Limits()
         self._health = health or Health()
@@ -158,18 +158,14 @@ class Guard:
         return None
 
     def _is_ours(self, header: str, scope: HTTPScope) -> bool:
-        host = _without_port(header.lower())
-        if host in self._hosts:
-            return True
-        try:
-            address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-        except ValueError:
+        host = host_of(header)
+        if host is None:
             return False
-        if address.is_loopback:
+        if host in self._hosts or is_loopback(host):
             return True
         # An address instead of a name cannot be rebound.
         server = scope.get("server")
-        return self._beyond_loopback and server is not None and str(address) == server[0]
+        return self._beyond_loopback and server is not None and host == canonical_address(server[0].partition("%")[0])
 
 
 class _InTime:
@@ -215,15 +211,12 @@ def _closing(send: Any) -> Any:
     return closing
 
 
+def _allowed(host: str) -> str:
+    """A name as requests are compared with it; an IPv6 address may be given without its brackets."""
+    return canonical_address(host) or host_of(host) or host.lower()
+
+
 def _origin_host(origin: str) -> str:
-    """Host and port of an ``Origin``; empty for ``null`` and for what is no origin."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host.partition("]")[0] + "]"
-    return host.partition(":")[0]
+    """Host and port of an ``Origin`` (RFC 6454, section 7); empty for ``null`` and for what is not an origin."""
+    scheme, separator, host = origin.partition("://")
+    return host.lower() if separator and scheme in ("http", "https") and host_of(host) is not None else ""

@@ -1,0 +1,36 @@
+"""The header ``Host``, read whole: whatever is left over after a good name makes it a bad one."""
+
+import re
+
+from geolookup import addresses
+from geolookup.errors import InvalidAddressError
+
+# RFC 9110, section 7.2: uri-host [":" port]. Of RFC 3986, section 3.2.2, there are IP addresses and the characters of
+# names; what else a reg-name may have (percent-encoding, sub-delims) is in no name that a service goes by.
+_HOST = re.compile(
+    r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._~-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII
+)
+_MAX_PORT = 65535
+
+
+def host_of(header: str) -> str | None:
+    """The host that a ``Host`` names, without the port; None if the header is malformed.
+
+    Names are in lower case. An address is in one form (`geolookup.addresses.to_text`, without brackets), however it was
+    written. A port is not compared with ours: a proxy or a tunnel may have its own.
+    """
+    found = _HOST.fullmatch(header)
+    if found is None or int(found["port"] or 0) > _MAX_PORT:
+        return None
+    if found["literal"] is not None:
+        return canonical_address(found["literal"]) if ":" in found["literal"] else None
+    name = str(found["name"])
+    return canonical_address(name) or name.lower()
+
+
+def canonical_address(text: str) -> str | None:
+    """An address in the form in which addresses are compared; None if it is not a strict address."""
+    try:
+        return addresses.to_text(*addresses.parse(text))
+    except InvalidAddressError:
+        return None

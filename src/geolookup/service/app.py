@@ -17,6 +17,7 @@ from geolookup.errors import RequestRefusedError
 from geolookup.service.geolocations import listing, writes
 from geolookup.service.hotels import routes as hotels_routes
 from geolookup.service.http import openapi, problems, replay, wire
+from geolookup.service.http.allow import Allow
 from geolookup.service.http.health import Health, healthz, readyz
 from geolookup.service.http.metrics import Metrics, metrics_page
 from geolookup.service.http.streaming import SnapshotStream
@@ -44,7 +45,7 @@ def create_app(
     ignore_idempotency_keys: bool = False,
     health: Health | None = None,
     metrics: Metrics | None = None,
-) -> Litestar:
+) -> Allow:
     """The ASGI application over an open store and the index that follows it; it closes neither.
 
     It refuses nobody by itself: `geolookup.service.http.guard.Guard` goes around it. ``ignore_idempotency_keys``
@@ -52,7 +53,7 @@ def create_app(
     """
     health, metrics = health or Health(), metrics or Metrics()
     service = Service(store, ignore_idempotency_keys, lookup_index)
-    return Litestar(
+    app = Litestar(
         # One router, since Litestar (2.25) wraps a handler in a worker thread once more for each later handler that is
         # registered with the application itself under the same path.
         route_handlers=[Router("/", route_handlers=_HANDLERS)],
@@ -78,6 +79,7 @@ def create_app(
         ),
         logging_config=None,
     )
+    return Allow(app)
 
 
 @get("/", include_in_schema=False, sync_to_thread=False)

@@ -94,6 +94,32 @@ def test_an_allowed_name_is_served_whole_only(tmp_path: Path) -> None:
             assert client.get("/", headers={"Host": host}).status_code == 421
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/", "GET, OPTIONS"),
+        ("/geolocations", "DELETE, GET, HEAD, OPTIONS, POST, PUT"),
+        ("//geolocations/", "DELETE, GET, HEAD, OPTIONS, POST, PUT"),
+        ("/geolocations/ipblocks", "DELETE, OPTIONS, POST, PUT"),
+        ("/lookup", "OPTIONS, POST"),
+        ("/lookup/192.0.2.1", "GET, OPTIONS"),
+        ("/v1/api/hotel/H1/details", "GET, OPTIONS"),
+        ("/schema/openapi.json", "GET, OPTIONS"),
+    ],
+)
+def test_options_and_405_name_the_same_methods(
+    service: RunningService, client: httpx.Client, path: str, methods: str
+) -> None:
+    asked, refused = (client.request(method, service.url + path) for method in ("OPTIONS", "PATCH"))
+    assert (asked.status_code, asked.content, asked.headers["allow"]) == (204, b"", methods)
+    assert (refused.status_code, refused.headers["allow"]) == (405, methods)
+    assert asked.headers.get_list("allow") == refused.headers.get_list("allow") == [methods]
+
+
+def test_options_of_nothing_are_404(client: httpx.Client) -> None:
+    assert client.options("/nothing").status_code == 404
+
+
 def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(
     client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

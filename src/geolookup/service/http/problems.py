@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response
-from litestar.exceptions import HTTPException
+from litestar.exceptions import HTTPException, MethodNotAllowedException
 from litestar.response.base import ASGIResponse
 
 from geolookup.errors import RequestRefusedError
+from geolookup.text import harmless
 
 logger = logging.getLogger("geolookup.service")
 
@@ -75,6 +76,8 @@ _STORAGE = {
 RETRY_AFTER_S = 5
 #: Where an ASGI scope has the request's `geolookup.service.http.observing.Record`.
 RECORD = "geolookup.record"
+#: Set in the scope of an ``OPTIONS``: see `geolookup.service.http.allow`.
+ASKS_FOR_METHODS = "geolookup.asks_for_methods"
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
 
 
@@ -143,15 +146,22 @@ def _refused(request: Request[Any, Any, Any], error: RequestRefusedError) -> Res
     return _answer(request, body, closing.get(body.status))
 
 
-def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
     if error.status_code >= 500:
         return _failed(request, error)
+    headers = error.headers
+    if isinstance(error, MethodNotAllowedException):
+        # The router names the methods in the order of a set, which differs from one process to the next.
+        methods = sorted((headers or {}).get("allow", "").split(", "))
+        headers = {"Allow": ", ".join(methods)}
+        if request.scope.get(ASKS_FOR_METHODS):
+            return Response(None, status_code=204, headers=headers)
     name = _BY_STATUS.get(error.status_code, "bad-request")
-    return _answer(request, problem(name, error.detail), error.headers)
+    return _answer(request, problem(name, error.detail), headers)
 
 
 def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    logger.error("%s %s failed", harmless(request.method), harmless(request.url.path), exc_info=error)
     return _answer(request, problem("internal-error", "this is a defect of the service: its log says more"))
 
 

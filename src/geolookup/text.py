@@ -31,6 +31,22 @@ def fields_text(fields: "Mapping[str, object]") -> str:
     return ", ".join([f"{name} {value}" for name, value in fields.items() if value not in (None, "")])
 
 
+def harmless_json(line: str) -> str:
+    """A JSON text (RFC 8259) that says the same, with every unprintable character escaped as JSON does.
+
+    JSON itself escapes only the control characters below 32: DEL, those of C1 and the bidirectional ones are left raw.
+    """
+    return line if line.isprintable() else "".join(map(_json_character, line))
+
+
+def _json_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    # Outside strings JSON has only printable ASCII and line ends, which whoever writes a line does not put there.
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def unchanged(text: str) -> str:
     """For where there is no secret to take out."""
     return text

@@ -6,13 +6,15 @@ import signal
 import stat
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import unquote
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.errors import RequestRefusedError, SettingsError
+from geolookup.service.hotels import search
 from geolookup.service.http.access_log import AccessLog
 from geolookup.service.http.auth import Scope, line_for, new_token
 from geolookup.service.options import Options
@@ -174,6 +176,40 @@ def test_the_log_as_text_keeps_control_characters_out_of_terminals(tmp_path: Pat
     assert "\x1b" not in line
     assert " 404 " in line
     assert " r1 not-found" in line
+
+
+#: Percent-encoded: DEL, CSI and NEL of C1, a bidirectional override and mark, a line separator, a tag beyond 16 bits.
+HIDDEN = "%7f%c2%9b31m%c2%85%e2%80%ae%e2%80%8f%e2%80%a8%f3%a0%81%81"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_log_has_characters_that_hide_or_turn_what_follows(tmp_path: Path, form: Literal["json", "text"]) -> None:
+    log = tmp_path / "access.log"
+    options = Options(access_log=str(log), access_log_format=form)
+    with RunningService(tmp_path / "x.db", options=options) as service, service.client() as client:
+        client.get(f"{service.url}/Z%c3%bcrich{HIDDEN}", headers={"X-Request-Id": "r1"})
+        for _ in range(200):
+            if "r1" in log.read_text():
+                break
+            time.sleep(0.02)
+    line = log.read_text(encoding="utf-8").removesuffix("\n")
+    assert line.isprintable()
+    if form == "json":
+        assert json.loads(line)["path"] == unquote(f"/Zürich{HIDDEN}")
+    else:
+        assert "\\x9b31m" in line
+
+
+def test_a_failure_is_logged_without_such_characters(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the inside")
+
+    monkeypatch.setattr(search, "one", fail)
+    assert client.get(f"/v1/api/hotel/{HIDDEN}/details").status_code == 500
+    (record,) = [one for one in caplog.records if "failed" in one.message]
+    assert record.message.isprintable()
 
 
 def test_a_log_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from geolookup.errors import SettingsError
-from geolookup.text import harmless
+from geolookup.text import harmless, harmless_json
 
 _MAX_TEXT = 300
 
@@ -57,7 +57,7 @@ class AccessLog:
 
     def write(self, entry: Entry) -> None:
         """Write one line."""
-        self._logger.info("%s", msgspec.json.encode(entry).decode() if self._form == "json" else _as_text(entry))
+        self._logger.info("%s", _as_json(entry) if self._form == "json" else _as_text(entry))
 
     def close(self) -> None:
         """Close the file."""
@@ -72,6 +72,10 @@ def now() -> str:
 def shown(text: str) -> str:
     """Text of a request, cut to a length that a log can bear."""
     return text[:_MAX_TEXT]
+
+
+def _as_json(entry: Entry) -> str:
+    return harmless_json(msgspec.json.encode(entry).decode())
 
 
 def _as_text(entry: Entry) -> str:

@@ -20,6 +20,10 @@ from geolookup.service.http.guard import CROWDED
 from geolookup.service.http.limits import Limits
 from geolookup.service.http.problems import MEDIA_TYPE, problem
 
+#: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.server`. pyproject.toml
+#: allows no other, and a test fails with any other.
+TESTED_UVICORN = "0.54"
+
 #: Told the problem's name and the client's address: the id for the answer.
 Refused = Callable[[str, str], str]
 

@@ -4,7 +4,8 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from enum import StrEnum
+from typing import Any, assert_never
 
 from geolookup.errors import EditError
 from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
@@ -13,7 +14,17 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
 
-Kind: TypeAlias = Literal["claim", "delete", "remove_block", "clear_blocks", "create", "update", "add_block"]
+
+class Kind(StrEnum):
+    """The kind of a step, in the order in which steps are made: what frees a block comes before what takes it."""
+
+    CLAIM = "claim"
+    DELETE = "delete"
+    REMOVE_BLOCK = "remove_block"
+    CLEAR_BLOCKS = "clear_blocks"
+    CREATE = "create"
+    UPDATE = "update"
+    ADD_BLOCK = "add_block"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +48,35 @@ class Change:
         """The step in words."""
         site = self.site or "geolocation"
         target = site if self.locid is None else f"{site} ({self.locid})"
-        if self.kind == "claim":
-            return f"= {target} is there already" + (f", named {self.was} until now" if self.was else "")
-        if self.kind == "update":
-            assert self.fields is not None
-            assert self.before is not None
-            changed = (f"{name} {self.before[name]!r} -> {self.fields[name]!r}" for name in self._changed())
-            return f"~ update {target}: {', '.join(changed)}"
-        if self.kind == "clear_blocks":
-            return f"- remove all blocks of {target}"
-        if self.block is not None:
-            text = block_text(self.block)
-            return f"+ add {text} to {target}" if self.kind == "add_block" else f"- remove {text} from {target}"
-        return f"{'+ create' if self.kind == 'create' else '- delete'} {target}"
+        match self.kind:
+            case Kind.CLAIM:
+                return f"= {target} is there already" + (f", named {self.was} until now" if self.was else "")
+            case Kind.CREATE:
+                return f"+ create {target}"
+            case Kind.UPDATE:
+                assert self.fields is not None
+                assert self.before is not None
+                changed = (f"{name} {self.before[name]!r} -> {self.fields[name]!r}" for name in self._changed())
+                return f"~ update {target}: {', '.join(changed)}"
+            case Kind.DELETE:
+                return f"- delete {target}"
+            case Kind.CLEAR_BLOCKS:
+                return f"- remove all blocks of {target}"
+            case Kind.ADD_BLOCK:
+                assert self.block is not None
+                return f"+ add {block_text(self.block)} to {target}"
+            case Kind.REMOVE_BLOCK:
+                assert self.block is not None
+                return f"- remove {block_text(self.block)} from {target}"
+            case _:
+                assert_never(self.kind)
 
     def as_dict(self) -> dict[str, Any]:
         """The step for ``--json``."""
         found: dict[str, Any] = {"change": self.kind, "site": self.site, "locid": self.locid}
-        if self.kind == "create":
+        if self.kind is Kind.CREATE:
             found["fields"] = self.fields
-        if self.kind == "update":
+        if self.kind is Kind.UPDATE:
             assert self.fields is not None
             assert self.before is not None
             found["fields"] = {
@@ -64,7 +84,7 @@ class Change:
             }
         if self.block is not None:
             found["block"] = {"startip": self.block.startip, "endip": self.block.endip}
-        if self.kind == "claim":
+        if self.kind is Kind.CLAIM:
             found["was"] = self.was
         return {**found, "description": self.describe()}
 
@@ -87,7 +107,7 @@ class SitesPlan:
     @property
     def edits(self) -> tuple[Change, ...]:
         """The steps that change anything but names."""
-        return tuple(change for change in self.changes if change.kind != "claim")
+        return tuple(change for change in self.changes if change.kind is not Kind.CLAIM)
 
 
 def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> SitesPlan:
@@ -146,25 +166,30 @@ class _RollBack(Exception):  # noqa: N818 - nothing is wrong
 
 
 def _make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
-    if change.kind == "create":
+    if change.kind is Kind.CREATE:
         assert change.site is not None
         assert change.fields is not None
         names[change.site] = editor.create(**change.fields)
         return replace(change, locid=names[change.site])
-    if change.kind == "claim":
-        return change
     assert change.locid is not None
-    if change.kind == "update":
-        assert change.fields is not None
-        editor.update(change.locid, **change.fields)
-    elif change.kind == "delete":
-        editor.delete(change.locid)
-    elif change.kind == "clear_blocks":
-        editor.clear_blocks(change.locid)
-    else:
-        assert change.block is not None
-        edit = editor.add_block if change.kind == "add_block" else editor.remove_block
-        edit(change.locid, change.block.startip, change.block.endip)
+    match change.kind:
+        case Kind.CLAIM:
+            pass
+        case Kind.UPDATE:
+            assert change.fields is not None
+            editor.update(change.locid, **change.fields)
+        case Kind.DELETE:
+            editor.delete(change.locid)
+        case Kind.CLEAR_BLOCKS:
+            editor.clear_blocks(change.locid)
+        case Kind.ADD_BLOCK:
+            assert change.block is not None
+            editor.add_block(change.locid, change.block.startip, change.block.endip)
+        case Kind.REMOVE_BLOCK:
+            assert change.block is not None
+            editor.remove_block(change.locid, change.block.startip, change.block.endip)
+        case _:
+            assert_never(change.kind)
     return change
 
 
@@ -208,7 +233,9 @@ def _plan(
     former = {locid: name for name, locid in kept.items() if name not in in_file}
     claims = _claims(layer, names, [site for site in sites if site.name not in names])
     steps: dict[Kind, list[Change]] = {
-        "claim": [Change(kind="claim", site=name, locid=locid, was=former.get(locid)) for name, locid in claims.items()]
+        Kind.CLAIM: [
+            Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid)) for name, locid in claims.items()
+        ]
     }
     names |= claims
     ours = set(names.values())
@@ -218,7 +245,7 @@ def _plan(
         steps.setdefault(kind, []).append(Change(kind=kind, site=site, locid=locid, **members))
 
     for locid in doomed:
-        add("delete", former.get(locid), locid, before=layer[locid].fields())
+        add(Kind.DELETE, former.get(locid), locid, before=layer[locid].fields())
     others = {
         block: locid
         for locid, place in layer.items()
@@ -229,15 +256,15 @@ def _plan(
         owned = names.get(site.name)
         place = None if owned is None else layer[owned]
         if place is None:
-            add("create", site.name, None, fields=_fields(site))
+            add(Kind.CREATE, site.name, None, fields=_fields(site))
         elif place.fields() != site.fields:
-            add("update", site.name, owned, fields=_fields(site), before=place.fields())
+            add(Kind.UPDATE, site.name, owned, fields=_fields(site), before=place.fields())
         has, wanted = set(place.ipblocks if place else ()), set(site.blocks)
         if len(has) > 1 and not has & wanted:
-            add("clear_blocks", site.name, owned)
+            add(Kind.CLEAR_BLOCKS, site.name, owned)
         else:
             for block in sorted(has - wanted):
-                add("remove_block", site.name, owned, block=block)
+                add(Kind.REMOVE_BLOCK, site.name, owned, block=block)
         for block in sorted(wanted - has):
             if block in others:
                 text = block_text(block)
@@ -247,9 +274,8 @@ def _plan(
                     "blocks",
                     text,
                 )
-            add("add_block", site.name, owned, block=block)
-    order: tuple[Kind, ...] = ("claim", "delete", "remove_block", "clear_blocks", "create", "update", "add_block")
-    return SitesPlan(changes=tuple(change for kind in order for change in steps.get(kind, ())), names=names)
+            add(Kind.ADD_BLOCK, site.name, owned, block=block)
+    return SitesPlan(changes=tuple(change for kind in Kind for change in steps.get(kind, ())), names=names)
 
 
 def _fields(site: Site) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.model import Geolocation, IPBlock
+from geolookup.state.edits.operations import read_edit
 from geolookup.state.edits.outbox import OutboxRow, State
 from geolookup.sync.push import reconcile
 
@@ -20,7 +21,7 @@ X, Y, Z = (["10.0.0.1", "10.0.0.1"], ["10.0.0.2", "10.0.0.2"], ["10.0.0.3", "10.
 
 def row(operation: str, payload: dict[str, Any] | None = None, **changes: Any) -> OutboxRow:
     members: dict[str, Any] = {
-        "id": 1, "key": "k", "locid": -1, "operation": operation, "payload": payload or {},
+        "id": 1, "key": "k", "locid": -1, "edit": read_edit(operation, payload or {}),
         "base": {"fields": FIELDS, "blocks": [X]}, "state": State.QUEUED, "attempts": 0, "created_at": "",
         "attempted_at": None, "ended_at": None, "acknowledged_at": None, "baseline": None, "journal": None,
         "problem": None,
@@ -125,7 +126,7 @@ def test_an_equal_create_waits_while_the_outcome_of_another_is_unknown() -> None
     two = row("create", {"fields": FIELDS}, id=2, locid=-2)
     assert reconcile.waits_for(two, [one, two]) == one
     assert reconcile.waits_for(two, [replace(one, state=State.QUEUED), two]) is None
-    assert reconcile.waits_for(replace(two, payload=CITY), [one, two]) is None
+    assert reconcile.waits_for(replace(two, edit=read_edit("create", CITY)), [one, two]) is None
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,10 @@ def test_a_block_is_added_only_after_our_own_earlier_edit_freed_it(
 def test_a_replace_takes_the_place_of_a_removal_only_where_it_can_do_both() -> None:
     removal = row("remove_block", {"block": X})
     addition = row("add_block", {"block": Y}, id=2)
-    assert reconcile.addition_to_merge(removal, place(X), [removal, addition]) == addition
+    assert reconcile.addition_to_merge(removal, place(X), [removal, addition]) == (
+        addition,
+        read_edit("replace_block", {"block": X, "new_block": Y}),
+    )
     between = row("update", CITY, id=2)
     for theirs, pending in [
         (None, [removal, addition]),

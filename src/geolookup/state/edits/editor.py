@@ -3,6 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -12,7 +13,18 @@ from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.fields import checked_fields, refuse_unknown
-from geolookup.state.edits.layer import Laid, ends_of, lay_over
+from geolookup.state.edits.layer import Laid, lay_over
+from geolookup.state.edits.operations import (
+    AddBlock,
+    ClearBlocks,
+    Create,
+    Delete,
+    RemoveBlock,
+    ReplaceBlock,
+    SettingFields,
+    TakingBlock,
+    Update,
+)
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
 from geolookup.state.edits.site_names import SiteNames
@@ -106,7 +118,7 @@ class Editor:
             session = self._in_session()
             locid = session.outbox.next_provisional()
             session.outbox.remember(locid, None)  # the outbox row refers to it
-            session.add("create", locid, locid, {"fields": checked})
+            session.add(Create(fields=checked), locid, locid)
         return locid
 
     def update(self, locid: int, **fields: Any) -> None:
@@ -123,7 +135,7 @@ class Editor:
             after = checked_fields({**laid.place.fields(), **fields})
             if after == laid.place.fields():
                 raise EditError(f"geolocation {locid} is so already: nothing was changed")
-            session.add("update", local, shown, {"fields": after})
+            session.add(Update(fields=after), local, shown)
 
     def delete(self, locid: int) -> None:
         """Delete a custom geolocation with its blocks.
@@ -138,13 +150,13 @@ class Editor:
             shown, local, laid = session.find(locid)
             mine = [row for row in laid.edits if row.locid == local]
             never_sent = all(row.state == State.QUEUED and row.attempts == 0 for row in mine)
-            if mine and mine[0].operation == "create" and never_sent:
+            if mine and isinstance(mine[0].edit, Create) and never_sent:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
                 session.forget(local, shown)
                 session.record("delete", shown, laid.place, None, "forgotten: it was never sent")
                 return
-            session.add("delete", local, shown, {})
+            session.add(Delete(), local, shown)
 
     def add_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
         """Give a custom geolocation the range ``first`` to ``last``, or the network or address ``first``.
@@ -158,7 +170,7 @@ class Editor:
             session = self._in_session()
             shown, local, laid = session.find(locid)
             session.require_free(block, laid.place)
-            session.add("add_block", local, shown, {"block": ends_of(block)})
+            session.add(AddBlock(block=block), local, shown)
         return block
 
     def replace_block(
@@ -175,7 +187,7 @@ class Editor:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
             session.require_free(new_block, laid.place)
-            session.add("replace_block", local, shown, {"block": ends_of(block), "new_block": ends_of(new_block)})
+            session.add(ReplaceBlock(block=block, new_block=new_block), local, shown)
         return block, new_block
 
     def remove_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
@@ -188,7 +200,7 @@ class Editor:
             session = self._in_session()
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
-            session.add("remove_block", local, shown, {"block": ends_of(block)})
+            session.add(RemoveBlock(block=block), local, shown)
         return block
 
     def clear_blocks(self, locid: int) -> int:
@@ -201,7 +213,7 @@ class Editor:
             shown, local, laid = session.find(locid)
             count = len(laid.place.ipblocks)
             if count:
-                session.add("clear_blocks", local, shown, {})
+                session.add(ClearBlocks(), local, shown)
         return count
 
     # Questions
@@ -228,7 +240,7 @@ class Editor:
             _, began_at, custom = self._cached_base
             listed = {place.locid for place in custom}
             rows = session.outbox.rows_to_lay(began_at)
-            created = {session.shown(row.locid) for row in rows if row.operation == "create"}
+            created = {session.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
             return [locid for locid in sorted(session.layer, reverse=True) if locid not in listed | created]
 
     def sites(self) -> dict[str, int]:
@@ -291,7 +303,7 @@ class Editor:
             base = journal.pop("theirs", None) or row.base
             if strangers := journal.pop("strangers", None):
                 journal["accepted"] = [*journal.get("accepted", []), *strangers]
-            if row.operation == "create" and row.state == State.HELD:
+            if isinstance(row.edit, Create) and row.state == State.HELD:
                 journal["resent"] = True  # what it was held for may be what an earlier attempt made
             changes = {"state": State.QUEUED, "problem": None, "base": base, "journal": journal or None}
             session.outbox.change(number, **changes)
@@ -312,21 +324,20 @@ class Editor:
             row = session.outbox.row(number)
             if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
                 raise EditError(f"edit {number} is {row.state}, so what it says is settled: make a new edit")
-            payload = dict(row.payload)
+            edit = row.edit
             if fields:
-                if row.operation not in ("create", "update"):
+                if not isinstance(edit, SettingFields):
                     raise EditError(f"edit {number} is to {row.describe()}: it has no fields")
-                payload["fields"] = checked_fields({**payload["fields"], **fields})
+                edit = replace(edit, fields=checked_fields({**edit.fields, **fields}))
             if block is not None:
-                target = {"add_block": "block", "replace_block": "new_block"}.get(row.operation)
-                if target is None:
+                if not isinstance(edit, TakingBlock):
                     raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")
                 wanted = IPBlock.parse(*block)
                 laid = session.layer.get(session.shown(row.locid))
-                if laid is not None and ends_of(wanted) != payload[target]:
+                if laid is not None and wanted != edit.takes:
                     session.require_free(wanted, laid.place)
-                payload[target] = ends_of(wanted)
-            session.outbox.amend(row, payload)
+                edit = edit.taking(wanted)
+            session.outbox.amend(row, edit)
             session.note_decision("edit", row, State.QUEUED)
             return session.outbox.row(number)
 
@@ -346,7 +357,7 @@ class Editor:
             if row.state == State.QUEUED and (row.journal or {}).get("phase") == "deleting":
                 raise EditError(f"edit {number} is half done, and blocks must be brought back: `geolookup push` does")
             given_up = [row]
-            if row.operation == "create":
+            if isinstance(row.edit, Create):
                 given_up += [
                     later for later in session.outbox.rows(*PENDING_STATES, locid=row.locid) if later.id > row.id
                 ]
@@ -363,7 +374,7 @@ class Editor:
         with self.transaction():
             session = self._in_session()
             row = session.waiting(number)
-            if row.operation != "create":
+            if not isinstance(row.edit, Create):
                 raise EditError(f"edit {number} is to {row.describe()}: only a create can be adopted")
             if locid >= 0 or is_provisional(locid):
                 raise EditError(f"{locid} is no locid that the service gave to a custom geolocation")

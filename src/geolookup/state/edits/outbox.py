@@ -2,15 +2,16 @@
 
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from geolookup.errors import EditError
+from geolookup.errors import EditError, StateDamagedError
 from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.clock import now_text
+from geolookup.state.edits.operations import FREEING, Edit, Operation, ReplaceBlock, read_edit
 from geolookup.state.sqlite import column_type
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ class State(StrEnum):
 
 #: States of rows that are neither over nor waiting for a person.
 OPEN_STATES = (State.QUEUED, State.SENDING, State.UNKNOWN)
+#: States of rows whose request may be on its way, or may have arrived.
+UNDER_WAY = (State.SENDING, State.UNKNOWN)
 #: States of rows that wait for a person.
 PERSON_STATES = (State.REJECTED, State.HELD)
 #: States of rows whose effect the service does not have yet.
 PENDING_STATES = (*OPEN_STATES, *PERSON_STATES)
-
-OPERATIONS = ("create", "update", "delete", "add_block", "replace_block", "remove_block", "clear_blocks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +52,18 @@ class OutboxRow:
     """One edit.
 
     ``key`` is its ``Idempotency-Key``; ``locid`` the number that the geolocation has on this machine (provisional for
-    one created here, for ever). ``payload`` holds ``fields`` (the eight), ``block`` and ``new_block`` (two addresses
-    each), as the operation needs; ``base`` what the edit was made against (``fields`` and ``blocks``), None for a
-    create. ``baseline`` numbers the kept list of custom locids that the service had before the first attempt of a
-    create that may have arrived; ``attempted_at`` is that attempt's moment. ``journal`` holds what the operation needs
-    remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) where that is why an edit
-    is held, ``resent`` for a create that was sent again although an earlier attempt may yet land. Moments are texts of
-    `clock.now_text`, None where not reached. ``problem`` says in words what stands in the way.
+    one created here, for ever). ``edit`` is what shall be done; ``base`` what it was made against (``fields`` and
+    ``blocks``), None for a create. ``baseline`` numbers the kept list of custom locids that the service had before the
+    first attempt of a create that may have arrived; ``attempted_at`` is that attempt's moment. ``journal`` holds what
+    the edit needs remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) if that is
+    why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land. Moments
+    are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
     """
 
     id: int
     key: str
     locid: int
-    operation: str
-    payload: dict[str, Any]
+    edit: Edit
     base: dict[str, Any] | None
     state: State
     attempts: int
@@ -76,25 +75,29 @@ class OutboxRow:
     journal: dict[str, Any] | None
     problem: str | None
 
+    @property
+    def operation(self) -> Operation:
+        """The kind of the edit."""
+        return self.edit.operation
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What the kind needs: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
+        return self.edit.payload
+
     def describe(self) -> str:
         """The edit in words."""
-        block = "-".join(dict.fromkeys(self.payload.get("block", ())))
-        new_block = "-".join(dict.fromkeys(self.payload.get("new_block", ())))
-        return {
-            "create": f"create geolocation {self.locid}",
-            "update": f"update geolocation {self.locid}",
-            "delete": f"delete geolocation {self.locid}",
-            "add_block": f"add {block} to {self.locid}",
-            "replace_block": f"replace {block} of {self.locid} by {new_block}",
-            "remove_block": f"remove {block} from {self.locid}",
-            "clear_blocks": f"remove all blocks of {self.locid}",
-        }[self.operation]
+        return self.edit.describe(self.locid)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"description": self.describe()}
+        return {name: getattr(self, name) for name in _COLUMNS} | {"description": self.describe()}
 
 
+_COLUMNS = (
+    *("id", "key", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
+    *("ended_at", "acknowledged_at", "baseline", "journal", "problem"),
+)
 _JSON = ("payload", "base", "journal")
 
 
@@ -106,9 +109,8 @@ class Outbox:
 
     def add(
         self,
-        operation: str,
+        edit: Edit,
         locid: int,
-        payload: dict[str, Any],
         *,
         base: dict[str, Any] | None,
         key: str | None = None,
@@ -119,8 +121,8 @@ class Outbox:
             {
                 "key": key or str(uuid.uuid4()),
                 "locid": locid,
-                "operation": operation,
-                "payload": json.dumps(payload),
+                "operation": str(edit.operation),
+                "payload": json.dumps(edit.payload),
                 "base": None if base is None else json.dumps(base),
                 "state": str(State.QUEUED),
                 "attempts": 0,
@@ -142,7 +144,7 @@ class Outbox:
         """The edits in these states (all, where none is named), oldest first."""
         conditions, parameters = ["1"], []
         if states:
-            conditions.append(f"state IN ({', '.join('?' * len(states))})")
+            conditions.append(f"state IN ({_marks(states)})")
             parameters += [str(state) for state in states]
         if locid is not None:
             conditions.append("locid = ?")
@@ -156,12 +158,12 @@ class Outbox:
         Those of ``locid`` itself are left out. Of a thousand edits that only create and add, there are none.
         """
         sql = (
-            "SELECT * FROM outbox WHERE locid <> ?"
-            " AND (operation = 'create' AND state IN ('sending', 'unknown')"
-            " OR operation IN ('remove_block', 'replace_block', 'clear_blocks', 'delete')"
-            " AND state IN ('queued', 'sending', 'unknown', 'rejected', 'held')) ORDER BY id"
+            "SELECT * FROM outbox WHERE locid <> ?"  # noqa: S608 - no values in it
+            f" AND (operation = ? AND state IN ({_marks(UNDER_WAY)})"
+            f" OR operation IN ({_marks(FREEING)}) AND state IN ({_marks(PENDING_STATES)})) ORDER BY id"
         )
-        return [_row(row) for row in self._database.query(sql, (locid,))]
+        texts = map(str, (Operation.CREATE, *UNDER_WAY, *FREEING, *PENDING_STATES))
+        return [_row(row) for row in self._database.query(sql, (locid, *texts))]
 
     def rows_to_lay(self, began_at: str) -> list[OutboxRow]:
         """The edits that a list begun at that moment may lack, oldest first."""
@@ -174,16 +176,18 @@ class Outbox:
     def resent_creates(self) -> list[OutboxRow]:
         """Creates that are over, and were sent again although an earlier attempt may yet land; oldest first."""
         sql = (
-            "SELECT * FROM outbox WHERE operation = 'create' AND journal IS NOT NULL"
+            "SELECT * FROM outbox WHERE operation = ? AND journal IS NOT NULL"
             " AND state IN ('done', 'rejected', 'dropped') ORDER BY id"
         )
-        return [row for row in map(_row, self._database.query(sql)) if (row.journal or {}).get("resent")]
+        found = self._database.query(sql, (str(Operation.CREATE),))
+        return [row for row in map(_row, found) if (row.journal or {}).get("resent")]
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""
-        sql = "SELECT locid FROM outbox WHERE operation = 'delete' AND state IN ('sending', 'unknown', 'done')"
+        sql = "SELECT locid FROM outbox WHERE operation = ? AND state IN ('sending', 'unknown', 'done')"
         aliases = self.aliases()
-        return {aliases.get(row["locid"], row["locid"]) for row in self._database.query(sql)}
+        found = self._database.query(sql, (str(Operation.DELETE),))
+        return {aliases.get(row["locid"], row["locid"]) for row in found}
 
     def change(self, number: int, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
@@ -246,18 +250,24 @@ class Outbox:
             return frozenset(json.loads(found["locids"]))
         return frozenset()
 
-    def amend(self, row: OutboxRow, payload: dict[str, Any]) -> None:
-        """Change what an edit says. It becomes another request, so it gets another key."""
+    def amend(self, row: OutboxRow, edit: Edit) -> None:
+        """Change what an edit says; its kind stays. It becomes another request, so it gets another key."""
         self.change(
-            row.id, payload=payload, key=str(uuid.uuid4()), state=State.QUEUED, attempts=0, problem=None, journal=None
+            row.id,
+            payload=edit.payload,
+            key=str(uuid.uuid4()),
+            state=State.QUEUED,
+            attempts=0,
+            problem=None,
+            journal=None,
         )
 
-    def merge_into_replace(self, removal: OutboxRow, addition: OutboxRow) -> bool:
-        """Make one replace of a removal and the addition that follows it; false where either is not as it was read."""
+    def merge_into_replace(self, removal: OutboxRow, addition: OutboxRow, replacing: ReplaceBlock) -> bool:
+        """Make one replace of a removal and the addition that follows it; false if either is not as it was read."""
         if not (self.is_still(removal) and self.is_still(addition)):
             return False
-        payload = {"block": removal.payload["block"], "new_block": addition.payload["block"]}
-        self.change(removal.id, operation="replace_block", payload=payload)
+        payload = replacing.payload
+        self.change(removal.id, operation=str(replacing.operation), payload=payload)
         self.change(addition.id, state=State.DROPPED, problem=f"done by edit {removal.id}, which replaces the block")
         self.record(
             "merge", str(State.QUEUED), locid=removal.locid, after={"edits": [removal.id, addition.id], **payload}
@@ -331,10 +341,21 @@ class Outbox:
 
 
 def _row(found: dict[str, Any]) -> OutboxRow:
-    values = {name: found[name] for name in OutboxRow.__slots__}
-    for name in _JSON:
-        values[name] = None if values[name] is None else json.loads(values[name])
-    return OutboxRow(**{**values, "state": State(values["state"])})
+    values = {name: found[name] for name in _COLUMNS}
+    try:
+        for name in _JSON:
+            values[name] = None if values[name] is None else json.loads(values[name])
+        edit = read_edit(values.pop("operation"), values.pop("payload"))
+        return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
+    except (ValueError, TypeError) as error:
+        # Taken for another kind, it would become another's request.
+        raise StateDamagedError(
+            f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; restore edits.backup.1.db"
+        ) from error
+
+
+def _marks(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def insert_history(

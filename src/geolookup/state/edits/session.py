@@ -1,11 +1,11 @@
 """What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
 
-from typing import Any
-
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
-from geolookup.state.edits.layer import Laid, apply, described
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.operations import Create, Edit
 from geolookup.state.edits.outbox import Outbox, OutboxRow, State
+from geolookup.state.edits.payload import described
 from geolookup.state.edits.site_names import SiteNames
 
 
@@ -84,22 +84,22 @@ class EditSession:
             hint = f": it has {', '.join(near[:5])}" if near else ""
             raise BlockError(f"geolocation {place.locid} has no block {block}{hint}")
 
-    def add(self, operation: str, local: int, shown: int, payload: dict[str, Any]) -> None:
+    def add(self, edit: Edit, local: int, shown: int) -> None:
         """Add the edit to the outbox, the layer and the history."""
         before = self.layer.get(shown)
         place = None if before is None else before.place
-        if operation != "create":
+        if not isinstance(edit, Create):
             self.outbox.remember(local, place)  # so that the row has what it refers to
             if local == shown and not is_provisional(local):
                 self.outbox.assign(local, shown)
-        row = self.outbox.add(operation, local, payload, base=described(place))
-        after = apply(place, row, shown)
+        row = self.outbox.add(edit, local, base=described(place))
+        after = edit.laid_over(place, shown, row.base)
         self.outbox.remember(local, after)
         self.layer.pop(shown, None)
         self._own(place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        self.record(operation, shown, place, after, str(State.QUEUED))
+        self.record(str(edit.operation), shown, place, after, str(State.QUEUED))
 
     def forget(self, local: int, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -11,8 +11,9 @@ from geolookup.http.transport import Transport
 from geolookup.model import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.layer import apply, block_of, described
+from geolookup.state.edits.operations import RemoveBlock, Requests, SingleRequest
 from geolookup.state.edits.outbox import PENDING_STATES, PERSON_STATES, Outbox, OutboxRow, State
+from geolookup.state.edits.payload import block_of, described
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.push import require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict
@@ -153,23 +154,23 @@ class _Planner:
             return self._wait(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
         locid = self._aliases.get(row.locid, row.locid)
         theirs = self._service.get(locid)
-        if row.operation == "remove_block":
-            following = reconcile.addition_to_merge(row, theirs, self._pending)
-            if following is None:
+        if isinstance(row.edit, RemoveBlock):
+            merge = reconcile.addition_to_merge(row, theirs, self._pending)
+            if merge is None:
                 return self._remove(row, locid, theirs)
+            following, replacing = merge
             self._over(following)
-            payload = {"block": row.payload["block"], "new_block": following.payload["block"]}
-            row = replace(row, operation="replace_block", payload=payload)
-        reason = "new here" if row.operation == "create" else "edited here"
-        if row.operation in ("update", "delete", "clear_blocks"):
-            decision = reconcile.before_sending(row, theirs, on_conflict=self._on_conflict)
-            if decision.what == "hold":
-                return self._wait(row, decision.reason)
-            if decision.what != "send":
-                return self._ends(row, {"done": "done", "drop": "dropped"}[decision.what], decision.reason)
-            reason = decision.reason
-        self._send(row, locid, reason)
-        after = apply(theirs, row, locid)
+            edit: SingleRequest = replacing
+            row = replace(row, edit=replacing)
+        else:
+            edit = row.edit
+        decision = reconcile.before_sending(row, theirs, on_conflict=self._on_conflict)
+        if decision.what == "hold":
+            return self._wait(row, decision.reason)
+        if decision.what != "send":
+            return self._ends(row, {"done": "done", "drop": "dropped"}[decision.what], decision.reason)
+        edit.send(self._written(row, decision.reason), locid, row.key)
+        after = edit.laid_over(theirs, locid, row.base)
         if after is None:
             self._service.pop(locid, None)
         else:
@@ -189,21 +190,9 @@ class _Planner:
         self._blocked.add(row.locid)
         self.waiting.append({"edit": row.id, "what": row.describe(), "reason": reason})
 
-    def _send(self, row: OutboxRow, locid: int, reason: str) -> None:
-        settings = self._settings
-        method, path, body = {
-            "create": ("POST", settings.path_create, row.payload.get("fields")),
-            "update": ("PUT", settings.path_update, row.payload.get("fields")),
-            "delete": ("DELETE", settings.path_delete, None),
-            "add_block": ("POST", settings.path_create_block, _block_body(row)),
-            "replace_block": ("PUT", settings.path_replace_block, _block_body(row)),
-            "clear_blocks": ("DELETE", settings.path_delete_blocks, None),
-        }[row.operation]
-        target = path if row.operation == "create" else f"{path}?locid={locid}"
-        self._request(row, method, target, body, f"{row.describe()}: {reason}")
-
-    def _request(self, row: OutboxRow, method: str, target: str, body: Any, reason: str) -> None:
-        self.requests.append({"edit": row.id, "method": method, "target": target, "body": body, "reason": reason})
+    def _written(self, row: OutboxRow, reason: str) -> Requests:
+        """Takes requests of an edit, and writes them down."""
+        return _WrittenRequests(self._settings, self.requests, {"edit": row.id}, f"{row.describe()}: {reason}")
 
     def _remove(self, row: OutboxRow, locid: int, theirs: Geolocation | None) -> None:
         step = reconcile.next_removal_step(row, theirs)
@@ -211,27 +200,48 @@ class _Planner:
             return self._wait(row, step.reason)
         if step.what == "done" or theirs is None:
             return self._ends(row, "done", step.reason)
-        settings = self._settings
         after = [block_of(ends) for ends in step.journal["after"]]
         present = set(theirs.ipblocks)
         if step.what == "clear":
-            target = f"{settings.path_delete_blocks}?locid={locid}"
-            self._request(row, "DELETE", target, None, f"{row.describe()}: the service can only delete all blocks")
+            self._written(row, "the service can only delete all blocks").delete_blocks(locid)
             present = set()
         for block in after:
             if block not in present:
-                body = {"startip": block.startip, "endip": block.endip}
-                target = f"{settings.path_create_block}?locid={locid}"
-                self._request(row, "POST", target, body, f"{row.describe()}: {block} stays, so it comes back")
+                again = self._written(row, f"{block} stays, so it comes back")
+                again.create_block(locid, block.startip, block.endip, idempotency_key=row.key)
         self._service[locid] = replace(theirs, ipblocks=tuple(sorted(after)))
         return self._over(row)
 
 
-def _block_body(row: OutboxRow) -> dict[str, str] | None:
-    if "block" not in row.payload:
-        return None
-    first, last = row.payload["block"]
-    body = {"startip": first, "endip": last}
-    if "new_block" in row.payload:
-        body["newstartip"], body["newendip"] = row.payload["new_block"]
-    return body
+class _WrittenRequests:
+    """Requests written down for a plan, in place of being sent; see `operations.Requests`."""
+
+    def __init__(self, settings: Settings, lines: list[dict[str, Any]], edit: dict[str, int], reason: str) -> None:
+        self._settings = settings
+        self._lines = lines
+        self._edit = edit
+        self._reason = reason
+
+    def _write(self, method: str, target: str, body: Mapping[str, object] | None) -> None:
+        self._lines.append({**self._edit, "method": method, "target": target, "body": body, "reason": self._reason})
+
+    # The keys are not written: a plan says what will be asked, and they are no part of that.
+
+    def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> None:  # noqa: ARG002
+        self._write("POST", self._settings.path_create, fields)
+
+    def update(self, locid: int, fields: Mapping[str, object]) -> None:
+        self._write("PUT", f"{self._settings.path_update}?locid={locid}", fields)
+
+    def delete(self, locid: int) -> None:
+        self._write("DELETE", f"{self._settings.path_delete}?locid={locid}", None)
+
+    def delete_blocks(self, locid: int) -> None:
+        self._write("DELETE", f"{self._settings.path_delete_blocks}?locid={locid}", None)
+
+    def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> None:  # noqa: ARG002
+        self._write("POST", f"{self._settings.path_create_block}?locid={locid}", {"startip": startip, "endip": endip})
+
+    def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> None:
+        body = {"startip": startip, "endip": endip, "newstartip": newstartip, "newendip": newendip}
+        self._write("PUT", f"{self._settings.path_replace_block}?locid={locid}", body)

@@ -7,6 +7,7 @@ read back, and only then done, sent again or held.
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from geolookup.errors import (
@@ -20,7 +21,7 @@ from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
 from geolookup.state.clock import age_s, now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.layer import block_of
+from geolookup.state.edits.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
@@ -189,9 +190,10 @@ class Pusher(Attempts):
             if waits_for is not None:
                 self.log(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
                 return False
-            if row.operation == "remove_block":
+            if isinstance(row.edit, RemoveBlock):
                 row = remove_block(self, row)
-            if row.state == State.QUEUED and row.operation != "remove_block":
+            # It may be a replace by now.
+            if row.state == State.QUEUED and not isinstance(row.edit, RemoveBlock):
                 row = self._send(row)
         return row.state in (State.DONE, State.DROPPED)
 
@@ -199,7 +201,7 @@ class Pusher(Attempts):
 
     def _resolve(self, row: OutboxRow) -> OutboxRow:
         """Read the service back, and decide what became of an edit that has settled."""
-        if row.operation != "create":
+        if not isinstance(row.edit, Create):
             return self.decide(row, reconcile.after_unknown(row, self.theirs(row)))
         window_s = self.settings.idempotency_window_s
         if self.settings.idempotency_keys and age_s(row.attempted_at or "") < window_s:
@@ -217,7 +219,7 @@ class Pusher(Attempts):
     # Sending
 
     def _send(self, row: OutboxRow) -> OutboxRow:
-        if row.operation in ("update", "delete", "clear_blocks"):
+        if isinstance(row.edit, Overwriting):
             decision = reconcile.before_sending(row, self.theirs(row), on_conflict=self._on_conflict)
             if decision.what != "send":
                 return self.decide(row, decision)
@@ -227,14 +229,14 @@ class Pusher(Attempts):
         """Send an edit's one request; again only where it surely was not applied, and not without end."""
         for _ in range(self.settings.attempts):
             baseline = None
-            if row.operation == "create" and row.state == State.QUEUED:
+            if isinstance(row.edit, Create) and row.state == State.QUEUED:
                 # Any complete list of this push will do: what our own later creates add is known to be ours.
                 baseline = sorted(self.reading(self.view.complete))
             outcome, answer = self.attempt(row, self._request_of(row, baseline), baseline=baseline)
             row = self.fresh(row)
             if outcome == Outcome.APPLIED:
                 decision = Decision(what="done", reason="the service has it")
-                return self.decide(row, decision, adopted=answer if row.operation == "create" else None)
+                return self.decide(row, decision, adopted=answer if isinstance(row.edit, Create) else None)
             if outcome == Outcome.REFUSED:
                 return self._refused(row, answer)
             if outcome != Outcome.AGAIN:
@@ -244,22 +246,14 @@ class Pusher(Attempts):
 
     def _request_of(self, row: OutboxRow, baseline: list[int] | None) -> Callable[[], Any]:
         """The request of an edit: for a create, it returns the locid that the service assigned."""
-        client, payload, key = self.client, row.payload, row.key
-        if row.operation == "create":
-            return lambda: self._create(row, baseline)
-        locid = self.service_locid(row)
-        if row.operation == "update":
-            return lambda: client.update(locid, payload["fields"])
-        if row.operation == "delete":
-            return lambda: client.delete(locid)
-        if row.operation == "clear_blocks":
-            return lambda: client.delete_blocks(locid)
-        if row.operation == "add_block":
-            return lambda: client.create_block(locid, *payload["block"], idempotency_key=key)
-        return lambda: client.replace_block(locid, *payload["block"], *payload["new_block"])
+        edit = row.edit
+        assert not isinstance(edit, RemoveBlock), "`remove_block` sends its requests"
+        if isinstance(edit, Create):
+            return partial(self._create, row, edit, baseline)
+        return partial(edit.send, self.client, self.service_locid(row), row.key)
 
-    def _create(self, row: OutboxRow, baseline: list[int] | None) -> int:
-        assigned = self.client.create(row.payload["fields"], idempotency_key=row.key)
+    def _create(self, row: OutboxRow, edit: Create, baseline: list[int] | None) -> int:
+        assigned = self.client.create(edit.fields, idempotency_key=row.key)
         with self.outbox() as outbox:
             known = outbox.baseline(row) if baseline is None else set(baseline)
             if assigned in known or assigned in outbox.created_here():
@@ -272,16 +266,19 @@ class Pusher(Attempts):
     def _refused(self, row: OutboxRow, error: UpstreamRefusedError) -> OutboxRow:
         """A definite refusal: not applied. Some mean that there is nothing to do, or that somebody was faster."""
         decision = None
-        if row.operation == "delete" and error.status == 404:
-            decision = Decision(what="done", reason="it is gone already")
-        if row.operation == "add_block" and error.status == 409 and error.problem_type != "block-taken":
-            theirs = self.theirs(row)
-            if theirs is not None and block_of(row.payload["block"]) in theirs.ipblocks:
-                decision = Decision(what="done", reason="the geolocation has the block already")
-        if row.operation == "replace_block" and error.status in (404, 409):
-            theirs = self.theirs(row)
-            if theirs is not None:
-                decision = reconcile.after_replace(row, set(theirs.ipblocks), theirs)
+        match row.edit, error.status:
+            case Delete(), 404:
+                decision = Decision(what="done", reason="it is gone already")
+            case AddBlock(block=block), 409 if error.problem_type != "block-taken":
+                theirs = self.theirs(row)
+                if theirs is not None and block in theirs.ipblocks:
+                    decision = Decision(what="done", reason="the geolocation has the block already")
+            case ReplaceBlock() as edit, 404 | 409:
+                theirs = self.theirs(row)
+                if theirs is not None:
+                    decision = reconcile.after_replace(edit, theirs)
+            case _:
+                pass  # a refusal of any other kind is for good
         if decision is not None and decision.what == "done":
             return self.decide(row, decision)
         return self.reject(row, error)

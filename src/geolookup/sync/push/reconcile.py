@@ -2,11 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, assert_never
 
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
-from geolookup.state.edits.layer import block_of, blocks_of, described, ends_of
-from geolookup.state.edits.outbox import OutboxRow, State
+from geolookup.state.edits.operations import (
+    AddBlock,
+    ClearBlocks,
+    Create,
+    Delete,
+    RemoveBlock,
+    ReplaceBlock,
+    Update,
+)
+from geolookup.state.edits.outbox import UNDER_WAY, OutboxRow, State
+from geolookup.state.edits.payload import blocks_of, described, ends_of
+
+_GONE = "the geolocation is gone from the service"
 
 OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
 
@@ -27,64 +38,53 @@ class Decision:
 def waits_for(row: OutboxRow, pending: Iterable[OutboxRow]) -> OutboxRow | None:
     """The pending edit of another geolocation that must be over before this one may go out, or None."""
     others = [other for other in pending if other.locid != row.locid]
-    if row.operation == "create":
+    if isinstance(row.edit, Create):
         # Of two equal ones under way, nobody could tell which is which.
         return next(
-            (
-                other
-                for other in others
-                if other.operation == "create"
-                and other.state in (State.SENDING, State.UNKNOWN)
-                and other.payload == row.payload
-            ),
+            (other for other in others if other.state in UNDER_WAY and other.edit == row.edit),
             None,
         )
     lost = next((other for other in others if _may_be_of(other, row)), None)
     if lost is not None:
         return lost
-    added = row.payload.get("new_block", row.payload.get("block") if row.operation == "add_block" else None)
-    if added is None:
+    taken = row.edit.takes
+    if taken is None:
         return None
-    return next((other for other in others if other.id < row.id and _frees(other, added)), None)
+    return next((other for other in others if other.id < row.id and other.edit.frees(taken, other.base)), None)
 
 
 def _may_be_of(create: OutboxRow, row: OutboxRow) -> bool:
     """Whether an edit may be of what a lost create made, which must stay recognisable; a pull brought its number."""
     return (
-        create.operation == "create"
-        and create.state in (State.SENDING, State.UNKNOWN)
+        isinstance(create.edit, Create)
+        and create.state in UNDER_WAY
         and row.locid > PROVISIONAL_LOCID
         and row.base is not None
         and not row.base["blocks"]
-        and row.base["fields"] == create.payload["fields"]
+        and row.base["fields"] == create.edit.fields
     )
 
 
-def _frees(other: OutboxRow, block: list[str]) -> bool:
-    """Whether a pending edit will take this very block away from its geolocation."""
-    if other.operation in ("remove_block", "replace_block"):
-        return bool(other.payload["block"] == block)
-    if other.operation in ("clear_blocks", "delete"):
-        return other.base is not None and block in other.base["blocks"]
-    return False
-
-
-def addition_to_merge(row: OutboxRow, theirs: Geolocation | None, pending: Iterable[OutboxRow]) -> OutboxRow | None:
-    """The addition right behind a removal where one replace can do both, without a gap; None where not."""
-    if theirs is None or row.operation != "remove_block" or row.attempts or row.journal is not None:
+def addition_to_merge(
+    row: OutboxRow, theirs: Geolocation | None, pending: Iterable[OutboxRow]
+) -> tuple[OutboxRow, ReplaceBlock] | None:
+    """The addition right behind a removal, and the one replace that does both without a gap; None if none can."""
+    if theirs is None or not isinstance(row.edit, RemoveBlock) or row.attempts or row.journal is not None:
         return None
     pending = list(pending)
     following = next((other for other in pending if other.locid == row.locid and other.id > row.id), None)
     if (
         following is None
-        or following.operation != "add_block"
+        or not isinstance(following.edit, AddBlock)
         or following.state != State.QUEUED
         or following.attempts
         or waits_for(following, pending) is not None
     ):
         return None
-    old, new = block_of(row.payload["block"]), block_of(following.payload["block"])
-    return following if old in theirs.ipblocks and new not in theirs.ipblocks else None
+    replacing = ReplaceBlock(block=row.edit.block, new_block=following.edit.block)
+    if replacing.block not in theirs.ipblocks or replacing.new_block in theirs.ipblocks:
+        return None
+    return following, replacing
 
 
 def same_fields(place: Geolocation, fields: Mapping[str, Any]) -> bool:
@@ -95,27 +95,36 @@ def same_fields(place: Geolocation, fields: Mapping[str, Any]) -> bool:
 def before_sending(row: OutboxRow, theirs: Geolocation | None, *, on_conflict: OnConflict = "hold") -> Decision:
     """Whether an edit of something that the service may have changed meanwhile may go out.
 
-    ``theirs`` is the geolocation as the service has it now, None where it is gone. For updates, deletes and clearing;
-    creating and adding need no look.
+    ``theirs`` is the geolocation as the service has it now, None if it is gone. Only the kinds of
+    `operations.Overwriting` need that look; others go out whatever it is.
     """
     base = row.base or {"fields": {}, "blocks": []}
-    if row.operation == "delete":
-        if theirs is None:
-            return Decision(what="done", reason="it is gone already")
-        unchanged = same_fields(theirs, base["fields"]) and set(theirs.ipblocks) == set(blocks_of(base["blocks"]))
-        return _unless_conflict(unchanged, theirs, on_conflict)
-    if row.operation == "clear_blocks":
-        if theirs is None or not theirs.ipblocks:
-            return Decision(what="done", reason="it has no blocks")
-        unchanged = set(theirs.ipblocks) == set(blocks_of(base["blocks"]))
-        return _unless_conflict(unchanged, theirs, on_conflict)
-    if theirs is None:
-        return Decision(what="hold", reason="the geolocation is gone from the service")
-    if row.operation == "update":
-        if same_fields(theirs, row.payload["fields"]):
-            return Decision(what="done", reason="the service has it so already")
-        return _unless_conflict(same_fields(theirs, base["fields"]), theirs, on_conflict)
-    raise AssertionError(row.operation)
+    match row.edit:
+        case Create():
+            return Decision(what="send", reason="new here")
+        case AddBlock() | ReplaceBlock() | RemoveBlock():
+            return Decision(what="send", reason="edited here")
+        case Delete():
+            if theirs is None:
+                return Decision(what="done", reason="it is gone already")
+            unchanged = same_fields(theirs, base["fields"]) and _same_blocks(theirs, base)
+            return _unless_conflict(unchanged, theirs, on_conflict)
+        case ClearBlocks():
+            if theirs is None or not theirs.ipblocks:
+                return Decision(what="done", reason="it has no blocks")
+            return _unless_conflict(_same_blocks(theirs, base), theirs, on_conflict)
+        case Update(fields=fields):
+            if theirs is None:
+                return Decision(what="hold", reason=_GONE)
+            if same_fields(theirs, fields):
+                return Decision(what="done", reason="the service has it so already")
+            return _unless_conflict(same_fields(theirs, base["fields"]), theirs, on_conflict)
+        case _:
+            assert_never(row.edit)
+
+
+def _same_blocks(theirs: Geolocation, base: Mapping[str, Any]) -> bool:
+    return set(theirs.ipblocks) == set(blocks_of(base["blocks"]))
 
 
 def _unless_conflict(unchanged: bool, theirs: Geolocation, on_conflict: OnConflict) -> Decision:
@@ -149,14 +158,13 @@ def create_after_unknown(
 
 def twins(row: OutboxRow, service: Iterable[Geolocation], *, known: frozenset[int]) -> list[int]:
     """Custom geolocations not among the ``known`` that are equal to a create in all eight fields, without blocks."""
+    assert isinstance(row.edit, Create)
+    fields = row.edit.fields
     return sorted(
         (
             place.locid
             for place in service
-            if place.locid < 0
-            and place.locid not in known
-            and not place.ipblocks
-            and same_fields(place, row.payload["fields"])
+            if place.locid < 0 and place.locid not in known and not place.ipblocks and same_fields(place, fields)
         ),
         reverse=True,
     )
@@ -164,32 +172,48 @@ def twins(row: OutboxRow, service: Iterable[Geolocation], *, known: frozenset[in
 
 def after_unknown(row: OutboxRow, theirs: Geolocation | None) -> Decision:
     """What became of any other edit whose outcome is unknown, by what the service has after it had settled."""
-    if row.operation == "delete":
-        if theirs is None:
+    match row.edit, theirs:
+        case Create(), _:
+            raise AssertionError("`create_after_unknown` decides on a create")
+        case Delete(), None:
             return Decision(what="done", reason="it is gone")
-        return Decision(what="queue", reason="it is still there")
-    if theirs is None:
-        if row.operation == "clear_blocks":
+        case Delete(), _:
+            return Decision(what="queue", reason="it is still there")
+        case ClearBlocks(), None:
             return Decision(what="done", reason="the geolocation is gone, and its blocks with it")
-        return Decision(what="hold", reason="the geolocation is gone from the service")
-    if row.operation == "update":
-        if same_fields(theirs, row.payload["fields"]):
-            return Decision(what="done", reason="the service has it so")
-        return Decision(what="queue", reason="the service does not have it so")
+        case _, None:
+            return Decision(what="hold", reason=_GONE)
+        case (Update() | AddBlock() | ReplaceBlock() | RemoveBlock() | ClearBlocks()) as edit, Geolocation() as place:
+            return _after_change(edit, place)
+    raise AssertionError(row.edit)
+
+
+def _after_change(edit: Update | AddBlock | ReplaceBlock | RemoveBlock | ClearBlocks, theirs: Geolocation) -> Decision:
     blocks = set(theirs.ipblocks)
-    if row.operation == "add_block":
-        there = block_of(row.payload["block"]) in blocks
-        return Decision(what="done" if there else "queue", reason="it is there" if there else "it is not there")
-    if row.operation == "replace_block":
-        return after_replace(row, blocks, theirs)
-    if row.operation == "clear_blocks":
-        return Decision(what="queue" if blocks else "done", reason="it still has blocks" if blocks else "it has none")
-    return Decision(what="queue", reason="removing goes on from what the service has")
+    match edit:
+        case Update(fields=fields):
+            if same_fields(theirs, fields):
+                return Decision(what="done", reason="the service has it so")
+            return Decision(what="queue", reason="the service does not have it so")
+        case AddBlock(block=block):
+            if block in blocks:
+                return Decision(what="done", reason="it is there")
+            return Decision(what="queue", reason="it is not there")
+        case ReplaceBlock():
+            return after_replace(edit, theirs)
+        case ClearBlocks():
+            if blocks:
+                return Decision(what="queue", reason="it still has blocks")
+            return Decision(what="done", reason="it has none")
+        case RemoveBlock():
+            return Decision(what="queue", reason="removing goes on from what the service has")
+        case _:
+            assert_never(edit)
 
 
-def after_replace(row: OutboxRow, blocks: set[IPBlock], theirs: Geolocation) -> Decision:
+def after_replace(edit: ReplaceBlock, theirs: Geolocation) -> Decision:
     """What became of a replaced block, by the blocks that the service has."""
-    old, new = block_of(row.payload["block"]), block_of(row.payload["new_block"])
+    old, new, blocks = edit.block, edit.new_block, set(theirs.ipblocks)
     if new in blocks and old not in blocks:
         return Decision(what="done", reason="the new block is there in place of the old")
     if old == new and new in blocks:
@@ -226,10 +250,11 @@ def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
     journal = dict(row.journal or {})
     accepted = set(blocks_of(journal.get("accepted", ())))
     if theirs is None:
-        return Removal(what="hold", reason="the geolocation is gone from the service", journal=journal)
+        return Removal(what="hold", reason=_GONE, journal=journal)
     blocks = set(theirs.ipblocks)
     if journal.get("phase") != "deleting":
-        block = block_of(row.payload["block"])
+        assert isinstance(row.edit, RemoveBlock)
+        block = row.edit.block
         if block not in blocks:
             return Removal(what="done", reason="it is not there", journal=journal)
         expected = set(blocks_of(row.base["blocks"] if row.base else []))

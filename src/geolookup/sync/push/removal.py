@@ -3,8 +3,8 @@
 from functools import partial
 
 from geolookup.errors import UpstreamRefusedError
-from geolookup.state.edits.layer import ends_of
 from geolookup.state.edits.outbox import OutboxRow, State
+from geolookup.state.edits.payload import ends_of
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, Outcome
 from geolookup.sync.push.reconcile import Decision, Removal
@@ -21,10 +21,10 @@ def remove_block(attempts: Attempts, row: OutboxRow) -> OutboxRow:
     steps = 0
     while True:
         theirs = attempts.theirs(row)
-        following = reconcile.addition_to_merge(row, theirs, attempts.pending())
-        if following is not None:
+        merge = reconcile.addition_to_merge(row, theirs, attempts.pending())
+        if merge is not None:
             with attempts.outbox() as outbox:
-                outbox.merge_into_replace(row, following)
+                outbox.merge_into_replace(row, *merge)
             return attempts.fresh(row)
         step = reconcile.next_removal_step(row, theirs)
         if step.what == "done":

@@ -456,3 +456,11 @@ def test_report_json_has_the_generations_own_record(home: str) -> None:
     document = StateDirectory(home).report(1)
     assert document["published"] == current.published
     assert json.loads(Path(home, "CURRENT").read_text())["published"] == current.published
+
+
+def test_a_misspelt_member_of_current_is_refused(home: str) -> None:
+    publish(home, stamped(1))
+    current = read_current(home)
+    with pytest.raises(TypeError, match="sequnce"):
+        current.replace(sequnce=7)
+    assert current.replace(sequence=7).sequence == 7

@@ -90,8 +90,11 @@ class Current:
         self.recovered = recovered
 
     def replace(self, **changes: "Any") -> "Current":
-        """A copy with some members changed."""
-        return Current(**{name: changes.get(name, getattr(self, name)) for name in self.__slots__})
+        """A copy with some members changed.
+
+        :raises TypeError: if a name is not a member
+        """
+        return Current(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     @property
     def source(self) -> str:

@@ -276,6 +276,45 @@ def test_dropping_a_create_drops_all_edits_of_that_geolocation_and_no_others(edi
     assert [located(home, f"10.{number}.0.1") for number in (20, 21)] == [1, -1]
 
 
+def test_a_create_that_was_dropped_in_a_transaction_takes_no_more_edits_in_it(editor: Editor, home: str) -> None:
+    locid = editor.create(**BERLIN)
+    before = content(editor)
+
+    def drop_and_go_on() -> None:
+        with editor.transaction():
+            editor.drop(1)
+            editor.add_block(locid, "10.20.0.0/16")
+
+    with pytest.raises(UnknownGeolocationError):
+        drop_and_go_on()
+    assert content(editor) == before
+    with editor.transaction():
+        editor.drop(1)
+        editor.add_block(-1, "10.20.0.0/16")
+    assert [laid.place.locid for laid in editor.custom()] == [-1]
+    assert located(home, "10.20.0.1") == -1
+
+
+def test_a_block_is_free_again_in_the_transaction_that_drops_its_edit(editor: Editor, home: str) -> None:
+    locid = editor.create(**BERLIN)
+    editor.add_block(-1, "10.20.0.0/16")
+    with editor.transaction():
+        editor.add_block(locid, "10.21.0.0/16")  # by now the transaction knows who has which block
+        editor.drop(2)
+        editor.add_block(locid, "10.20.0.0/16")
+    assert located(home, "10.20.0.1") == locid
+
+
+def test_an_adopted_create_has_its_new_number_in_the_same_transaction(editor: Editor, home: str) -> None:
+    locid = editor.create(**BERLIN)
+    put(home, 1, State.HELD)
+    with editor.transaction():
+        editor.adopt(1, -7)
+        assert editor.get(locid).place.locid == -7
+        editor.add_block(-7, "10.20.0.0/16")
+    assert located(home, "10.20.0.1") == -7
+
+
 @pytest.mark.parametrize("state", [State.SENDING, State.UNKNOWN, State.DONE])
 def test_what_may_be_under_way_or_is_over_can_be_neither_dropped_nor_changed(
     editor: Editor, home: str, state: State

@@ -17,12 +17,14 @@ from geolookup.errors import (
     StateBusyError,
     StateDamagedError,
     StateError,
+    StateUnwritableError,
     UpstreamAnswerError,
     UpstreamError,
 )
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.store import Edits
 from geolookup.state.verify import verify
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.pull import PROBE_TOP, accept, pull
@@ -331,6 +333,18 @@ def test_another_run_under_way_is_busy(home: str) -> None:
 def test_a_pull_without_a_url_says_where_to_put_one(home: str) -> None:
     with pytest.raises(SettingsError, match="GEOLOOKUP_URL"):
         pull(StateDirectory(home), Settings())
+
+
+def test_a_history_that_cannot_be_written_does_not_hide_why_a_pull_failed(
+    home: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_given: object, **_named: object) -> None:
+        raise StateUnwritableError("the disk is full")
+
+    monkeypatch.setattr(Edits, "record", full)
+    with pytest.raises(PullError, match="the list is empty"):
+        pull_from(home, listed([]))
+    assert "the failed pull is missing from the history: the disk is full" in caplog.text
 
 
 def test_a_failed_pull_is_in_the_history(home: str) -> None:

@@ -74,11 +74,9 @@ class Editor:
             try:
                 with directory.edits.transaction() as database:
                     outbox = Outbox(database)
-                    session = self._session = EditSession(outbox, self._layer(outbox, current), SiteNames(database))
+                    names = SiteNames(database)
+                    session = self._session = EditSession(outbox, names, lambda: self._layer(outbox, current))
                     yield self
-                    if session.stale:
-                        self._cached = None
-                        session.layer = self._layer(outbox, current)
                     head, layer, changed = outbox.head(), session.layer, session.changed
             finally:
                 self._session = None

@@ -1,5 +1,7 @@
 """What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
 
+from collections.abc import Callable
+
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
@@ -12,18 +14,25 @@ from geolookup.state.edits.site_names import SiteNames
 class EditSession:
     """One transaction's outbox, and the custom layer as its edits leave it.
 
-    ``changed`` is true once there is anything to publish; ``stale`` where the layer must be computed anew, since a
-    person's decision changes what is laid over.
+    ``lay`` computes the layer from the outbox; an edit changes it in place, and after a person's decision it is
+    computed anew. ``changed`` is true once there is anything to publish.
     """
 
-    def __init__(self, outbox: Outbox, layer: dict[int, Laid], names: SiteNames) -> None:
+    def __init__(self, outbox: Outbox, names: SiteNames, lay: Callable[[], dict[int, Laid]]) -> None:
         self.outbox = outbox
         self.names = names
-        self.layer = layer
         self.changed = False
-        self.stale = False
+        self._lay = lay
+        self._layer: dict[int, Laid] | None = None
         self._aliases = outbox.aliases()
         self._owners: dict[IPBlock, int] | None = None
+
+    @property
+    def layer(self) -> dict[int, Laid]:
+        """The custom geolocations as the edits leave them, by the locid that lookups show."""
+        if self._layer is None:
+            self._layer = self._lay()
+        return self._layer
 
     def find(self, locid: int) -> tuple[int, int, Laid]:
         """(the locid that lookups show, the one that this machine uses, the geolocation)."""
@@ -114,8 +123,10 @@ class EditSession:
         self.outbox.record(what, outcome, locid=locid, before=described(before), after=described(after))
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
-        """A person's decision changes what is laid over: the layer must be computed anew."""
-        self.changed = self.stale = True
+        """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""
+        self.changed = True
+        self._layer = self._owners = None
+        self._aliases = self.outbox.aliases()
         self.outbox.record(what, str(state), locid=row.locid, before={"edit": row.id, "state": str(row.state)})
 
 

@@ -1,5 +1,6 @@
 """Pull: stream the service's list into a candidate, judge it, publish it."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.staging import Staged, Staging
 from geolookup.sync.pull.twins import late_twins
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
+
+_log = logging.getLogger("geolookup")
 
 #: More geolocations than any service has: asked for where a list may have been capped silently.
 PROBE_TOP = 10_000_000
@@ -144,7 +147,7 @@ def pull_locked(
             directory.remember_upstream(url)
     except GeoLookupError as error:
         if not isinstance(error, StateError) and (preview is None or isinstance(error, HeldError)):
-            directory.edits.record("pull", f"{type(error).__name__}: {error}", after={"url": url})
+            _record_failed(directory, error, url)
         raise
     after = {"url": url, "generation": report.generation, "digest": report.digest}
     _record_done(directory, report, "pull", report.outcome, after)
@@ -184,6 +187,14 @@ def _record_done(directory: StateDirectory, report: PullReport, what: str, outco
         directory.edits.record(what, outcome, after=after)
     except StateError as error:
         report.warnings.append(f"this is missing from the history, and all else is done: {error}")
+
+
+def _record_failed(directory: StateDirectory, error: GeoLookupError, url: str) -> None:
+    """Add a failed pull to the history: if that fails too, the pull's own error is still the one to tell."""
+    try:
+        directory.edits.record("pull", f"{type(error).__name__}: {error}", after={"url": url})
+    except StateError as missing:
+        _log.warning("the failed pull is missing from the history: %s", missing)
 
 
 def _pull(run: _Run, transport: Transport) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.service.hotels.loading import LoadedHotels, load_hotels
+from geolookup.service.hotels.loader import LoadedHotels, load_hotels
 from geolookup.service.store.store import Store
 
 ROOT = Path(__file__).parents[1]

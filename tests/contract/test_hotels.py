@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from geolookup.errors import UpstreamRefusedError
-from geolookup.service.hotels.loading import load_hotels
+from geolookup.service.hotels.loader import load_hotels
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from tests.contract.answers import refused

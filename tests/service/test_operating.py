@@ -242,7 +242,7 @@ def test_a_trusted_proxy_that_is_no_address_stops_the_start() -> None:
 
 
 def test_an_answer_that_was_cut_short_is_logged_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.service.http.test_streaming import many
+    from tests.service.http.test_stream import many
 
     log = tmp_path / "access.log"
     csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)

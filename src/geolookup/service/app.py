@@ -14,16 +14,16 @@ from litestar.response.base import ASGIResponse
 
 from geolookup._version import __version__
 from geolookup.errors import RequestRefusedError
-from geolookup.service.geolocations import listing, writes
+from geolookup.service.geolocations import search, writes
 from geolookup.service.hotels import routes as hotels_routes
 from geolookup.service.http import openapi, problems, replay, wire
 from geolookup.service.http.allow import Allow
 from geolookup.service.http.health import Health, healthz, readyz
 from geolookup.service.http.metrics import Metrics, metrics_page
-from geolookup.service.http.streaming import SnapshotStream
+from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.http.wire import DeletedBlocks, LocidAnswer
 from geolookup.service.lookups import lookup
-from geolookup.service.lookups.following import LookupIndex
+from geolookup.service.lookups.lookup_index import LookupIndex
 from geolookup.service.store.store import Store, Transaction
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
@@ -91,16 +91,16 @@ def links() -> dict[str, str]:
 @get("/geolocations", operation_id="listGeolocations", operation_class=openapi.LIST, sync_to_thread=True)
 def list_geolocations(request: AnyRequest, service: NamedDependency[Service]) -> ASGIResponse:
     """Operation 1."""
-    wanted = listing.Filter.parse(request.scope["query_string"])
+    wanted = search.Filter.parse(request.scope["query_string"])
     snapshot = service.store.snapshot()
     try:
-        tag = listing.etag(service.store, snapshot.revision, wanted)
+        tag = search.etag(service.store, snapshot.revision, wanted)
         known = ",".join(request.headers.getall("if-none-match", []))
         if known and wire.tag_matches(known, lambda _weak, given: given == tag):
             snapshot.close()
             return ASGIResponse(status_code=304, headers={"ETag": tag})
-        headers = {"ETag": tag, "X-Total-Count": str(listing.count(snapshot, wanted))}
-        return SnapshotStream(listing.encode(snapshot, wanted), snapshot, headers=headers)
+        headers = {"ETag": tag, "X-Total-Count": str(search.count(snapshot, wanted))}
+        return SnapshotStream(search.encode(snapshot, wanted), snapshot, headers=headers)
     except BaseException:
         snapshot.close()
         raise
@@ -110,11 +110,11 @@ def list_geolocations(request: AnyRequest, service: NamedDependency[Service]) ->
 @route("/geolocations", http_method="HEAD", include_in_schema=False, sync_to_thread=True)
 def head_geolocations(request: AnyRequest, service: NamedDependency[Service]) -> ASGIResponse:
     """Operation 1 without its rows."""
-    wanted = listing.Filter.parse(request.scope["query_string"])
+    wanted = search.Filter.parse(request.scope["query_string"])
     snapshot = service.store.snapshot()
     try:
-        tag = listing.etag(service.store, snapshot.revision, wanted)
-        total = listing.count(snapshot, wanted)
+        tag = search.etag(service.store, snapshot.revision, wanted)
+        total = search.count(snapshot, wanted)
     finally:
         snapshot.close()
     headers = {"ETag": tag, "X-Total-Count": str(total), "Content-Type": "application/json"}
@@ -235,7 +235,7 @@ def _check_precondition(request: AnyRequest, service: Service, transaction: Tran
     given = ",".join(request.headers.getall("if-match", []))
     if not given:
         return
-    now = f'"{listing.revision_tag(service.store, transaction.revision)}-'
+    now = f'"{search.revision_tag(service.store, transaction.revision)}-'
     if not wire.tag_matches(given, lambda weak, tag: not weak and tag.startswith(now)):
         raise RequestRefusedError(
             "something in the list has changed since that ETag: read it again", problem="stale-precondition"

@@ -20,7 +20,7 @@ from geolookup.addresses import is_loopback
 from geolookup.errors import ServiceError
 from geolookup.service.app import create_app
 from geolookup.service.geolocations.loader import load_csv, load_demo
-from geolookup.service.hotels import loading as hotels_loading
+from geolookup.service.hotels import loader as hotels_loader
 from geolookup.service.http.access_log import AccessLog
 from geolookup.service.http.auth import VARIABLE, Tokens
 from geolookup.service.http.guard import Guard
@@ -28,9 +28,9 @@ from geolookup.service.http.health import Health
 from geolookup.service.http.host import canonical_address, host_of
 from geolookup.service.http.limits import ACCEPTED_AT_ONCE, with_files
 from geolookup.service.http.metrics import Metrics
-from geolookup.service.http.observing import Observed
+from geolookup.service.http.observer import Observer
 from geolookup.service.http.protocol import Protocol
-from geolookup.service.lookups.following import LookupIndex
+from geolookup.service.lookups.lookup_index import LookupIndex
 from geolookup.service.options import Options
 from geolookup.service.store.store import Store
 from geolookup.service.workers import Supervisor
@@ -72,9 +72,9 @@ def serve(
         store = stack.enter_context(Store.open(path))
         if demo:
             load_demo(store)
-            hotels_loading.load_demo_hotels(store)
+            hotels_loader.load_demo_hotels(store)
         load_csv(store, load)
-        hotels_loading.load_hotels(store, load_hotels)
+        hotels_loader.load_hotels(store, load_hotels)
         if (name := host_of(host)) is not None and canonical_address(name) is None:
             options = replace(options, allow_hosts=(name, *options.allow_hosts))
         if options.workers == 1:
@@ -147,12 +147,12 @@ class Server(uvicorn.Server):
             health=self.health,
             beyond_loopback=not is_loopback(name),
         )
-        observed = Observed(guard, self.metrics, self._log)
-        app: Any = observed
+        observer = Observer(guard, self.metrics, self._log)
+        app: Any = observer
         if options.trusted_proxies:
-            app = ProxyHeadersMiddleware(observed, list(options.trusted_proxies))
+            app = ProxyHeadersMiddleware(observer, list(options.trusted_proxies))
         # uvicorn calls what it takes for a class.
-        protocol: Any = partial(Protocol, limits=options.limits, refused=observed.refused_unread)
+        protocol: Any = partial(Protocol, limits=options.limits, refused=observer.refused_unread)
         super().__init__(
             uvicorn.Config(
                 app,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from geolookup.errors import DataFileError
-from geolookup.service.geolocations import listing
-from geolookup.service.geolocations.listing import Filter
+from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import Loaded, load_csv, load_demo
+from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.store import Store
 from tests.support.running_service import FIELDS, RunningService
 
@@ -33,7 +33,7 @@ def write(path: Path, text: str) -> Path:
 def places(store: Store) -> list[dict[str, Any]]:
     snapshot = store.snapshot()
     try:
-        return list(json.loads(b"".join(listing.encode(snapshot, Filter()))))
+        return list(json.loads(b"".join(search.encode(snapshot, Filter()))))
     finally:
         snapshot.close()
 

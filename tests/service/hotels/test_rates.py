@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from geolookup.service.hotels.loading import load_hotels
+from geolookup.service.hotels.loader import load_hotels
 from geolookup.service.store.hotel_schema import rate_plans
 from tests.contract.answers import pointers, refused
 from tests.support.hotels import RATE_PLAN, hotel, ndjson

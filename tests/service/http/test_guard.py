@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from geolookup.service.geolocations import listing
+from geolookup.service.geolocations import search
 from geolookup.service.options import Options
 from tests.support.running_service import FIELDS, RunningService
 
@@ -126,7 +126,7 @@ def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(
     def fail(*_: object) -> None:
         raise RuntimeError("the secret of the inside")
 
-    monkeypatch.setattr(listing, "count", fail)
+    monkeypatch.setattr(search, "count", fail)
     answer = client.get("/geolocations")
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"

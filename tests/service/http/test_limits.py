@@ -13,7 +13,7 @@ import pytest
 from geolookup.service.http.auth import Scope, line_for, new_token
 from geolookup.service.http.limits import MAX_CLIENTS, Limits, RateLimit, address_key
 from geolookup.service.options import Options
-from tests.service.http.test_streaming import many, wait_until_none_is_open
+from tests.service.http.test_stream import many, wait_until_none_is_open
 from tests.support.clocks import Clock
 from tests.support.raw_http import PATIENCE_S, connected, exchange, parse, read_all, read_until
 from tests.support.running_service import FIELDS, RunningService

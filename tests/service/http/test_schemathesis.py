@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from geolookup.service.hotels import loading as hotels_loading
+from geolookup.service.hotels import loader as hotels_loader
 from tests.service.http.test_openapi import OPERATIONS
 from tests.support.running_service import RunningService
 from tests.support.service_fixtures import DEFAULTS
@@ -44,7 +44,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     folder = tmp_path_factory.mktemp("schemathesis")
     (folder / "defaults.csv").write_text(DEFAULTS)
     with RunningService(folder / "x.db", load=[folder / "defaults.csv"]) as running:
-        hotels_loading.load_demo_hotels(running.store)
+        hotels_loader.load_demo_hotels(running.store)
         for number in range(_CUSTOM):
             running.create((f"10.0.{number}.0", f"10.0.{number}.9"))
         yield running

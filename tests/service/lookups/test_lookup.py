@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from geolookup.addresses import parse, to_text
 from geolookup.service.geolocations.loader import load_csv
-from geolookup.service.lookups import following
+from geolookup.service.lookups import lookup_index
 from geolookup.service.lookups.lookup import MAX_ADDRESSES
 from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
 from tests.index.building import ADDRESSES, around
@@ -25,9 +25,9 @@ from tests.support.running_service import FIELDS, RunningService
 @pytest.fixture(autouse=True)
 def looking_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each lookup looks at the database and waits for what it finds, so that no test has to wait for the next look."""
-    monkeypatch.setattr(following, "LOOK_INTERVAL_S", 0.0)
-    monkeypatch.setattr(following, "_OLDEST_S", 0.0)
-    monkeypatch.setattr(following, "_REST", 0.0)
+    monkeypatch.setattr(lookup_index, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(lookup_index, "_OLDEST_S", 0.0)
+    monkeypatch.setattr(lookup_index, "_REST", 0.0)
 
 
 def test_an_address_is_answered_with_the_flat_object_of_the_command(reading: httpx.Client) -> None:

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from geolookup.errors import MissingExtraError, RequestRefusedError, ServiceError
-from geolookup.service.geolocations import listing, writes
-from geolookup.service.geolocations.listing import Filter
+from geolookup.service.geolocations import search, writes
 from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.postgres import PostgreSQL
 from geolookup.service.store.store import Store
 from tests.support.postgres import PostgresServer, require
@@ -140,8 +140,8 @@ def test_equal_etags_mean_equal_lists_while_two_services_write(url: str) -> None
     def read(store: Store) -> None:
         while not done.is_set():
             with contextlib.closing(store.snapshot()) as snapshot:
-                tag = listing.etag(store, snapshot.revision, Filter())
-                body = b"".join(listing.encode(snapshot, Filter()))
+                tag = search.etag(store, snapshot.revision, Filter())
+                body = b"".join(search.encode(snapshot, Filter()))
             if seen.setdefault(tag, body) != body:
                 doubtful.append(tag)
 
@@ -204,7 +204,7 @@ def test_a_snapshot_that_was_lost_fails_the_request_as_503(postgres_server: Post
         (pid,) = snapshot.connection.exec_driver_sql("SELECT pg_backend_pid()").one()
         postgres_server.execute(f"SELECT pg_terminate_backend({pid}, 10000)")
         with pytest.raises(RequestRefusedError) as refused:
-            listing.count(snapshot, Filter())
+            search.count(snapshot, Filter())
         assert refused.value.problem == "storage-unavailable"
         store.snapshot().close()
 

@@ -10,8 +10,8 @@ import msgspec
 from sqlalchemy import Table
 
 from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID
-from geolookup.service.geolocations import merging
-from geolookup.service.geolocations.merging import staged_blocks, staged_geolocations
+from geolookup.service.geolocations import merge
+from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
 from geolookup.service.http import wire
 from geolookup.service.store.schema import padded, with_keys
 from geolookup.service.store.store import Store, Transaction
@@ -49,13 +49,13 @@ def load_csv(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
     added = changed = blocks = 0
     with store.write(wait_s=_WAIT_S) as transaction:
         for path in paths:
-            merging.create_staging(transaction)
+            merge.create_staging(transaction)
             with CsvRows(path) as rows:
                 if "locid" in rows.header:
                     _stage_geolocations(transaction, rows)
                 else:
                     _stage_countries(transaction, rows)
-                result = merging.merge(transaction, rows.name)
+                result = merge.merge(transaction, rows.name)
             added, changed, blocks = added + result[0], changed + result[1], blocks + result[2]
     return Loaded(geolocations_added=added, geolocations_changed=changed, blocks_added=blocks)
 
@@ -175,8 +175,8 @@ def _stage_countries(transaction: Transaction, rows: CsvRows) -> None:
 
 
 def _country_locids(transaction: Transaction, countries: Iterable[str]) -> Iterator[tuple[str, int]]:
-    known = merging.known_countries(transaction)
-    following = merging.greatest_locid(transaction) + 1
+    known = merge.known_countries(transaction)
+    following = merge.greatest_locid(transaction) + 1
     for country in sorted(countries):
         if country in known:
             yield country, known[country]

@@ -14,7 +14,7 @@ from geolookup.service.hotels.records import SECTIONS
 from geolookup.service.hotels.search import Search
 from geolookup.service.http import documents, openapi
 from geolookup.service.http.openapi import TEXT
-from geolookup.service.http.streaming import SnapshotStream
+from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.store import Store
 

@@ -17,7 +17,7 @@ from geolookup.lookup.snapshot import match_in
 from geolookup.model import FIELD_NAMES, flat_not_covered
 from geolookup.service.http import openapi, wire
 from geolookup.service.http.openapi import ADDRESS, NULLABLE_NUMBER
-from geolookup.service.lookups.following import Layers, LookupIndex
+from geolookup.service.lookups.lookup_index import Layers, LookupIndex
 
 Flat: TypeAlias = dict[str, str | int | float | bool | None]
 

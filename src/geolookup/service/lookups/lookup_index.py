@@ -14,7 +14,7 @@ import anyio
 
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.lookup.snapshot import OpenLayer
-from geolookup.service.lookups.compiling import Compiler
+from geolookup.service.lookups.compiler import Compiler
 from geolookup.service.store.store import Store
 
 logger = logging.getLogger("geolookup.service")

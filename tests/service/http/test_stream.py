@@ -12,10 +12,10 @@ import anyio
 import httpx
 import pytest
 
-from geolookup.service.geolocations import listing
-from geolookup.service.geolocations.listing import Filter
+from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import load_csv
-from geolookup.service.http.streaming import SnapshotStream
+from geolookup.service.geolocations.search import Filter
+from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.store import Snapshot, Store
 from tests.support.postgres import PostgresServer
 from tests.support.running_service import RunningService
@@ -47,7 +47,7 @@ def peak(store: Store) -> tuple[int, int]:
     snapshot = store.snapshot()
     tracemalloc.start()
     try:
-        size = sum(map(len, listing.encode(snapshot, Filter())))
+        size = sum(map(len, search.encode(snapshot, Filter())))
         return size, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -68,10 +68,10 @@ def test_pieces_are_of_one_size_whatever_the_size_of_a_geolocation(db: str, tmp_
     with Store.open(db) as store:
         load_csv(store, [many(tmp_path / "x.csv", geolocations=3, blocks=9000)])
         snapshot = store.snapshot()
-        pieces = list(listing.encode(snapshot, Filter()))
+        pieces = list(search.encode(snapshot, Filter()))
         snapshot.close()
     assert len(pieces) > 10
-    assert max(map(len, pieces)) < 2 * listing.CHUNK_BYTES
+    assert max(map(len, pieces)) < 2 * search.CHUNK_BYTES
     assert [len(place["ipblocks"]) for place in json.loads(b"".join(pieces))] == [9000] * 3
 
 
@@ -79,7 +79,7 @@ def test_postgresql_sends_the_list_from_cursors_as_it_is_taken(postgres_server: 
     with postgres_server.database() as url, Store.open(url) as store:
         load_csv(store, [many(tmp_path / "x.csv", geolocations=3, blocks=9000)])
         with contextlib.closing(store.snapshot()) as snapshot:
-            pieces = listing.encode(snapshot, Filter())
+            pieces = search.encode(snapshot, Filter())
             next(pieces)
             # Without them the driver would hold all rows in memory that Python's accounts do not show.
             ours = "SELECT count(*) FROM pg_cursors WHERE statement NOT LIKE '%%pg_cursors%%'"
@@ -150,8 +150,8 @@ def test_a_304_reads_no_rows(service: RunningService, monkeypatch: pytest.Monkey
 
     with service.client() as client:
         tag = client.get("/geolocations").headers["etag"]
-        monkeypatch.setattr(listing, "count", read)
-        monkeypatch.setattr(listing, "encode", read)
+        monkeypatch.setattr(search, "count", read)
+        monkeypatch.setattr(search, "encode", read)
         assert client.get("/geolocations", headers={"If-None-Match": tag}).status_code == 304
 
 
@@ -162,7 +162,7 @@ def test_a_failure_in_mid_stream_cuts_the_answer_short(
         yield b"["
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr(listing, "encode", fail)
+    monkeypatch.setattr(search, "encode", fail)
     with service.client() as client, pytest.raises(httpx.RemoteProtocolError):
         client.get("/geolocations")
     wait_until_none_is_open(service.store)

@@ -17,8 +17,8 @@ from geolookup.lookup.snapshot import match_in
 from geolookup.model import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.geolocations.loader import load_csv
-from geolookup.service.lookups import following
-from geolookup.service.lookups.following import Layers, LookupIndex
+from geolookup.service.lookups import lookup_index
+from geolookup.service.lookups.lookup_index import Layers, LookupIndex
 from geolookup.service.store.store import Store
 from geolookup.state.files import locked
 from tests.support.postgres import PostgresServer
@@ -155,9 +155,9 @@ def test_a_look_that_takes_long_holds_nobody_up_for_good(store: Store, index: Lo
 def test_nothing_is_compiled_again_while_nothing_changes(
     store: Store, index: LookupIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "LOOK_INTERVAL_S", 0.0)
-    monkeypatch.setattr(following, "_OLDEST_S", 0.0)
-    monkeypatch.setattr(following, "_REST", 0.0)
+    monkeypatch.setattr(lookup_index, "LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(lookup_index, "_OLDEST_S", 0.0)
+    monkeypatch.setattr(lookup_index, "_REST", 0.0)
     before = asyncio.run(index.layers())
     for _ in range(5):
         assert asyncio.run(index.layers()) is before

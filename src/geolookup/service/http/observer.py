@@ -32,7 +32,7 @@ class Record:
     problem: str = ""
 
 
-class Observed:
+class Observer:
     """An ASGI application, watched. ``log`` None keeps no access log."""
 
     def __init__(self, app: Any, metrics: Metrics, log: AccessLog | None = None) -> None:

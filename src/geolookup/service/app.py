@@ -16,7 +16,7 @@ from geolookup._version import __version__
 from geolookup.errors import RequestRefusedError
 from geolookup.service.geolocations import search, writes
 from geolookup.service.hotels import routes as hotels_routes
-from geolookup.service.http import openapi, problems, replay, wire
+from geolookup.service.http import openapi, problems, wire
 from geolookup.service.http.allow import Allow
 from geolookup.service.http.health import Health, healthz, readyz
 from geolookup.service.http.metrics import Metrics, metrics_page
@@ -24,6 +24,7 @@ from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.http.wire import DeletedBlocks, LocidAnswer
 from geolookup.service.lookups import lookup
 from geolookup.service.lookups.lookup_index import LookupIndex
+from geolookup.service.store import replay
 from geolookup.service.store.store import Store, Transaction
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]

@@ -32,6 +32,7 @@ from geolookup.service.http.observer import Observer
 from geolookup.service.http.protocol import Protocol
 from geolookup.service.lookups.lookup_index import LookupIndex
 from geolookup.service.options import Options
+from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
 from geolookup.service.workers import Supervisor
 
@@ -126,6 +127,7 @@ class Server(uvicorn.Server):
         self.lookup_index = LookupIndex(store, folder)
         self.health = Health(database=lambda: store.snapshot().close(), index=lambda: self.lookup_index.is_ready)
         self.metrics = Metrics()
+        DatabaseGauges(store, self.metrics)
         if self.tokens is not None:
             self.tokens.reloaded = self.metrics.tokens_reloaded
         self._log = None

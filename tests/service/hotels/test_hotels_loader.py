@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import select
 
 from geolookup.errors import DataFileError
+from geolookup.service.hotels.documents import MAX_DEPTH
 from geolookup.service.hotels.loader import MAX_LINE_BYTES, LoadedHotels, load_demo_hotels, load_hotels
-from geolookup.service.http.documents import MAX_DEPTH
 from geolookup.service.store.hotel_schema import hotel_amenities, hotels, rate_plans
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges

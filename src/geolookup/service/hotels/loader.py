@@ -8,9 +8,9 @@ from typing import BinaryIO
 from sqlalchemy import Connection, delete, insert, select, update
 
 from geolookup.errors import DataFileError, RequestRefusedError
+from geolookup.service.hotels import documents
 from geolookup.service.hotels import records as hotels_records
 from geolookup.service.hotels.records import HotelRecord
-from geolookup.service.http import documents
 from geolookup.service.store.hotel_schema import hotel_amenities, hotels
 from geolookup.service.store.store import Store
 from geolookup.text import harmless

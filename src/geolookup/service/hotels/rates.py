@@ -5,9 +5,10 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import insert, select, update
 
 from geolookup.errors import RequestRefusedError
+from geolookup.service.hotels import documents
 from geolookup.service.hotels import search as hotels
-from geolookup.service.http import documents, wire
-from geolookup.service.http.documents import Document
+from geolookup.service.hotels.documents import Document
+from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import hotels as hotels_table
 from geolookup.service.store.hotel_schema import rate_plans
 from geolookup.service.store.schema import fold

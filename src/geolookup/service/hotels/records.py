@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import RequestRefusedError
+from geolookup.service.hotels.documents import Document
 from geolookup.service.http import wire
-from geolookup.service.http.documents import Document
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.schema import fold
 

@@ -8,11 +8,11 @@ from litestar.openapi.spec import OpenAPIType, Parameter, Schema
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
 
-from geolookup.service.hotels import rates
+from geolookup.service.hotels import documents, rates
 from geolookup.service.hotels import search as hotels
 from geolookup.service.hotels.records import SECTIONS
 from geolookup.service.hotels.search import Search
-from geolookup.service.http import documents, openapi
+from geolookup.service.http import openapi
 from geolookup.service.http.openapi import TEXT
 from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS

@@ -1,8 +1,7 @@
 """What the service counts, for Prometheus: one registry a process, added up over all workers."""
 
 import os
-import threading
-import time
+from collections.abc import Callable
 from typing import Final
 
 from litestar import get
@@ -10,13 +9,9 @@ from litestar.di import NamedDependency
 from litestar.response.base import ASGIResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
-from sqlalchemy import func, select
 
 from geolookup._version import __version__
-from geolookup.errors import ServiceError
 from geolookup.service.http import openapi
-from geolookup.service.store.schema import geolocations, ipblocks
-from geolookup.service.store.store import Store
 
 #: Names a directory in which the workers of one service share their counts. prometheus_client reads it when it is
 #: imported, so it is set before a worker starts.
@@ -24,8 +19,6 @@ SHARED_DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"})
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-#: Counting 4.5 million blocks takes a while: not more often than this.
-_COUNT_EVERY_S = 30.0
 
 
 class Metrics:
@@ -60,17 +53,17 @@ class Metrics:
         self._workers = Gauge(
             "geolookup_workers", "Processes that serve.", ["version"], registry=registry, multiprocess_mode="livesum"
         )
-        self._up = self._newest("geolookup_database_up", "Whether the database answered just now.")
-        self._revision = self._newest("geolookup_revision", "The database's revision: it rises with each write.")
-        self._geolocations = self._newest("geolookup_geolocations", "Geolocations, by layer.", "layer")
-        self._blocks = self._newest("geolookup_blocks", "IP blocks, by layer.", "layer")
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram, Counter]] = {}
-        self._lock = threading.Lock()
-        self._counted: tuple[int, float] | None = None
+        self._readers: list[Callable[[], None]] = []
         self._workers.labels(__version__).set(1)
 
-    def _newest(self, name: str, text: str, *labels: str) -> Gauge:
+    def gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        """A gauge of this registry; of several workers, the one that set it last is believed."""
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livemostrecent")
+
+    def before_each(self, read: Callable[[], None]) -> None:
+        """Have gauges set anew for each `exposition`: ``read`` does it, and raises nothing."""
+        self._readers.append(read)
 
     def observe(self, operation: str, method: str, status: int, seconds: float, body_bytes: int, problem: str) -> None:
         """Count one request that is over."""
@@ -93,40 +86,20 @@ class Metrics:
         """Count a change of the file of tokens."""
         self._reloads.labels("loaded" if good else "failed").inc()
 
-    def exposition(self, store: Store) -> bytes:
-        """Everything in Prometheus' text format, over all workers; what the database says is read now."""
-        self._read_database(store)
+    def exposition(self) -> bytes:
+        """Everything in Prometheus' text format, over all workers; gauges that others keep are read now."""
+        for read in self._readers:
+            read()
         registry = self._registry
         if self._shared:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
-    def _read_database(self, store: Store) -> None:
-        try:
-            snapshot = store.snapshot()
-        except ServiceError:
-            self._up.set(0)
-            return
-        try:
-            self._up.set(1)
-            self._revision.set(snapshot.revision)
-            with self._lock:
-                now, counted = time.monotonic(), self._counted
-                if counted is not None and (counted[0] == snapshot.revision or now - counted[1] < _COUNT_EVERY_S):
-                    return
-                self._counted = (snapshot.revision, now)
-            for gauge, table in ((self._geolocations, geolocations), (self._blocks, ipblocks)):
-                for layer, wanted in (("custom", table.c.locid < 0), ("default", table.c.locid > 0)):
-                    found = snapshot.connection.execute(select(func.count()).select_from(table).where(wanted))
-                    gauge.labels(layer).set(found.scalar_one())
-        finally:
-            snapshot.close()
-
 
 @get("/metrics", operation_id="metrics", operation_class=openapi.METRICS, sync_to_thread=True)
-def metrics_page(metrics: NamedDependency[Metrics], store: NamedDependency[Store]) -> ASGIResponse:
+def metrics_page(metrics: NamedDependency[Metrics]) -> ASGIResponse:
     """For Prometheus; a problem of the database does not stop it."""
     # Litestar would add a charset to the media type, which has one.
     headers = {"Content-Type": CONTENT_TYPE_LATEST}
-    return ASGIResponse(body=metrics.exposition(store), headers=headers)
+    return ASGIResponse(body=metrics.exposition(), headers=headers)

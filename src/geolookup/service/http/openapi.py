@@ -17,10 +17,9 @@ from litestar.openapi.spec import (
     SecurityScheme,
 )
 
-from geolookup.model import FIELD_NAMES
+from geolookup.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.service.http.problems import ANYWHERE, MEDIA_TYPE, PROBLEMS
 from geolookup.service.http.wire import MAX_TEXT
-from geolookup.service.store.schema import FILTERS
 
 TEXT = Schema(type=OpenAPIType.STRING)
 _FIELD = Schema(type=OpenAPIType.STRING, max_length=MAX_TEXT)
@@ -99,7 +98,7 @@ _KEY = header("Idempotency-Key", "The same key and body get the first answer aga
 _IF_MATCH = header("If-Match", "The ETag of a list: refused where anything in the list has changed since.")
 _LIST_PARAMETERS = [
     query("top", Schema(type=OpenAPIType.INTEGER, minimum=1), "The most geolocations to return; all by default."),
-    *(query(name, TEXT, "Compared without regard to case; empty is no filter.") for name in FILTERS),
+    *(query(name, TEXT, "Compared without regard to case; empty is no filter.") for name in FILTER_NAMES),
     query("locid", INTEGER, "Only this geolocation (beyond the interface: what Location points to)."),
     header("If-None-Match", "An ETag given out before: 304 while the list is the same."),
 ]

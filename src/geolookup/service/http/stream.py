@@ -1,18 +1,23 @@
 """An answer that is streamed from a snapshot, and gives the snapshot back whatever happens to the client."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from anyio import to_thread
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
-from geolookup.service.store.store import Snapshot
-
 #: How long one piece may wait for a client that takes some of it. Who takes nothing is dropped by the connection much
 #: sooner (`geolookup.service.http.protocol`): the snapshot keeps the database's log from shrinking.
 STALL_S = 3600.0
+
+
+class Closable(Protocol):
+    """What is held open while its pieces are sent: a snapshot of a database, or a file."""
+
+    def close(self) -> None:
+        """Give it back."""
 
 
 class SnapshotStream(ASGIResponse):
@@ -23,7 +28,7 @@ class SnapshotStream(ASGIResponse):
     _should_set_content_length = False
 
     def __init__(
-        self, pieces: Iterator[bytes], snapshot: Snapshot, *, headers: dict[str, str], stall_s: float = STALL_S
+        self, pieces: Iterator[bytes], snapshot: Closable, *, headers: dict[str, str], stall_s: float = STALL_S
     ) -> None:
         super().__init__(headers=headers, media_type="application/json")
         self._pieces = pieces

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.service.http import documents
+from geolookup.service.hotels import documents
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
 NUMBERS = st.sampled_from(["0", "-0", "-0.0", "1", "1.0", "1.00", "1e0", "1E+400", "9" * 30, "0.1", "0.10"])

@@ -10,16 +10,6 @@ from geolookup.cli.app import app
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
-EXIT_STATUS = {
-    exit_codes.DONE: "done",
-    exit_codes.FAILED: "failed: published data are as before, and running it again continues",
-    exit_codes.USAGE: "wrong usage or configuration",
-    exit_codes.HELD: "held: a person must decide",
-    exit_codes.NOT_COVERED: "some of the addresses asked for are not covered (the answers for the others were printed)",
-    exit_codes.MALFORMED: "some of the addresses or rows given were malformed (the others were done); beats 4",
-    exit_codes.BUSY: "another run holds the lock: try again later",
-}
-
 
 def page() -> str:
     """The whole page."""
@@ -32,7 +22,7 @@ def page() -> str:
         "",
         "| status | meaning |",
         "| --- | --- |",
-        *(f"| {code} | {meaning} |" for code, meaning in EXIT_STATUS.items()),
+        *(f"| {code} | {meaning} |" for code, (_, meaning) in exit_codes.TABLE.items()),
         "",
         "Results go to standard output, everything else to standard error.",
         "",

@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from geolookup._version import __version__
@@ -151,9 +154,54 @@ def test_completion_offers_the_commands() -> None:
 
 
 def test_every_command_has_an_example_in_its_help() -> None:
-    for name, command in app.commands.items():
+    for name in app.list_commands(context := click.Context(app)):
+        command = app.get_command(context, name)
+        assert command is not None
         assert "Example" in (command.help or ""), name
         assert "geolookup" in (command.help or ""), name
+
+
+def all_commands(group: click.Group, context: click.Context) -> Iterator[tuple[click.Context, click.Command]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        own = click.Context(command, info_name=name, parent=context)
+        yield own, command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, own)
+
+
+def test_every_announced_command_is_there_under_its_name_and_fits_the_help() -> None:
+    seen = []
+    for context, command in all_commands(app, click.Context(app, info_name="geolookup")):
+        assert command.name == context.info_name
+        seen.append(context.command_path)
+        for name, announced in getattr(command, "announced", {}).items():
+            assert len(announced.summary) <= 56, name
+    assert {"geolookup lookup", "geolookup custom plan", "geolookup serve-token"} <= set(seen)
+    assert all(len(announced.summary) <= 56 for announced in app.announced.values())
+
+
+def test_the_help_imports_no_command() -> None:
+    code = (
+        "import sys; from geolookup.cli.app import run; run(['--help'])\n"
+        "print(*(name for name in sys.modules if name.startswith('geolookup.cli.')), *sys.modules, file=sys.stderr)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert "Look up addresses" in result.stdout
+    loaded = set(result.stderr.split())
+    assert "geolookup.cli.app" in loaded
+    assert not {"httpx", "numpy", "stamina", "geolookup.lookup", "geolookup.cli.data", "geolookup.sync"} & loaded
+
+
+def test_only_the_table_decides_exit_statuses() -> None:
+    literal = re.compile(r"\breturn \d+$|\bexit(?:_code)?\(?\d|code = [1-9]", re.MULTILINE)
+    here = Path(exit_codes.__file__)
+    for path in sorted(here.parent.rglob("*.py")):
+        found = [] if path == here else literal.findall(path.read_text(encoding="utf-8"))
+        assert found == [], path
 
 
 def test_the_reference_page_is_what_the_commands_say() -> None:
@@ -166,8 +214,8 @@ def test_every_error_has_an_exit_status_of_the_table() -> None:
 
     for kind in all_of(GeoLookupError):
         error = kind.__new__(kind)
-        assert exit_codes.exit_code(error) in reference.EXIT_STATUS
-    assert exit_codes.exit_code(StateBusyError("")) == 75
+        assert exit_codes.of_error(error) in exit_codes.TABLE
+    assert exit_codes.of_error(StateBusyError("")) == 75
 
 
 def test_the_working_directory_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:

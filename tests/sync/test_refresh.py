@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.cli.data.refresh import exit_status
+from geolookup.cli import exit_codes
 from geolookup.errors import StateBusyError
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
@@ -46,7 +46,7 @@ def run(machine: Machine, **options: Any) -> RefreshReport:
 
 
 def ended(report: RefreshReport) -> tuple[int, str]:
-    return exit_status(report), next_action(report).code
+    return exit_codes.of_refresh(report), next_action(report).code
 
 
 def lists(proxy: FaultProxy) -> list[str]:
@@ -119,7 +119,7 @@ def test_the_lock_is_held_from_the_first_request_to_the_last(machine: Machine, p
 
     machine.create(A)
     proxy.read_fault, proxy.faults = fault, [fault, fault]
-    assert exit_status(run(machine)) == 0
+    assert exit_codes.of_refresh(run(machine)) == 0
     assert busy == [True] * 4
 
 
@@ -233,7 +233,7 @@ def test_the_secret_is_read_once(machine: Machine, monkeypatch: pytest.MonkeyPat
     machine.settings = Settings(url=proxy.url, settle_s=0.0, token_file="-")
     with open(reader) as standard_input:
         monkeypatch.setattr("sys.stdin", standard_input)
-        assert exit_status(run(machine)) == 0
+        assert exit_codes.of_refresh(run(machine)) == 0
     assert {request.headers.get("authorization") for request in proxy.requests} == {"Bearer the-token"}
     assert len(proxy.writes) == 2
 
@@ -267,7 +267,7 @@ def test_a_late_twin_waits_for_a_person(machine: Machine) -> None:
     with machine.directory.edits.transaction() as database:  # sent again although the first attempt may yet land
         Outbox(database).begin_attempt(row, baseline=[])
         Outbox(database).change(row.id, state=State.UNKNOWN, ended_at="2020-01-01T00:00:00.000Z")
-    assert exit_status(run(machine)) == 0
+    assert exit_codes.of_refresh(run(machine)) == 0
     machine.service.create(city="Twin")
     report = run(machine)
     assert ended(report) == (3, "decide-on-twins")

@@ -6,39 +6,49 @@ import sys
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
 from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
 from geolookup.cli import exit_codes, output
-from geolookup.cli.data.generations import generations
-from geolookup.cli.data.refresh import refresh
-from geolookup.cli.data.status import status
-from geolookup.cli.data.sync import sync
-from geolookup.cli.data.verify import verify
-from geolookup.cli.edits.custom import custom
-from geolookup.cli.edits.history import history
-from geolookup.cli.edits.outbox import outbox
-from geolookup.cli.edits.push import push
-from geolookup.cli.edits.sites import apply, export, plan
-from geolookup.cli.lookup.annotate import annotate
-from geolookup.cli.lookup.enrich import enrich
-from geolookup.cli.lookup.explain import explain
-from geolookup.cli.lookup.list import list_geolocations
-from geolookup.cli.lookup.lookup import lookup
-from geolookup.cli.service.hotel import hotel
-from geolookup.cli.service.rate import rate
-from geolookup.cli.service.serve import serve, serve_token
+from geolookup.cli.lazy import Announced, LazyGroup
 from geolookup.errors import GeoLookupError
 
-_EPILOG = """\b
+_COMMANDS = {
+    "lookup": Announced("lookup.lookup", "lookup", "Look up addresses (the default command)."),
+    "enrich": Announced("lookup.enrich", "enrich", "Add geolocations to a file of rows."),
+    "annotate": Announced("lookup.annotate", "annotate", "Add geolocations to a log, after each address in it."),
+    "explain": Announced("lookup.explain", "explain", "Say why an address resolves as it does."),
+    "list": Announced("lookup.list", "list_geolocations", "List geolocations of the local cache."),
+    "refresh": Announced("data.refresh", "refresh", "Push, pull and publish in one run, for every night."),
+    "sync": Announced("data.sync", "sync", "Pull the service's geolocations and publish them."),
+    "generations": Announced("data.generations", "generations", "List, compare and restore what was published."),
+    "status": Announced("data.status", "status", "Show what is served, how old it is, and any problem."),
+    "verify": Announced("data.verify", "verify", "Check every byte of what is published."),
+    "custom": Announced("edits.custom", "custom", "Create and change your own geolocations and blocks."),
+    "outbox": Announced("edits.outbox", "outbox", "Show and decide edits that wait for the service."),
+    "push": Announced("edits.push", "push", "Send pending edits to the service."),
+    "history": Announced("edits.history", "history", "List what was done on this machine."),
+    "hotel": Announced("service.hotel", "hotel", "Show hotels of the service, and those near an address."),
+    "rate": Announced("service.rate", "rate", "Send rates and group rates to the service."),
+    "serve": Announced("service.serve", "serve", "Run the reference service."),
+    "serve-token": Announced("service.serve", "serve_token", "Make a token for a client of the reference service."),
+    "completion": Announced("completion", "completion", "Print the completion script for a shell."),
+}
+
+_EPILOG = f"""\b
 Settings come from geolookup.toml in the user's configuration directory (or GEOLOOKUP_CONFIG),
 GEOLOOKUP_* variables over it, options over that. The most used: GEOLOOKUP_URL, GEOLOOKUP_TOKEN,
-GEOLOOKUP_HOME. Exit status: 0 done, 1 failed, 2 wrong usage, 3 held for a person, 4 not covered,
-5 malformed, 75 another run is under way."""
+GEOLOOKUP_HOME.
+{exit_codes.SUMMARY}"""
 
 
-class _App(DefaultGroup):  # type: ignore[misc] # it has no types
+class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no types
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        # DefaultGroup takes what is not in `commands` for an argument of the default command.
+        self.load(cmd_name)
+        found: click.Command | None = super().get_command(ctx, cmd_name)
+        return found
+
     def invoke(self, ctx: click.Context) -> Any:
         # Here and not in `run`, since click would turn a closed pipe into exit status 1 on the way.
         try:
@@ -51,7 +61,7 @@ class _App(DefaultGroup):  # type: ignore[misc] # it has no types
         return result
 
 
-@click.group(cls=_App, default="lookup", default_if_no_args=False, epilog=_EPILOG)
+@click.group(cls=_App, announced=_COMMANDS, default="lookup", default_if_no_args=False, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="geolookup")
 def app() -> None:
     """Where is this IP address? Answers offline, by a service's own data, custom blocks first.
@@ -59,47 +69,6 @@ def app() -> None:
     \b
     Example: geolookup 8.8.8.8 2001:db8::1
     """
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script for a shell.
-
-    \b
-    Example: geolookup completion bash > ~/.local/share/bash-completion/completions/geolookup
-    """
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(app, {}, "geolookup", "_GEOLOOKUP_COMPLETE").source())
-
-
-for command in (
-    lookup,
-    enrich,
-    annotate,
-    explain,
-    refresh,
-    sync,
-    push,
-    custom,
-    outbox,
-    history,
-    generations,
-    status,
-    list_geolocations,
-    verify,
-    hotel,
-    rate,
-    serve,
-    serve_token,
-    completion,
-):
-    app.add_command(command)
-
-
-for command in (plan, apply, export):
-    custom.add_command(command)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -112,13 +81,13 @@ def run(arguments: list[str] | None = None) -> int:
         result = app.main(args=arguments, prog_name="geolookup", standalone_mode=False)
     except GeoLookupError as error:
         output.fail(str(error))
-        return exit_codes.exit_code(error)
+        return exit_codes.of_error(error)
     except click.ClickException as error:
         error.show()
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
         output.fail("interrupted")
-        return 130
+        return exit_codes.INTERRUPTED
     except OSError as error:
         output.fail(f"cannot write the result: {error.strerror or error}")
         return exit_codes.FAILED

@@ -1,4 +1,11 @@
-"""What the exit status of the command means. A contract: scripts rely upon it."""
+"""What the exit status of the command means, and which one a run ends with. A contract: scripts rely upon it.
+
+Nothing else decides an exit status: errors, pushes, refreshes and checks are mapped here, and the pages and the help
+show this table.
+"""
+
+import textwrap
+from typing import TYPE_CHECKING
 
 from geolookup.errors import (
     ColumnError,
@@ -14,19 +21,49 @@ from geolookup.errors import (
     WrongUpstreamError,
 )
 
+if TYPE_CHECKING:
+    from geolookup.sync.push.attempts import PushReport
+    from geolookup.sync.refresh import RefreshReport
+
 DONE = 0
-#: Published data are as before, and running it again continues.
 FAILED = 1
-#: Wrong usage or configuration.
 USAGE = 2
-#: Held: a person must decide.
 HELD = 3
-#: Some of the addresses asked for are not covered; the answers for the others were printed.
 NOT_COVERED = 4
-#: Some of the addresses or rows given were malformed; the others were done. Beats NOT_COVERED.
 MALFORMED = 5
-#: Another run holds the lock: try again later (EX_TEMPFAIL of sysexits.h).
+#: EX_TEMPFAIL of sysexits.h.
 BUSY = 75
+#: As shells have it: 128 and the number of SIGINT.
+INTERRUPTED = 130
+
+#: Every exit status with what it means: in two words for the help, and in full.
+TABLE = {
+    DONE: ("done", "done"),
+    FAILED: ("failed", "failed: published data are as before, and running it again continues"),
+    USAGE: ("wrong usage", "wrong usage or configuration"),
+    HELD: ("held for a person", "held: a person must decide"),
+    NOT_COVERED: (
+        "not covered",
+        "some of the addresses asked for are not covered (the answers for the others were printed)",
+    ),
+    MALFORMED: (
+        "malformed",
+        "some of the addresses or rows given were malformed (the others were done); beats 4",
+    ),
+    BUSY: ("another run is under way", "another run holds the lock: try again later"),
+    INTERRUPTED: ("interrupted", "interrupted by Ctrl-C"),
+}
+
+#: The table in two lines, for the help.
+SUMMARY = (
+    "Exit status: "
+    + textwrap.fill(
+        ", ".join(f"{code} {short}" for code, (short, _) in TABLE.items()) + ".",
+        width=95,
+        initial_indent=" " * len("Exit status: "),
+        break_on_hyphens=False,
+    ).lstrip()
+)
 
 _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (SettingsError, USAGE),
@@ -42,6 +79,33 @@ _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
 )
 
 
-def exit_code(error: GeoLookupError) -> int:
+def of_error(error: GeoLookupError) -> int:
     """The exit status for an error that ended a command."""
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), FAILED)
+
+
+def of_push(report: "PushReport") -> int:
+    """The exit status of a push: 0 everything went, 3 a person must decide, 1 anything else is left over."""
+    if report.stopped is not None:
+        return FAILED
+    if report.held or report.rejected:
+        return HELD
+    return FAILED if report.unknown or report.queued else DONE
+
+
+def of_refresh(report: "RefreshReport") -> int:
+    """The exit status of a refresh: what failed as a whole, then what waits for a person, then what is left over."""
+    codes = {FAILED if failure.error is None else of_error(failure.error) for failure in report.failures}
+    for code in (USAGE, FAILED, BUSY):
+        if code in codes:
+            return code
+    if report.for_a_person:
+        return HELD
+    return FAILED if codes or report.left_over else DONE
+
+
+def of_status(*, stale: bool, problem: bool, held: bool) -> int:
+    """The exit status of ``status --check``."""
+    if stale or problem:
+        return FAILED
+    return HELD if held else DONE

@@ -146,7 +146,7 @@ def test_a_disk_that_fills_up_anywhere_in_a_sync_leaves_the_old_state_and_no_lit
                     break
                 except StateUnwritableError as error:
                     failed += 1
-                    reason, code = str(error), exit_codes.exit_code(error)
+                    reason, code = str(error), exit_codes.of_error(error)
                 finally:
                     os.unlink(os.path.join(small, "filler"))
                 assert "full" in reason

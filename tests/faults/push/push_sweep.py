@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from geolookup.cli.exit_codes import of_push
 from geolookup.http.transport import Transport
 from geolookup.model import Geolocation
 from geolookup.settings.table import Settings
@@ -105,7 +106,7 @@ def _look_at(home: str, settings: Settings, city: str) -> list[str]:
     wrong = []
     wanted = sorted(_described(laid.place) for laid in Editor(home).custom())
     report = push(StateDirectory(home), settings)
-    if report.exit_code:
+    if of_push(report):
         wrong.append(f"the next push did not converge: {report}")
     pull(StateDirectory(home), settings)
     custom = StateDirectory(home).cache(StateDirectory(home).require_current().generation).custom()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from geolookup.cli.exit_codes import of_push
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
@@ -60,7 +61,7 @@ def offices(service: RunningService) -> list[dict[str, Any]]:
 
 def assert_converges_on_one(home: str, proxy: FaultProxy, service: RunningService) -> None:
     report = pushed(home, proxy)
-    assert report.exit_code == 0, report
+    assert of_push(report) == 0, report
     (place,) = offices(service)
     assert [(block["startip"], block["endip"]) for block in place["ipblocks"]] == [("10.20.0.0", "10.20.255.255")]
     (laid,) = Editor(home).custom()
@@ -94,7 +95,7 @@ def test_an_answer_that_cannot_be_believed_is_read_back_and_never_sent_blindly_a
     office(home, proxy)
     proxy.faults = [lambda service: service()] * write + [fault]
     report = pushed(home, proxy, read_timeout_s=2.0 if fault is silence else 60.0)
-    assert report.exit_code == 1
+    assert of_push(report) == 1
     assert states(home) == ([State.UNKNOWN, State.QUEUED], [State.DONE, State.UNKNOWN])[write]
     assert len(proxy.writes) == write + 1
     assert_converges_on_one(home, proxy, service)
@@ -111,7 +112,7 @@ def test_an_answer_cut_at_any_offset_makes_no_second_geolocation(
 
     office(str(tmp_path / "whole"), proxy)
     proxy.faults = [listen]
-    assert pushed(str(tmp_path / "whole"), proxy).exit_code == 0
+    assert of_push(pushed(str(tmp_path / "whole"), proxy)) == 0
     length = len(whole[0])
     for offset in sorted({*range(0, length, 1 if full_sweep else 23), length - 1}):
         for place in offices(service):
@@ -134,7 +135,7 @@ def test_an_unknown_outcome_is_left_alone_until_it_has_settled(
     pushed(home, proxy, settle_s=3600.0)
     for _ in range(2):
         report = pushed(home, proxy, settle_s=3600.0)
-        assert (report.exit_code, report.unknown, len(proxy.writes)) == (1, 1, 1)
+        assert (of_push(report), report.unknown, len(proxy.writes)) == (1, 1, 1)
         assert "settles" in report.edits[0]["reason"]
     assert_converges_on_one(home, proxy, service)
 
@@ -149,9 +150,9 @@ def test_want_of_permission_pauses_the_whole_push(
     Editor(home).create(**{**FIELDS, "city": "Another"})
     proxy.faults = [instead(refusal)]
     report = pushed(home, proxy)
-    assert (report.exit_code, len(proxy.writes), report.queued) == (1, 1, 3)
+    assert (of_push(report), len(proxy.writes), report.queued) == (1, 1, 3)
     assert report.stopped
-    assert pushed(home, proxy).exit_code == 0
+    assert of_push(pushed(home, proxy)) == 0
     assert len(offices(service)) == 2
 
 
@@ -162,7 +163,7 @@ def test_a_busy_service_is_waited_for_as_it_asks(
     monkeypatch.setattr(attempts.time, "sleep", waits.append)
     office(home, proxy)
     proxy.faults = [instead(problem("429 Too Many Requests", "", "Retry-After: 7"))]
-    assert pushed(home, proxy).exit_code == 0
+    assert of_push(pushed(home, proxy)) == 0
     assert waits == [7.0]
     assert len(offices(service)) == 1
 
@@ -173,7 +174,7 @@ def test_a_wait_past_the_limit_ends_the_push_with_the_edit_queued(
     office(home, proxy)
     proxy.faults = [instead(problem("429 Too Many Requests", "", "Retry-After: 61"))]
     report = pushed(home, proxy)
-    assert (report.exit_code, report.queued, report.waited_s) == (1, 2, 0.0)
+    assert (of_push(report), report.queued, report.waited_s) == (1, 2, 0.0)
     assert "max_wait_s" in (report.stopped or "")
     assert_converges_on_one(home, proxy, service)
 
@@ -184,18 +185,18 @@ def test_a_service_that_is_always_busy_is_not_asked_for_ever(
     monkeypatch.setattr(attempts.time, "sleep", lambda _s: None)
     office(home, proxy)
     proxy.faults = [instead(problem("429 Too Many Requests", "", "Retry-After: 0"))] * 50
-    assert pushed(home, proxy).exit_code == 1
+    assert of_push(pushed(home, proxy)) == 1
     assert len(proxy.writes) == 3
 
 
 def test_a_service_that_always_fails_is_not_asked_for_ever(home: str, proxy: FaultProxy) -> None:
     locid = office(home, proxy)
     Editor(home).add_block(locid, "10.21.0.0/16")
-    assert pushed(home, proxy).exit_code == 0
+    assert of_push(pushed(home, proxy)) == 0
     Editor(home).remove_block(locid, "10.21.0.0/16")
     proxy.faults = [instead(problem("500 Internal Server Error"))] * 50
     before = len(proxy.writes)
-    assert pushed(home, proxy).exit_code == 1
+    assert of_push(pushed(home, proxy)) == 1
     assert len(proxy.writes) == before + 1
 
 
@@ -206,7 +207,7 @@ def test_a_service_that_does_not_answer_is_left_after_a_few_requests(home: str, 
         editor.create(**{**FIELDS, "city": f"City {number}"})
     proxy.faults = [cut(0)] * 6
     report = pushed(home, proxy)
-    assert (report.exit_code, report.unknown, report.queued) == (1, 3, 3)
+    assert (of_push(report), report.unknown, report.queued) == (1, 3, 3)
     assert "does not answer" in (report.stopped or "")
 
 
@@ -214,23 +215,23 @@ def test_a_refused_connection_leaves_the_edit_as_if_it_had_never_been_tried(
     home: str, proxy: FaultProxy, service: RunningService
 ) -> None:
     locid = office(home, proxy)
-    assert pushed(home, proxy).exit_code == 0
+    assert of_push(pushed(home, proxy)) == 0
     Editor(home).add_block(locid, "10.21.0.0/16")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
     report = push(StateDirectory(home), Settings(url=nobody), url_moved=True)
-    assert (report.exit_code, report.queued) == (1, 1)
+    assert (of_push(report), report.queued) == (1, 1)
     assert Editor(home).pending()[0].attempts == 0
     report = push(StateDirectory(home), Settings(url=service.url), url_moved=True)
-    assert (report.exit_code, report.done) == (0, 1)
+    assert (of_push(report), report.done) == (0, 1)
 
 
 def test_a_locid_of_another_geolocation_is_not_believed(home: str, proxy: FaultProxy, service: RunningService) -> None:
     there = service.create(("10.9.0.0", "10.9.0.255"), city="There before")
     office(home, proxy)
     proxy.faults = [after(answer(b'{"locid": %d}' % there, status="201 Created"))]
-    assert pushed(home, proxy).exit_code == 1
-    assert pushed(home, proxy).exit_code == 0
+    assert of_push(pushed(home, proxy)) == 1
+    assert of_push(pushed(home, proxy)) == 0
     with service.client() as client:
         blocks = {place["locid"]: place["ipblocks"] for place in client.get("/geolocations").json()}
     assert [block["startip"] for block in blocks[there]] == ["10.9.0.0"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.cli.exit_codes import of_push
 from geolookup.errors import PlanError
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
@@ -49,7 +50,7 @@ def test_a_plan_names_exactly_the_requests_that_the_push_then_sends(home: str, s
         through = Settings(url=proxy.url, settle_s=0.0)
         plan = plans.make(StateDirectory(home), through, url_moved=True)
         assert proxy.writes == []
-        assert push(StateDirectory(home), through, url_moved=True).exit_code == 0
+        assert of_push(push(StateDirectory(home), through, url_moved=True)) == 0
         sent = [
             (request.method, request.target, json.loads(request.body) if request.body else None)
             for request in proxy.writes
@@ -85,7 +86,7 @@ def test_a_saved_plan_is_applied_where_nothing_moved(home: str, synced: Settings
     plans.save(plans.make(StateDirectory(home), synced), path)
     check = plans.checker(plans.read(path), StateDirectory(home), synced)
     report = push(StateDirectory(home), synced, check=check)
-    assert (report.exit_code, report.queued) == (0, 0)
+    assert (of_push(report), report.queued) == (0, 0)
 
 
 def _service_moves(home: str, service: RunningService) -> None:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.cli.exit_codes import of_push
 from geolookup.errors import EditError, StateDamagedError, UpstreamUnavailableError, WrongUpstreamError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
@@ -85,15 +86,15 @@ def add(foreign: httpx.Client, locid: int, first: str, last: str) -> None:
 
 def test_a_pushed_office_has_the_services_locid_and_its_old_number_still_works(machine: Machine) -> None:
     old = machine.create(A)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     ((new, blocks),) = machine.there().items()
     assert blocks == ["10.0.1.0"]
     assert machine.locid("10.0.1.7") == new
     machine.editor.update(old, city="Moved")
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.editor.get(old).place.locid == new
     again = machine.push()
-    assert (again.exit_code, again.requests) == (0, 0)
+    assert (of_push(again), again.requests) == (0, 0)
 
 
 def test_a_refused_edit_blocks_only_its_own_geolocation(machine: Machine, foreign: httpx.Client) -> None:
@@ -101,23 +102,23 @@ def test_a_refused_edit_blocks_only_its_own_geolocation(machine: Machine, foreig
     one, two = machine.create(A, city="One"), machine.create(B, city="Two")
     machine.editor.update(one, city="One again")
     report = machine.push()
-    assert (report.exit_code, report.rejected, report.queued) == (3, 1, 1)
+    assert (of_push(report), report.rejected, report.queued) == (3, 1, 1)
     aliases = machine.editor.get(two).place.locid
     assert machine.there()[aliases] == ["10.0.2.0"]
 
 
 def test_adding_a_block_waits_for_our_own_removal_of_it_elsewhere(machine: Machine) -> None:
     one, two = machine.create(A, B, city="One"), machine.create(city="Two")
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.remove_block(one, A)
     machine.editor.add_block(two, A)
     edits = [row.id for row in machine.editor.pending()]
     with machine.directory.edits.transaction() as database:  # as if somebody else's block had stopped the removal
         Outbox(database).change(edits[0], state=State.HELD, problem="held for this test")
-    assert machine.push().exit_code == 3
+    assert of_push(machine.push()) == 3
     assert [str(row.state) for row in machine.editor.pending()] == ["held", "queued"]
     machine.editor.retry(edits[0])
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert sorted(machine.there().values()) == [["10.0.1.0"], ["10.0.2.0"]]
 
 
@@ -125,62 +126,62 @@ def test_removing_one_block_and_adding_another_is_one_replace(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locid = machine.create(A, B)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.remove_block(locid, A)
     machine.editor.add_block(locid, C)
     cleared: list[int] = []
     monkeypatch.setattr(GeolocationsClient, "delete_blocks", lambda _self, locid: cleared.append(locid))
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert not cleared
     assert list(machine.there().values()) == [["10.0.2.0", "10.0.3.0"]]
 
 
 def test_a_block_removed_and_added_again_is_there_in_the_end(machine: Machine) -> None:
     locid = machine.create(A, B)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.remove_block(locid, A)
     machine.editor.add_block(locid, A)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert list(machine.there().values()) == [["10.0.1.0", "10.0.2.0"]]
 
 
 @pytest.mark.parametrize("choice", ["hold", "mine", "theirs"])
 def test_what_the_service_changed_meanwhile_is_a_conflict(machine: Machine, foreign: httpx.Client, choice: Any) -> None:
     locid = machine.create(city="Base")
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     new = machine.editor.get(locid).place.locid
     machine.editor.update(locid, city="Mine")
     foreign.put(f"/geolocations?locid={new}", json={**FIELDS, "city": "Theirs"}).raise_for_status()
     report = machine.push(on_conflict=choice)
     city = {"hold": "Theirs", "mine": "Mine", "theirs": "Theirs"}[choice]
     assert [p["city"] for p in foreign.get("/geolocations").json() if p["locid"] < 0] == [city]
-    assert report.exit_code == (3 if choice == "hold" else 0)
+    assert of_push(report) == (3 if choice == "hold" else 0)
     if choice == "hold":
         (held,) = machine.editor.pending()
         assert (held.base or {})["fields"]["city"] == "Base"
         assert (held.journal or {})["theirs"]["fields"]["city"] == "Theirs"
         machine.editor.retry(held.id)
-        assert machine.push().exit_code == 0
+        assert of_push(machine.push()) == 0
         assert [p["city"] for p in foreign.get("/geolocations").json() if p["locid"] < 0] == ["Mine"]
 
 
 def test_a_delete_of_what_the_service_changed_is_held(machine: Machine, foreign: httpx.Client) -> None:
     locid = machine.create(A)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.delete(locid)
     ((new, _),) = machine.there().items()
     add(foreign, new, "10.0.9.0", "10.0.9.255")
-    assert machine.push().exit_code == 3
+    assert of_push(machine.push()) == 3
     assert list(machine.there().values()) == [["10.0.1.0", "10.0.9.0"]]
 
 
 def test_what_is_gone_already_needs_no_delete(machine: Machine, foreign: httpx.Client) -> None:
     locid = machine.create(A)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.delete(locid)
     foreign.delete(f"/geolocations?locid={next(iter(machine.there()))}").raise_for_status()
     report = machine.push()
-    assert (report.exit_code, report.done) == (0, 1)
+    assert (of_push(report), report.done) == (0, 1)
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the call", "after the call"])
@@ -189,7 +190,7 @@ def test_a_removal_interrupted_at_any_remote_call_converges_from_a_fresh_process
     machine: Machine, monkeypatch: pytest.MonkeyPatch, call: int, after: bool
 ) -> None:
     locid = machine.create(A, B, C, D)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.remove_block(locid, B)
     with monkeypatch.context() as patch:
         _die_at(patch, call, after=after)
@@ -197,7 +198,7 @@ def test_a_removal_interrupted_at_any_remote_call_converges_from_a_fresh_process
             machine.push()
     assert machine.locid("10.0.2.1") is None
     assert machine.locid("10.0.4.1") == next(iter(machine.there()))
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert list(machine.there().values()) == [["10.0.1.0", "10.0.3.0", "10.0.4.0"]]
 
 
@@ -227,7 +228,7 @@ def test_somebody_elses_block_is_never_deleted_by_a_removal(
     machine: Machine, foreign: httpx.Client, monkeypatch: pytest.MonkeyPatch, call: int | None
 ) -> None:
     locid = machine.create(A, B, C)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     new = next(iter(machine.there()))
     machine.editor.remove_block(locid, B)
     if call is not None:
@@ -237,10 +238,10 @@ def test_somebody_elses_block_is_never_deleted_by_a_removal(
                 machine.push()
     add(foreign, new, "10.0.9.0", "10.0.9.255")
     report = machine.push()
-    assert (report.exit_code, report.held) == (3, 1)
+    assert (of_push(report), report.held) == (3, 1)
     assert "10.0.9.0" in machine.there()[new]
     machine.editor.retry(machine.editor.pending()[0].id)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.there()[new] == ["10.0.1.0", "10.0.3.0", "10.0.9.0"]
 
 
@@ -248,24 +249,24 @@ def test_a_block_that_does_not_come_back_keeps_none_of_the_others_away(
     machine: Machine, foreign: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locid = machine.create(A, B, C, D)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.remove_block(locid, B)
     with monkeypatch.context() as patch:
         _die_at(patch, 0, after=True)
         with pytest.raises(Crash):
             machine.push()
     other = machine.service.create(("10.0.1.0", "10.0.1.255"), city="Took it")
-    assert machine.push().exit_code == 3
+    assert of_push(machine.push()) == 3
     assert sorted(machine.there().values()) == [["10.0.1.0"], ["10.0.3.0", "10.0.4.0"]]
     foreign.delete(f"/geolocations?locid={other}").raise_for_status()
     machine.editor.retry(machine.editor.pending()[0].id)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert list(machine.there().values()) == [["10.0.1.0", "10.0.3.0", "10.0.4.0"]]
 
 
 def test_a_removal_that_is_half_done_cannot_be_dropped(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     locid = machine.create(A, B, C)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.remove_block(locid, B)
     with monkeypatch.context() as patch:
 
@@ -273,11 +274,11 @@ def test_a_removal_that_is_half_done_cannot_be_dropped(machine: Machine, monkeyp
             raise UpstreamUnavailableError("the network is down", sent=False)
 
         patch.setattr(GeolocationsClient, "create_block", refused)
-        assert machine.push().exit_code == 1
+        assert of_push(machine.push()) == 1
     (row,) = machine.editor.pending()
     with pytest.raises(EditError, match="half done"):
         machine.editor.drop(row.id)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the request", "after it was done"])
@@ -290,7 +291,7 @@ def test_a_create_whose_process_died_is_made_once(
         with pytest.raises(Crash):
             machine.push()
     assert machine.states() == ["sending", "queued"]
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert list(machine.there().values()) == [["10.0.1.0"]]
 
 
@@ -307,7 +308,7 @@ def test_an_edit_of_what_a_lost_create_made_becomes_an_edit_of_what_was_created(
     machine.editor.add_block(made, B)
     late = push(machine.directory, Settings(url=machine.service.url, settle_s=3600.0))
     assert (late.unknown, late.queued, machine.there()) == (1, 2, {made: []})
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.there() == {made: ["10.0.1.0", "10.0.2.0"]}
     assert machine.editor.get(old) == machine.editor.get(made)
 
@@ -321,11 +322,11 @@ def test_several_geolocations_that_a_lost_create_may_have_made_wait_for_a_person
         with pytest.raises(Crash):
             machine.push()
     twin = machine.service.create()
-    assert machine.push().exit_code == 3
+    assert of_push(machine.push()) == 3
     held, waits = machine.editor.pending()
     assert [str(held.state), str(waits.state)] == ["held", "queued"]
     machine.editor.adopt(held.id, max(machine.there()))
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.there()[twin] == []
 
 
@@ -337,7 +338,7 @@ def test_a_late_twin_of_what_was_created_here_is_reported_by_every_pull(
         _die_at(patch, 0, after=False)
         with pytest.raises(Crash):
             machine.push()
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.pull().twins == []
     (ours,) = machine.there()
     late = machine.service.create()
@@ -349,13 +350,13 @@ def test_a_late_twin_of_what_was_created_here_is_reported_by_every_pull(
     assert run(["sync", "--url", machine.service.url]) == 3
     assert f"geolookup custom delete {late}" in capsys.readouterr().err
     machine.editor.delete(late)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.pull().twins == []
 
 
 def test_an_equal_geolocation_of_somebody_else_is_no_twin_of_a_create_that_went_well(machine: Machine) -> None:
     machine.create()
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.service.create()
     assert machine.pull().twins == []
 
@@ -365,7 +366,7 @@ def test_what_was_deleted_here_does_not_count_as_gone(machine: Machine) -> None:
     machine.pull()
     for locid in places:
         machine.editor.delete(locid)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     report = machine.pull()
     assert (report.outcome, report.warnings) == ("published", [])
 
@@ -376,7 +377,7 @@ def test_an_edit_that_somebody_undid_is_not_laid_over_a_list_that_has_not_change
     locid = machine.service.create(("10.0.1.0", "10.0.1.255"), city="Before")
     machine.pull()
     machine.editor.update(locid, city="Mine")
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     foreign.put(f"/geolocations?locid={locid}", json={**FIELDS, "city": "Before"}).raise_for_status()
     assert machine.pull().outcome == "unchanged"
     assert machine.editor.get(locid).place.city == "Before"
@@ -388,7 +389,7 @@ def test_a_push_to_another_url_is_refused_unless_the_service_moved(machine: Mach
         elsewhere = Settings(url=other.url, settle_s=0.0)
         with pytest.raises(WrongUpstreamError, match="--url-moved"):
             push(machine.directory, elsewhere)
-        assert push(machine.directory, elsewhere, url_moved=True).exit_code == 0
+        assert of_push(push(machine.directory, elsewhere, url_moved=True)) == 0
         assert machine.directory.upstream_url() == other.url
 
 
@@ -405,7 +406,7 @@ def test_a_pull_from_another_url_is_refused_while_edits_are_pending(machine: Mac
 
 def test_a_pull_from_another_url_goes_ahead_where_nothing_is_pending(machine: Machine, tmp_path: Any) -> None:
     machine.create(A)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     with RunningService(tmp_path / "other.db", load=[tmp_path / "defaults.csv"]) as other:
         pull(machine.directory, Settings(url=other.url))
         assert machine.directory.upstream_url() == other.url
@@ -426,7 +427,7 @@ def test_a_list_that_lost_its_default_geolocations_drives_no_deletion(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locid = machine.create(A)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     machine.editor.update(locid, city="Elsewhere")
     real = GeolocationsClient.list
 
@@ -436,7 +437,7 @@ def test_a_list_that_lost_its_default_geolocations_drives_no_deletion(
     with monkeypatch.context() as patch:
         patch.setattr(GeolocationsClient, "list", capped)
         report = machine.push()
-    assert (report.exit_code, machine.states()[-1]) == (1, "queued")
+    assert (of_push(report), machine.states()[-1]) == (1, "queued")
     assert "not believed" in (report.stopped or "")
 
 
@@ -449,7 +450,7 @@ def test_a_custom_row_that_cannot_be_read_stops_what_would_lose_it(home: str) ->
         pull(StateDirectory(home), settings)
         Editor(home).remove_block(-1, *x)
         report = push(StateDirectory(home), settings)
-    assert (report.exit_code, report.queued) == (1, 1)
+    assert (of_push(report), report.queued) == (1, 1)
     assert "cannot be read" in (report.stopped or "")
     assert {request.method for request in server.requests} == {"GET"}
 
@@ -468,7 +469,7 @@ def test_an_edit_dropped_while_the_push_runs_is_not_sent(machine: Machine, monke
         return real(client, **options)
 
     monkeypatch.setattr(GeolocationsClient, "list", meanwhile)
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert len(machine.there()) == 1
 
 
@@ -487,9 +488,9 @@ def test_an_edit_changed_between_planning_and_sending_goes_out_as_changed(
         return real(outbox, row, **options)
 
     monkeypatch.setattr(Outbox, "begin_attempt", meanwhile)
-    assert machine.push().exit_code == 1
+    assert of_push(machine.push()) == 1
     assert machine.there() == {}
-    assert machine.push().exit_code == 0
+    assert of_push(machine.push()) == 0
     assert machine.editor.edit(edit).payload["fields"]["city"] == "After"
     (locid,) = machine.there()
     assert machine.editor.get(locid).place.city == "After"

@@ -111,29 +111,15 @@ def refresh(
             monitor.end(exit_codes.FAILED, "refresh failed in a way that it was not prepared for: see its log")
         raise
     report.warnings[:0] = began
-    status = exit_status(report)
+    status = exit_codes.of_refresh(report)
     if status == exit_codes.DONE and report.changed and changed_exit_code is not None:
         status = changed_exit_code
     _tell_others(report, status, directory, settings, monitor)
     return _tell(report, status, as_json=as_json)
 
 
-def exit_status(report: RefreshReport) -> int:
-    """What failed as a whole comes first, then what waits for a person, then what is left over for the next run."""
-    codes = {
-        exit_codes.FAILED if failure.error is None else exit_codes.exit_code(failure.error)
-        for failure in report.failures
-    }
-    for code in (exit_codes.USAGE, exit_codes.FAILED, exit_codes.BUSY):
-        if code in codes:
-            return code
-    if report.for_a_person:
-        return exit_codes.HELD
-    return exit_codes.FAILED if codes or report.left_over else exit_codes.DONE
-
-
 def _succeeded(report: RefreshReport) -> bool:
-    return exit_status(report) == exit_codes.DONE
+    return exit_codes.of_refresh(report) == exit_codes.DONE
 
 
 def _tell_others(
@@ -222,7 +208,7 @@ def _is_busy(report: RefreshReport) -> bool:
 
 
 def _ended(report: RefreshReport) -> str:
-    status = exit_status(report)
+    status = exit_codes.of_refresh(report)
     if status == exit_codes.HELD:
         return "held"
     if status == exit_codes.DONE:

@@ -31,7 +31,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
         answers = geo.fingerprint() if fingerprint else None
     code = exit_codes.DONE
     if check:
-        code = exit_codes.FAILED if found.stale or found.problem else exit_codes.HELD if found.held else code
+        code = exit_codes.of_status(stale=found.stale, problem=bool(found.problem), held=bool(found.held))
     if as_json:
         output.json_result({**found.as_dict(), **({"answers": answers} if fingerprint else {})})
         return code

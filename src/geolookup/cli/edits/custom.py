@@ -7,14 +7,21 @@ import click
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
+from geolookup.cli.lazy import Announced, LazyGroup
 from geolookup.cli.options import json_option
 from geolookup.model import IPBlock
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint
 
+_OF_FILES = {
+    "plan": Announced("edits.sites", "plan", "Show what `custom apply` would change, and for whom."),
+    "apply": Announced("edits.sites", "apply", "Make the custom geolocations what a file says."),
+    "export": Announced("edits.sites", "export", "Write every custom geolocation to a file."),
+}
 
-@click.group()
+
+@click.group(cls=LazyGroup, announced=_OF_FILES)
 def custom() -> None:
     """Custom geolocations: your own places and blocks, above the service's defaults.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import exit_codes, output
 from geolookup.cli.options import (
     json_option,
     load_settings,
@@ -59,7 +59,7 @@ def push(
             for waiting in plan["waiting"]:
                 output.done(f"-  {waiting['what']}: {waiting['reason']}")
             output.done(f"{len(plan['requests'])} requests" + (f", written to {plan_out}" if plan_out else ""))
-        return 0
+        return exit_codes.DONE
     check = None
     if plan_in is not None:
         plan = plans.read(plan_in)
@@ -80,4 +80,4 @@ def push(
         output.done(f"{report.done} done in {report.requests} requests; {summary}")
     if report.stopped is not None:
         output.fail(report.stopped)
-    return report.exit_code
+    return exit_codes.of_push(report)

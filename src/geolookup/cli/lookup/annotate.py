@@ -38,7 +38,7 @@ _CANDIDATE: Final = re.compile(
 _HEX: Final = re.compile(rb"[0-9A-Fa-f]")
 
 
-@click.command(short_help="Add geolocations to a log, after each address in it.")
+@click.command()
 @click.option(
     "--fields", default=",".join(DEFAULT_FIELDS), show_default=True, help=f"Of locid, {', '.join(FIELD_NAMES)}."
 )
@@ -86,7 +86,8 @@ class Annotator:
                 end = max(data.rfind(blank) for blank in (_BLANKS[i : i + 1] for i in range(len(_BLANKS)))) + 1
                 if not end:
                     target.write(data)
-                    number += self._pass_over(source, target)
+                    self._pass_over(source, target)
+                    number += 1
                     continue
                 data, held = data[:end], data[end:]
             target.write(self.line(data, number))
@@ -97,14 +98,13 @@ class Annotator:
             target.flush()
 
     @staticmethod
-    def _pass_over(source: BinaryIO, target: BinaryIO) -> int:
+    def _pass_over(source: BinaryIO, target: BinaryIO) -> None:
         """Copy the rest of a line that is no text, but one endless word."""
         while data := source.readline(_PIECE_BYTES):
             target.write(data)
             if data.endswith(b"\n"):
                 break
         target.flush()
-        return 1
 
     def line(self, data: bytes, number: int) -> bytes:
         """One line, or a piece of one, with its answers; ``number`` is for messages."""

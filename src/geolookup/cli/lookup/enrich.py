@@ -23,7 +23,7 @@ FORMS = ("csv", "ndjson", "parquet")
 _BY_END = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet", ".pq": "parquet"}
 
 
-@click.command(short_help="Add geolocations to a file of rows.")
+@click.command()
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
 @click.option("--column", default="ip", show_default=True, help="The column that has the addresses.")

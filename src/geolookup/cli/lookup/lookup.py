@@ -13,7 +13,7 @@ from geolookup.lookup.engine import GeoLookup
 FORMATS = ("text", "json", "ndjson", "csv")
 
 
-@click.command(short_help="Look up addresses (the default command).")
+@click.command()
 @click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")
 @click.option(
     "--file", "files", multiple=True, metavar="FILE", help="Read addresses from FILE, one a line; - is standard input."

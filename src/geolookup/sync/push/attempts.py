@@ -63,15 +63,6 @@ class PushReport:
     lacks_permission: bool = False
     duration_s: float = 0.0
 
-    @property
-    def exit_code(self) -> int:
-        """0 all went; 3 a person must decide; 1 anything else that is left over."""
-        if self.stopped is not None:
-            return 1
-        if self.held or self.rejected:
-            return 3
-        return 1 if self.unknown or self.queued else 0
-
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""
         return {name: getattr(self, name) for name in self.__slots__}

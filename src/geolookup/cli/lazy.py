@@ -1,0 +1,60 @@
+"""A group of commands whose modules are imported when a command is asked for.
+
+One command needs few of the modules that all of them need together: importing those took most of the time of
+``geolookup --help`` and of every short command.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """A command that is not imported yet.
+
+    ``module`` is the module of `geolookup.cli` that has it, under the name ``name``; ``summary`` is its line in the
+    group's help, short enough for a terminal of 80 columns.
+    """
+
+    module: str
+    name: str
+    summary: str
+
+
+class LazyGroup(click.Group):
+    """A group that lists announced commands by name and summary, and imports one when it is asked for."""
+
+    def __init__(self, *args: Any, announced: Mapping[str, Announced] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.announced = dict(announced or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in alphabetical order."""
+        return sorted({*super().list_commands(ctx), *self.announced})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported if it was not yet; None if there is no such command."""
+        self.load(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def load(self, name: str) -> None:
+        """Import an announced command and add it to the group; do nothing for any other name."""
+        found = self.announced.get(name)
+        if found is not None and name not in self.commands:
+            command: click.Command = getattr(import_module(f"geolookup.cli.{found.module}"), found.name)
+            command.short_help = found.summary
+            self.add_command(command, name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands and their summaries, without importing those that are announced."""
+        shown = {
+            name: self.commands.get(name) or click.Command(name, help=self.announced[name].summary)
+            for name in self.list_commands(ctx)
+        }
+        width = formatter.width - 6 - max(map(len, shown))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in shown.items()])

@@ -1,5 +1,6 @@
 """Addresses from a file or a stream of any length, one a line."""
 
+import codecs
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -30,6 +31,8 @@ def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:
         rest = line
         while not rest.endswith(b"\n") and len(rest) == _MAX_LINE_BYTES:
             rest = stream.readline(_MAX_LINE_BYTES)
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
         address = line.decode("utf-8", "replace").strip()
         if address:
             yield f"{name}, line {number}: ", address

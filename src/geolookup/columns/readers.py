@@ -1,5 +1,6 @@
 """Files of rows, read some thousand rows at a time: CSV (RFC 4180), NDJSON and Parquet."""
 
+import codecs
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -74,16 +75,23 @@ class CsvReader:
         self._line = 0
         self._taken: list[bytes] = []
         self._reader = csv.reader(self._texts())
-        found = next(self._records(), None)
-        if found is None:
-            raise DataFileError(f"{name}: is empty: its first line should name the columns")
-        _, names, header = found
-        names[0] = names[0].removeprefix("\ufeff").strip('"') if names[0].startswith("\ufeff") else names[0]
+        names, header = self._header()
         check_columns(names, column, added)
         self.header = header if as_is else b""
         self._names = names
         self._place = names.index(column)
         self.schema = None if as_is else pa.schema([(name, pa.string()) for name in names])
+
+    def _header(self) -> tuple[list[str], bytes]:
+        """The columns' names, and the bytes of the file up to there; blank lines before them are passed over."""
+        before = b""
+        for _, names, data in self._records():
+            if not before and names and names[0].startswith("\ufeff"):
+                names[0] = names[0].removeprefix("\ufeff").strip('"')
+            if names not in ([], [""]):
+                return names, before + data
+            before += data
+        raise DataFileError(f"{self._name}: is empty: its first line should name the columns")
 
     def _texts(self) -> Iterator[str]:
         while line := self._stream.readline(MAX_LINE_BYTES):
@@ -146,7 +154,8 @@ class CsvReader:
 class NdjsonReader:
     """A file of JSON objects, one a line (https://github.com/ndjson/ndjson-spec); blank lines are no rows.
 
-    Where not ``as_is``, the members of the first rows say what there is and of which type.
+    A byte order mark at its beginning is passed over (RFC 8259, section 8.1). If not ``as_is``, the members of the
+    first rows say what there is and of which type.
     """
 
     rows: int | None = None
@@ -161,7 +170,7 @@ class NdjsonReader:
         self._added = added
         self._as_is = as_is
         self._fixed: Any = None
-        self._has_column = False
+        self._has_rows = self._has_column = False
 
     def chunks(self) -> Iterator[Chunk]:
         """See `Reader`.
@@ -179,9 +188,11 @@ class NdjsonReader:
                 if len(data) == MAX_LINE_BYTES and not data.endswith(b"\n"):
                     raise DataFileError(f"{self._name}, line {number}: is longer than {MAX_LINE_BYTES} bytes")
                 row: dict[str, Any] = {}
-                if data.strip():
+                text = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+                if text.strip():
+                    self._has_rows = True
                     try:
-                        row = self._row(data)
+                        row = self._row(text)
                     except (ValueError, RecursionError) as error:
                         bad.append((len(lines) if self._as_is else number, str(error)))
                 if self._as_is or row:
@@ -195,7 +206,7 @@ class NdjsonReader:
             raise DataFileError(f"{self._name}: cannot be read on: {error.strerror}") from error
         if lines or bad:
             yield self._chunk(lines, rows, raw, bad)
-        if number and not self._has_column:
+        if self._has_rows and not self._has_column:
             raise ColumnError(f"{self._name}: no row has a member {self._column!r}")
 
     def _row(self, data: bytes) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Rows and their answers, written as CSV, NDJSON or Parquet."""
 
+import codecs
 import contextlib
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Protocol
@@ -129,7 +130,7 @@ class _NdjsonWriter:
         bad = {row for row, _ in chunk.bad}
         for number, (raw, answer) in enumerate(zip(chunk.raw, rows, strict=True)):
             record = raw.rstrip()
-            if number in bad or not record:
+            if number in bad or not record.removeprefix(codecs.BOM_UTF8):
                 self._out.write(raw)
                 continue
             inside = record[:-1].rstrip()

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup check format lint types layers test bench clean
+.PHONY: setup check format lint types layers test docs bench clean
 
 setup: $(BIN)/geolookup  ## a virtual environment with everything for development
 $(BIN)/geolookup: pyproject.toml
@@ -29,6 +29,9 @@ layers: setup
 
 test: setup
 	$(BIN)/pytest -q -n auto
+
+docs: setup  ## write the pages that are generated from the code
+	$(BIN)/python -m tests.docs
 
 bench: setup  ## print the benchmark tables, on a data set shaped like a city database
 	$(BIN)/python -m benchmarks.run

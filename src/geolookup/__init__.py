@@ -7,53 +7,136 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from geolookup._version import __version__
     from geolookup.errors import (
+        BlockError,
+        ColumnError,
+        DataFileError,
         DefaultGeolocationError,
+        EditError,
         GeoLookupError,
+        HeldError,
+        IndexDamagedError,
+        IndexFileError,
+        IndexTooNewError,
         InvalidAddressError,
+        InvalidRangeError,
+        MissingExtraError,
+        NoStateError,
+        PlanError,
+        PullError,
+        RequestRefusedError,
+        ServiceError,
+        SettingsError,
         StaleDataError,
+        StateBusyError,
+        StateDamagedError,
+        StateError,
+        StateTooNewError,
+        StateUnwritableError,
         UnknownGenerationError,
+        UnknownGeolocationError,
+        UpstreamAnswerError,
+        UpstreamAuthError,
+        UpstreamError,
+        UpstreamRefusedError,
+        UpstreamUnavailableError,
+        WrongUpstreamError,
     )
     from geolookup.lookup.engine import GeoLookup
     from geolookup.lookup.open import (
         open,  # noqa: A004 - `geolookup.open` is the library's front door
         open_editor,
     )
-    from geolookup.model import Explanation, Geolocation, IPBlock, Match, Segment, Status
+    from geolookup.model import (
+        CoveringBlock,
+        Explanation,
+        Geolocation,
+        IPBlock,
+        Layer,
+        Match,
+        Segment,
+        StaleRule,
+        Status,
+    )
+    from geolookup.settings.table import Settings
     from geolookup.state.edits.editor import Editor
+    from geolookup.state.edits.layer import Laid
+    from geolookup.state.edits.outbox import OutboxRow
+    from geolookup.state.edits.outbox import State as EditState
+    from geolookup.state.generations.kept import Reference
 
 __all__ = [
+    "BlockError",
+    "ColumnError",
+    "CoveringBlock",
+    "DataFileError",
     "DefaultGeolocationError",
+    "EditError",
+    "EditState",
     "Editor",
     "Explanation",
     "GeoLookup",
     "GeoLookupError",
     "Geolocation",
+    "HeldError",
     "IPBlock",
+    "IndexDamagedError",
+    "IndexFileError",
+    "IndexTooNewError",
     "InvalidAddressError",
+    "InvalidRangeError",
+    "Laid",
+    "Layer",
     "Match",
+    "MissingExtraError",
+    "NoStateError",
+    "OutboxRow",
+    "PlanError",
+    "PullError",
+    "Reference",
+    "RequestRefusedError",
     "Segment",
+    "ServiceError",
+    "Settings",
+    "SettingsError",
     "StaleDataError",
+    "StaleRule",
+    "StateBusyError",
+    "StateDamagedError",
+    "StateError",
+    "StateTooNewError",
+    "StateUnwritableError",
     "Status",
     "UnknownGenerationError",
+    "UnknownGeolocationError",
+    "UpstreamAnswerError",
+    "UpstreamAuthError",
+    "UpstreamError",
+    "UpstreamRefusedError",
+    "UpstreamUnavailableError",
+    "WrongUpstreamError",
     "__version__",
     "open",
     "open_editor",
 ]
 
+#: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
-    "DefaultGeolocationError": "errors",
+    "CoveringBlock": "model",
+    "EditState": "state.edits.outbox:State",
     "Editor": "state.edits.editor",
     "Explanation": "model",
     "GeoLookup": "lookup.engine",
-    "GeoLookupError": "errors",
     "Geolocation": "model",
     "IPBlock": "model",
-    "InvalidAddressError": "errors",
+    "Laid": "state.edits.layer",
+    "Layer": "model",
     "Match": "model",
+    "OutboxRow": "state.edits.outbox",
+    "Reference": "state.generations.kept",
     "Segment": "model",
-    "StaleDataError": "errors",
+    "Settings": "settings.table",
+    "StaleRule": "model",
     "Status": "model",
-    "UnknownGenerationError": "errors",
     "__version__": "_version",
     "open": "lookup.open",
     "open_editor": "lookup.open",
@@ -61,12 +144,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    home, _, there = _HOMES.get(name, "errors").partition(":")
+    value = getattr(import_module(f"{__name__}.{home}"), there or name)
     globals()[name] = value
     return value
 

@@ -16,7 +16,6 @@ from geolookup.cli import exit_codes
 from geolookup.cli.app import app, run
 from geolookup.errors import GeoLookupError, StateBusyError
 from geolookup.state.directory import StateDirectory
-from tests.cli import reference
 from tests.faults.raw_server import RawServer, answer
 from tests.support.lists import listed, many
 from tests.support.states import place, publish
@@ -202,10 +201,6 @@ def test_only_the_table_decides_exit_statuses() -> None:
     for path in sorted(here.parent.rglob("*.py")):
         found = [] if path == here else literal.findall(path.read_text(encoding="utf-8"))
         assert found == [], path
-
-
-def test_the_reference_page_is_what_the_commands_say() -> None:
-    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), "python -m tests.cli.reference --write"
 
 
 def test_every_error_has_an_exit_status_of_the_table() -> None:

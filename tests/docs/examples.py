@@ -1,0 +1,142 @@
+"""An example for each public name: a session of the Python shell, over the state that `test_pages.py` publishes.
+
+Each one finds ``geolookup`` imported, and GEOLOOKUP_HOME set. The default geolocation 1 (US) has 8.0.0.0/8.
+"""
+
+EXAMPLES = {
+    "open": """
+>>> with geolookup.open() as geo:
+...     place = geo.lookup("8.8.8.8")
+>>> place.country
+'US'
+>>> geolookup.open(max_age="36h", stale="refuse").lookup("192.0.2.1") is None
+True
+""",
+    "open_editor": """
+>>> with geolookup.open_editor() as editor:
+...     locid = editor.create(
+...         country="DE", region="BE", city="Berlin", postalcode="",
+...         latitude=52.5, longitude=13.4, dmacode="", areacode="",
+...     )
+...     block = editor.add_block(locid, "8.8.8.0/24")
+>>> str(block)
+'8.8.8.0-8.8.8.255'
+""",
+    "GeoLookup": """
+>>> with geolookup.open() as geo:
+...     [place and place.country for place in geo.lookup_many(["8.8.8.8", "192.0.2.1"])]
+...     geo.lookup_integer(0x08080808, family=4).locid
+...     geo.status().generation
+['US', None]
+1
+1
+""",
+    "Editor": """
+>>> with geolookup.open() as geo, geo.edit() as editor:
+...     with editor.transaction():  # all of it, or nothing
+...         locid = editor.create(
+...             country="DE", region="BE", city="Berlin", postalcode="",
+...             latitude=52.5, longitude=13.4, dmacode="", areacode="",
+...         )
+...         _ = editor.add_block(locid, "8.8.4.0", "8.8.4.255")
+...     geo.lookup("8.8.4.4").city
+...     [edit.describe() for edit in editor.pending()][-1].startswith("add 8.8.4.0-8.8.4.255 to")
+'Berlin'
+True
+""",
+    "Geolocation": """
+>>> with geolookup.open() as geo:
+...     place = geo.lookup("8.8.8.8")
+>>> place.locid, place.layer, place.latitude
+(1, 'default', 37.5)
+""",
+    "IPBlock": """
+>>> block = geolookup.IPBlock.parse("10.20.0.0/16")
+>>> block.startip, block.endip, block.last - block.first + 1
+('10.20.0.0', '10.20.255.255', 65536)
+""",
+    "Match": """
+>>> with geolookup.open() as geo:
+...     match = geo.match("8.8.8.8")
+>>> match.first, match.last, match.layer, match.pending
+('8.0.0.0', '8.255.255.255', 'default', False)
+""",
+    "Segment": """
+>>> with geolookup.open() as geo:
+...     first = next(geo.segments(4))
+>>> first.first == 8 << 24, first.geolocation.locid
+(True, 1)
+""",
+    "Explanation": """
+>>> with geolookup.open() as geo:
+...     found = geo.explain("8.8.8.8")
+>>> found.match.geolocation.locid, len(found.covering), found.generation
+(1, 1, 1)
+""",
+    "CoveringBlock": """
+>>> with geolookup.open() as geo:
+...     covering = geo.explain("8.8.8.8").covering[0]
+>>> str(covering.block), covering.wins
+('8.0.0.0-8.255.255.255', True)
+""",
+    "Status": """
+>>> with geolookup.open() as geo:
+...     status = geo.status()
+>>> status.generation, status.geolocations, status.stale, status.problem
+(1, 1, False, None)
+""",
+    "Laid": """
+>>> with geolookup.open_editor() as editor:
+...     locid = editor.create(
+...         country="DE", region="BE", city="Berlin", postalcode="",
+...         latitude=52.5, longitude=13.4, dmacode="", areacode="",
+...     )
+...     laid = editor.get(locid)
+>>> laid.place.city, laid.pending, len(laid.edits)
+('Berlin', True, 1)
+""",
+    "OutboxRow": """
+>>> with geolookup.open_editor() as editor:
+...     locid = editor.create(
+...         country="DE", region="BE", city="Berlin", postalcode="",
+...         latitude=52.5, longitude=13.4, dmacode="", areacode="",
+...     )
+...     row = editor.pending()[-1]
+>>> row.locid == locid, str(row.state), row.problem
+(True, 'queued', None)
+""",
+    "EditState": """
+>>> with geolookup.open_editor() as editor:
+...     editor.outbox(geolookup.EditState.HELD, geolookup.EditState.REJECTED)
+[]
+""",
+    "Settings": """
+>>> settings = geolookup.Settings(url="https://geo.example.com", max_age="36h")
+>>> settings.max_age_s
+129600.0
+>>> settings.url, settings.stale
+('https://geo.example.com', 'warn')
+""",
+    "Layer": """
+>>> with geolookup.open() as geo:
+...     list(geo.segments(4, "custom"))
+[]
+""",
+    "Reference": """
+>>> with geolookup.open(as_of=1) as then, geolookup.open(as_of="served") as now:
+...     then.lookup("8.8.8.8") == now.lookup("8.8.8.8")
+True
+""",
+    "StaleRule": """
+>>> with geolookup.open(max_age="36h", stale="refuse") as geo:
+...     geo.status().stale_rule
+'refuse'
+""",
+    "GeoLookupError": """
+>>> try:
+...     geolookup.open().lookup("8.8.8")
+... except geolookup.GeoLookupError as error:
+...     print(type(error).__name__)
+InvalidAddressError
+""",
+}

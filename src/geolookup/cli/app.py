@@ -72,7 +72,7 @@ def app() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status. A closed pipe is no error."""
+    """Run the command line and return its exit status. A closed pipe is not an error."""
     _log_to_standard_error()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -97,7 +97,7 @@ def run(arguments: list[str] | None = None) -> int:
 def _log_to_standard_error() -> None:
     import logging
 
-    # Retries are no news: what could not be mended by them is an error, and says so.
+    # A retry that helps need not be reported; one that does not ends in an error.
     logging.getLogger("stamina").setLevel(logging.ERROR)
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("geolookup: %(message)s"))

@@ -15,7 +15,7 @@ _MAX_LENGTH = 10_000
 
 
 class TextFormatter(logging.Formatter):
-    """``geolookup: message``, with the level before what is no error, on one line and harmless for a terminal."""
+    """``geolookup: message``, with the level unless it is an error, on one line and harmless for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One record as text."""
@@ -24,9 +24,9 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """An object with ``at`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, and what the record was given besides.
+    """An object with ``at`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, and the record's own fields.
 
-    What it was given stands in the record's ``fields``, by ``extra={"fields": {…}}``.
+    Those are given by ``extra={"fields": {…}}``.
     """
 
     def format(self, record: logging.LogRecord) -> str:

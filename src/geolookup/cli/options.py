@@ -9,7 +9,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
-url_option = click.option("--url", metavar="URL", help="The upstream's base address, instead of the configured one.")
+url_option = click.option("--url", metavar="URL", help="The service's base address, instead of the configured one.")
 url_moved_option = click.option(
     "--url-moved", is_flag=True, help="The service that this state belongs to has moved to --url."
 )
@@ -18,7 +18,7 @@ on_conflict_option = click.option(
     type=click.Choice(["hold", "mine", "theirs"]),
     default="hold",
     show_default=True,
-    help="What to do where the service has changed what was edited here.",
+    help="What to do if the service has changed the same thing.",
 )
 format_option = click.option(
     "--format",
@@ -26,7 +26,7 @@ format_option = click.option(
     type=click.Choice(["text", "json", "ndjson"]),
     default="text",
     show_default=True,
-    help="How to answer.",
+    help="The format of the answer.",
 )
 
 

@@ -28,7 +28,7 @@ def row(*cells: str) -> None:
 
 
 def note(text: str) -> None:
-    """Anything that is no result: progress, warnings."""
+    """Anything but a result: progress, warnings."""
     click.echo("\n".join(harmless(line, 10_000) for line in text.split("\n")), err=True)
 
 
@@ -150,7 +150,7 @@ class Exits:
 
 @contextlib.contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar on standard error where that is a terminal; told (done, total or None)."""
+    """A progress bar on standard error if that is a terminal; told (done, total or None)."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return

@@ -34,7 +34,7 @@ class Answers:
     layer has texts that the default one lacks: then both were copied into one, once for the snapshot and not for each
     batch, so that every batch of a stream has the same dictionary.
 
-    :raises IndexDamagedError: where the file's strings, or what names them, lead outside it: Arrow trusts both
+    :raises IndexDamagedError: if the file's strings, or what names them, lead outside it: Arrow trusts both
     """
 
     def __init__(self, base: IndexReader, overlay: IndexReader) -> None:
@@ -103,7 +103,7 @@ class Answers:
         return found
 
     def columns(self, column: Any, slots: Slots, fields: Sequence[str]) -> list[Any]:
-        """One array a field, null where nothing covers the row's address or it has none."""
+        """One array a field, null if nothing covers the row's address or it has none."""
         rows = _Rows(slots)
         ranges = self._ranges(column, rows) if "first" in fields or "last" in fields else {}
         return [ranges[name] if name in ranges else self._column(name, rows) for name in fields]
@@ -166,7 +166,7 @@ class _Rows:
             self.base = slice(None)
 
     def array(self, kind: Any, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
-        """An Arrow array over ``values`` itself, null where a row is not covered or not ``known``."""
+        """An Arrow array over ``values`` itself, null if a row is not covered or not ``known``."""
         is_valid = self.covered if known is None else self.covered & known
         validity = None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
         return pa.Array.from_buffers(kind, self.count, [validity, pa.py_buffer(values)])
@@ -184,7 +184,7 @@ def decoded(array: Any) -> Any:
 
 
 def plain_type(field: str) -> Any:
-    """The type of a field where text is not dictionary-encoded."""
+    """The type of a field if text is not dictionary-encoded."""
     kind = TYPES[field]
     return kind.value_type if _is_dictionary(kind) else kind
 

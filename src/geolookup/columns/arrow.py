@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from geolookup.addresses import parse
 from geolookup.columns.answers import Answers
 from geolookup.columns.arrowlib import pa
+from geolookup.columns.default_geo import default_geo
 from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
 from geolookup.columns.kernel import BAD, EMPTY
-from geolookup.columns.sources import default_geo
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
@@ -105,7 +105,7 @@ def enrich(
     is handed out.
 
     :raises InvalidAddressError: where ``errors`` is "raise": naming the row, counted from the begin of the stream
-    :raises ColumnError: where a batch has no such column or already has one that would be added, or as for `locate`
+    :raises ColumnError: if a batch has no such column or already has one that would be added, or as for `locate`
     """
     names = checked_fields(fields)
     waiting: deque[Any] = deque()

@@ -6,8 +6,8 @@ from typing import Any
 from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrow import locate
 from geolookup.columns.arrowlib import pa
+from geolookup.columns.default_geo import default_geo
 from geolookup.columns.records import FUNCTION_FIELDS, json_of
-from geolookup.columns.sources import default_geo
 from geolookup.errors import MissingExtraError
 from geolookup.lookup.engine import GeoLookup
 
@@ -24,7 +24,7 @@ _KINDS = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
 def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = None) -> None:
     """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
 
-    ``ip`` is text. The answer is NULL for NULL, where nothing covers the address, and for what is no address: one bad
+    ``ip`` is text. The answer is NULL for NULL, for an address that nothing covers, and for anything else: one bad
     row does not end a query. With ``geo`` None, the state directory of the settings answers.
     """
     geo = default_geo() if geo is None else geo

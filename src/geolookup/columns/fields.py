@@ -8,19 +8,19 @@ from geolookup.model import FIELD_NAMES
 
 #: Every field, in the order in which an address's object has them.
 FIELDS: Final = ("locid", *FIELD_NAMES, "first", "last", "layer", "pending")
-#: What is answered where nothing is asked for.
+#: The fields of an answer if none are asked for.
 DEFAULT_FIELDS: Final = ("country", "region", "city")
 
 
 def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
     """The fields as asked for: names, or one text of names with commas between them.
 
-    :raises ColumnError: where one is unknown or named twice, or there is none
+    :raises ColumnError: if one is unknown or named twice, or there is none
     """
     names: Sequence[str] = [name.strip() for name in fields.split(",")] if isinstance(fields, str) else list(fields)
     for name in names:
         if name not in FIELDS:
-            raise ColumnError(f"{name!r} is no field: there are {', '.join(FIELDS)}")
+            raise ColumnError(f"{name!r} is not a field: the fields are {', '.join(FIELDS)}")
     if not names or len(set(names)) != len(names):
         raise ColumnError("name at least one field, and each only once")
     return tuple(names)

@@ -31,10 +31,10 @@ class SlotFinder:
 
     Every method takes a column in Arrow's memory layout (https://arrow.apache.org/docs/format/Columnar.html): its
     buffers, its ``offset`` and its ``length`` in rows; ``validity`` may be None. The answer has an unsigned 32-bit
-    integer a row: a slot of the base, a slot of the overlay with `OVERLAY` set, `EMPTY` where nothing covers the
+    integer a row: a slot of the base, a slot of the overlay with `OVERLAY` set, `EMPTY` if nothing covers the
     address, `BAD` for what is no address, `ABSENT` for a null. `accelerated` says whether C searches.
 
-    :raises IndexDamagedError: where a file's slots lead outside it
+    :raises IndexDamagedError: if a file's slots lead outside it
     """
 
     def __init__(self, base: IndexReader, overlay: IndexReader) -> None:
@@ -139,7 +139,7 @@ class SlotFinder:
 
     def _search4(self, values: Slots) -> Slots:
         # Sorted, the searches walk through the index once: twelve times as fast as jumping about in it. One integer
-        # holds the value and whence it came, since sorting those is faster than sorting an order.
+        # holds the value and where it came from, since sorting those is faster than sorting an order.
         packed = values.astype(np.uint64) << np.uint64(32) | np.arange(len(values), dtype=np.uint64)
         packed.sort()
         ordered = (packed >> np.uint64(32)).astype(np.uint32)
@@ -187,7 +187,7 @@ def _lay_under(found: Slots, slots: Slots, layer: _Layer) -> None:
     """Fill what is still empty in ``found`` with one layer's answers."""
     covered = slots != EMPTY
     if covered.any() and int(slots[covered].max()) >= layer.reader.location_count:
-        raise IndexDamagedError(f"{layer.reader.path}: a slot is no location's: the file is damaged")
+        raise IndexDamagedError(f"{layer.reader.path}: a slot points to no location: the file is damaged")
     covered &= found == EMPTY
     np.copyto(found, slots | layer.mark, where=covered)
 
@@ -201,7 +201,7 @@ def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[
 
 
 def _parse_quads(text: NDArray[np.uint8], ends: NDArray[np.int64], values: Slots, is_quad: NDArray[np.bool_]) -> None:
-    """Read dotted quads, a character of every row at a time. What is no strict quad is only said to be none."""
+    """Read dotted quads, a character of every row at a time. Anything else is only marked as such."""
     sizes = ends[1:] - ends[:-1]
     count = len(sizes)
     if not len(text):

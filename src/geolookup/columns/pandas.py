@@ -23,7 +23,7 @@ class GeoAccessor:
     """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
 
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (the one of the settings
-    where there is none), and ``errors``: "null" for a missing value where an address is malformed, "raise" for an
+    if there is none), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an
     error.
     """
 
@@ -33,7 +33,7 @@ class GeoAccessor:
     def locate(
         self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
     ) -> Any:
-        """A DataFrame with a column a field, missing where nothing covers the address.
+        """A DataFrame with a column a field, missing if nothing covers the address.
 
         :raises ColumnError: for an unknown field, or a series that holds something else than addresses
         """

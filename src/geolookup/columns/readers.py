@@ -17,7 +17,7 @@ Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 
 #: Rows read, answered and written together.
 CHUNK_ROWS: Final = 16_384
-#: A longer line is no row, and must not fill the memory.
+#: A longer line cannot be a row, and must not fill the memory.
 MAX_LINE_BYTES: Final = 1 << 26
 
 
@@ -27,7 +27,7 @@ class Chunk:
 
     ``batch`` is a record batch: all columns, or only the address column where ``raw`` has the rows' bytes as they
     stand, line ends included. ``lines`` are the rows' numbers in the file, from 1. Those of ``bad`` (row in the chunk,
-    what is wrong) could not be read: where there is ``raw`` they are in it all the same, and their address is null;
+    what is wrong) could not be read: if there is ``raw`` they are in it all the same, and their address is null;
     else they are left out, and their number is that of the line itself.
     """
 
@@ -40,8 +40,8 @@ class Chunk:
 class Reader(Protocol):
     """An open file of rows.
 
-    ``header`` is the first line as it stands where a CSV's rows are handed out as they stand, else empty; ``schema``
-    the columns where they are known beforehand, else None; ``rows`` how many there are, or None; ``word`` what a row
+    ``header`` is the first line as it stands if a CSV's rows are handed out as they stand, else empty; ``schema``
+    the columns if they are known beforehand, else None; ``rows`` how many there are, or None; ``word`` what a row
     is called in a message.
     """
 
@@ -53,15 +53,15 @@ class Reader(Protocol):
     def chunks(self) -> Iterator[Chunk]:
         """All rows.
 
-        :raises DataFileError: where the file cannot be read on
+        :raises DataFileError: if reading the file fails
         """
 
 
 class CsvReader:
     """A CSV file with a header; where ``as_is``, rows are handed out as they stand, in any encoding.
 
-    :raises DataFileError: where it is empty
-    :raises ColumnError: where the column is not there once, or one of ``added`` is there already
+    :raises DataFileError: if it is empty
+    :raises ColumnError: if the column is not there once, or one of ``added`` is there already
     """
 
     rows: int | None = None
@@ -114,7 +114,7 @@ class CsvReader:
             except csv.Error as error:
                 raise DataFileError(f"{self._name}, line {begins}: is not CSV: {error}") from error
             except OSError as error:
-                raise DataFileError(f"{self._name}: cannot be read on: {error.strerror}") from error
+                raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
             if row is None:
                 return
             yield begins, row, b"".join(self._taken)
@@ -152,7 +152,7 @@ class CsvReader:
 
 
 class NdjsonReader:
-    """A file of JSON objects, one a line (https://github.com/ndjson/ndjson-spec); blank lines are no rows.
+    """A file of JSON objects, one a line (https://github.com/ndjson/ndjson-spec); blank lines are not rows.
 
     A byte order mark at its beginning is passed over (RFC 8259, section 8.1). If not ``as_is``, the members of the
     first rows say what there is and of which type.
@@ -175,7 +175,7 @@ class NdjsonReader:
     def chunks(self) -> Iterator[Chunk]:
         """See `Reader`.
 
-        :raises ColumnError: at the end, where no row had the column
+        :raises ColumnError: at the end, if no row had the column
         """
         lines: list[int] = []
         rows: list[dict[str, Any]] = []
@@ -203,7 +203,7 @@ class NdjsonReader:
                     yield self._chunk(lines, rows, raw, bad)
                     lines, rows, raw, bad = [], [], [], []
         except OSError as error:
-            raise DataFileError(f"{self._name}: cannot be read on: {error.strerror}") from error
+            raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
         if lines or bad:
             yield self._chunk(lines, rows, raw, bad)
         if self._has_rows and not self._has_column:
@@ -254,7 +254,7 @@ class NdjsonReader:
 class ParquetReader:
     """A Parquet file (https://parquet.apache.org/docs/file-format/); no stream, since it is read from its end.
 
-    :raises DataFileError: where it cannot be read
+    :raises DataFileError: if it cannot be read
     :raises ColumnError: as for `CsvReader`
     """
 
@@ -281,7 +281,7 @@ class ParquetReader:
                 yield Chunk(batch=batch, lines=range(before + 1, before + 1 + batch.num_rows))
                 before += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise DataFileError(f"{self._name}, after row {before}: cannot be read on: {error}") from error
+            raise DataFileError(f"{self._name}, after row {before}: reading failed: {error}") from error
 
 
 def _address(value: Any) -> str | None:

@@ -14,7 +14,7 @@ FUNCTION_FIELDS: Final = ("locid", *FIELD_NAMES)
 
 
 def place_of(geo: GeoLookup, value: Any) -> Geolocation | None:
-    """The geolocation of a value of SQL; None for NULL, for what is no address, and where nothing covers it."""
+    """The geolocation of a value of SQL; None for NULL, an address that nothing covers, and anything else."""
     text = _text(value)
     try:
         return None if text is None else geo.lookup(text)

@@ -11,8 +11,8 @@ from typing import Any
 from geolookup.columns.answers import Answers, decoded, plain_type
 from geolookup.columns.arrow import Errors, locate_with, raise_first
 from geolookup.columns.arrowlib import pa
+from geolookup.columns.default_geo import default_geo
 from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
-from geolookup.columns.sources import default_geo
 from geolookup.errors import MissingExtraError, StateError
 from geolookup.index.layout import HEADER_CHECK
 from geolookup.index.reader import IndexReader
@@ -44,11 +44,11 @@ def locate(
     """The DataFrame with a column more for each field, named by ``prefix`` and the field.
 
     ``column`` is text, or integers that are IPv4 addresses. The index that ``geo`` serves now (the one of the settings'
-    state directory where it is None) is shipped to the executors by ``addFile``, once for an application, and mapped
+    state directory if it is None) is shipped to the executors by ``addFile``, once for an application, and mapped
     once by a worker; a sync afterwards changes nothing in this frame. Executors need geolookup and pyarrow installed.
-    An answer is null where the address is null, malformed or not covered.
+    An answer is null if the address is null, malformed or not covered.
 
-    :raises ColumnError: where the frame lacks the column or has one that would be added, or a field is unknown
+    :raises ColumnError: if the frame lacks the column or has one that would be added, or a field is unknown
     :raises InvalidAddressError: in the worker, and so the job, at a malformed address, where ``errors`` is "raise"
     """
     names = checked_fields(fields)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from pluggy import HookimplMarker
 
+from geolookup.columns.default_geo import default_geo
 from geolookup.columns.records import FUNCTION_FIELDS, json_of, place_of
-from geolookup.columns.sources import default_geo
 from geolookup.lookup.engine import GeoLookup
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ __all__ = ["prepare_connection", "register"]
 def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> None:
     """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
 
-    ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, where nothing covers the
+    ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, if nothing covers the
     address, and for what is no address: one bad row does not end a query. With ``geo`` None, the state directory of
     the settings answers; it is opened at the first call.
     """

@@ -37,8 +37,8 @@ class Sides:
 def opened(directory: StateDirectory, old: Reference, new: Reference) -> Iterator[Sides]:
     """Open two generations, each as it was served last.
 
-    :raises UnknownGenerationError: where one is not kept
-    :raises StateDamagedError: where one is not what was published
+    :raises UnknownGenerationError: if one is not kept
+    :raises StateDamagedError: if one is not what was published
     """
     generations = Generations(directory)
     with contextlib.ExitStack() as stack:

@@ -47,7 +47,7 @@ class Impact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAnswer:
-    """An address whose answer differs; None where nothing covers it."""
+    """An address whose answer differs; None if nothing covers it."""
 
     address: str
     before: Match | None
@@ -57,7 +57,7 @@ class ChangedAnswer:
 def impact(old: Layers, new: Layers) -> Impact:
     """Count, exactly, whose answer differs: some seconds for millions of blocks.
 
-    :raises IndexDamagedError: where a file's segments or locations cannot be followed
+    :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
     found = changed_answers(old, new)
     return Impact(ipv4=found[4], ipv6=found[6])
@@ -70,9 +70,9 @@ class Comparison:
         self._sides = [tuple(OpenLayer(reader, {}) for reader in layers) for layers in (old, new)]
 
     def answer(self, address: str) -> ChangedAnswer | None:
-        """What an address answers on both sides, or None where that is the same geolocation, field by field.
+        """What an address answers on both sides, or None if that is the same geolocation, field by field.
 
-        :raises InvalidAddressError: where it is malformed
+        :raises InvalidAddressError: if it is malformed
         """
         family, value = parse(address)
         before, after = (match_in(base, custom, address, family, value) for base, custom in self._sides)

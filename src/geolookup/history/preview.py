@@ -24,7 +24,7 @@ Look = Callable[[Layers, Layers], None]
 def with_custom_layer(directory: StateDirectory, layer: Iterable[Laid]) -> Iterator[tuple[Layers, Layers]]:
     """What is served, and the same with another custom layer.
 
-    :raises NoStateError: where nothing has been published
+    :raises NoStateError: if nothing has been published
     """
     published = directory.open()
     try:
@@ -44,10 +44,10 @@ def preview_pull(
 ) -> PullReport:
     """`pull`, but for the publishing: ``look`` is shown what would be served, and then it is thrown away.
 
-    It is not called where the service has what is served. What the guard holds is kept, as by a pull. Where nothing
+    It is not called if the service has what is served. What the guard holds is kept, as by a pull. If nothing
     is published yet there is nothing to compare with, and ``look`` is not called either.
 
-    :raises HeldError: where the guard holds the list; ``look`` has been called by then
+    :raises HeldError: if the guard holds the list; ``look`` has been called by then
     :raises PullError: as `pull` does, and so for all its errors
     """
     report = PullReport(url=configured_url(settings))

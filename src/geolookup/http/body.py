@@ -17,7 +17,7 @@ from geolookup.http.translate import TotalTimeoutError, translated
 from geolookup.text import unchanged
 
 _PRODUCED_AT_ONCE = 1 << 20
-# Lists of geolocations shrink some tenfold; what grows two hundredfold past the first megabytes is no list.
+# Lists of geolocations shrink about tenfold; what grows two hundredfold past the first megabytes is not a list.
 _EXPANSION_FLOOR = 16 << 20
 _EXPANSION_RATIO = 200
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
@@ -85,10 +85,10 @@ class Body:
     """The body of one answer. Iterating hands out its content, decompressed, in bytes of any length.
 
     ``clean`` takes the secret out of a text that is to be shown.
-    ``framed`` is false where only the connection's end marks the body's: then the content itself must tell whether it
+    ``framed`` is false if only the connection's end marks the body's: then the content itself must tell whether it
     is whole. ``bytes_read`` counts what came over the network. `close` it, whatever happens.
 
-    :raises UpstreamAnswerError: while iterating, where the body is cut short or its compression is broken
+    :raises UpstreamAnswerError: while iterating, if the body is cut short or its compression is broken
     :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
     """
 
@@ -113,7 +113,7 @@ class Body:
         return self._decompressed(zlib.decompressobj(_WINDOW_BITS[self._encoding]))
 
     def close(self) -> None:
-        """Let go of the connection; it is used again only where the body was read to its end."""
+        """Let go of the connection; it is used again only if the body was read to its end."""
         self._watch.stop()
         with contextlib.suppress(Exception):  # the answer is over either way
             self._response.close()

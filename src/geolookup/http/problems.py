@@ -27,7 +27,7 @@ _SEPARATORS = re.compile(r"[/#:]")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What an error's body says; empty where it says nothing that can be read. All text is fit to be shown."""
+    """What an error's body says; empty if it says nothing that can be read. All text is fit to be shown."""
 
     type: str = ""
     title: str = ""
@@ -95,7 +95,7 @@ def error_for(
 
 
 def retry_after_s(value: str | None) -> float | None:
-    """The seconds that ``Retry-After`` asks for (RFC 9110 section 10.2.3), never negative; None where unreadable."""
+    """The seconds that ``Retry-After`` asks for (RFC 9110 section 10.2.3), never negative; None if unreadable."""
     if not value:
         return None
     value = value.strip()

@@ -39,7 +39,7 @@ class Secrecy(logging.Filter):
         return text
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, rewritten where it would show a secret."""
+        """Let every record pass, rewritten if it would show a secret."""
         message = record.getMessage()
         cleaned = self.clean(message)
         if cleaned != message:

@@ -111,7 +111,7 @@ class _Elements:
         self._parts.append(text)
 
     def cut(self, *, last: bool) -> list[Piece]:
-        """What was added since the last cut, as one piece; none where an array ends without further elements."""
+        """What was added since the last cut, as one piece; none if an array ends without further elements."""
         text = b"".join(self._parts).strip(_BLANKS)
         self._parts, self._size = [], 0
         if not text and last:
@@ -134,7 +134,7 @@ class Splitter:
     on (None before); ``arrays`` counts the arrays met so far, ``empty_arrays`` those that ended without an element;
     ``shell`` is the object's text with those arrays emptied, complete after `close`.
 
-    :raises UpstreamAnswerError: from `feed` and `close`, where the text cannot be JSON, is cut short, has something
+    :raises UpstreamAnswerError: from `feed` and `close`, if the text cannot be JSON, is cut short, has something
         after its end, or passes a bound
     """
 

@@ -24,7 +24,7 @@ class Watching(Protocol):
         """Take the secret out of a text."""
 
     def check(self) -> None:
-        """Raise where the time is up."""
+        """Raise if the time is up."""
 
 
 # It is certain of these alone that no byte of the request left this machine.

@@ -59,10 +59,10 @@ class _Authentication(httpx.Auth):
 class Transport:
     """Speaks to the service at ``settings.url``; a context manager, for use by one thread at a time.
 
-    ``secret`` is the token (or ``user:password``, or the named header's value); where None, it is read as the settings
+    ``secret`` is the token (or ``user:password``, or the named header's value); if None, it is read as the settings
     say. ``backoff_s`` is the longest wait before the first retry; it doubles with each.
 
-    :raises SettingsError: where there is no ``url``, the secret cannot be used, or would travel over plain HTTP beyond
+    :raises SettingsError: if there is no ``url``, the secret cannot be used, or would travel over plain HTTP beyond
         this machine
     """
 
@@ -132,8 +132,8 @@ class Transport:
         Only an ``idempotent`` one is ever sent again.
 
         :raises UpstreamUnavailableError: no answer, a broken connection, 408, 429 or 5xx; its ``sent`` is false only
-            where no byte of the request left this machine
-        :raises UpstreamAuthError: 401, or 403 for want of permission
+            if no byte of the request left this machine
+        :raises UpstreamAuthError: 401, or 403 for a missing permission
         :raises UpstreamRefusedError: any other 4xx
         :raises UpstreamAnswerError: a redirect, or an answer that is cut short, too large or no HTTP
         """
@@ -254,7 +254,7 @@ class _Waits:
         self._left_s = max_wait_s
 
     def before_retrying(self, error: Exception) -> bool | float:
-        """The seconds to wait, or false where the error is final."""
+        """The seconds to wait, or false if the error is final."""
         if not isinstance(error, UpstreamUnavailableError) or isinstance(error, TotalTimeoutError):
             return False
         if error.status is not None and error.status not in WORTH_WAITING:

@@ -17,7 +17,7 @@ _MAX_VALUE = 1 << 26
 def read(path: str) -> list[tuple[dict[str, Any], Where]]:
     """The sites' values as text (an empty coordinate is left out, blocks are a list), each with where it stands.
 
-    :raises DataFileError: where the file cannot be read, is not CSV, or lacks a column or has another
+    :raises DataFileError: if the file cannot be read, is not CSV, or lacks a column or has another
     """
     found = []
     limit = csv.field_size_limit(_MAX_VALUE)  # it holds for the whole process, so it is put back

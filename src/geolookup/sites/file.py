@@ -29,7 +29,7 @@ class Where:
     name: str = ""
 
     def line(self, key: str = "", text: str = "") -> int | None:
-        """The number (from 1) of a line, None where it cannot be told."""
+        """The number (from 1) of a line, None if it cannot be told."""
         return self.find(key, text)
 
     def error(self, message: str, key: str = "", text: str = "") -> DataFileError:
@@ -47,7 +47,7 @@ def _nowhere(_key: str, _text: str) -> int | None:
 class Site:
     """A place with its name in the file.
 
-    ``fields`` are the eight of a geolocation; a coordinate is None where the file leaves it out, which only suits a
+    ``fields`` are the eight of a geolocation; a coordinate is None if the file leaves it out, which only suits a
     geolocation that has none. ``blocks`` are sorted, without repetitions.
     """
 
@@ -60,7 +60,7 @@ class Site:
 def form_of(path: str, form: Form | None = None) -> Form:
     """The format of a file: as given, else by the end of its name.
 
-    :raises DataFileError: where that does not tell
+    :raises DataFileError: if that does not tell
     """
     if form is not None:
         return form
@@ -106,7 +106,7 @@ def write_sites(sites: Iterable[Site], form: Form) -> str:
 
 
 def block_text(block: IPBlock) -> str:
-    """A block as these files have it: a network where it is one, else an address, else ``first-last``."""
+    """A block as these files have it: a network if it is one, else an address, else ``first-last``."""
     size = block.last - block.first + 1
     if size > 1 and size & (size - 1) == 0 and block.first % size == 0:
         return f"{block.startip}/{(32 if block.family == 4 else 128) - size.bit_length() + 1}"

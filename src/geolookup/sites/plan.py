@@ -31,7 +31,7 @@ class Kind(StrEnum):
 class Change:
     """One step. ``locid`` is None for a geolocation that is still to be created.
 
-    ``site`` is the name in the file; for a delete the name it had in an earlier file, None where it never had one. A
+    ``site`` is the name in the file; for a delete the name it had in an earlier file, None if it never had one. A
     claim gives a name to a geolocation that is there (``was``: its name until now), and edits nothing. ``fields`` are
     a create's or update's eight, ``before`` those of an update or delete; ``block`` the one added or removed.
     """
@@ -113,7 +113,7 @@ class SitesPlan:
 def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> SitesPlan:
     """What `apply_sites` would do; nothing is changed.
 
-    :raises DataFileError: where a site cannot be made so: names the file, the line and the site
+    :raises DataFileError: if a site cannot be made so: names the file, the line and the site
     """
     with editor.transaction():
         layer = {laid.place.locid: laid.place for laid in editor.custom()}
@@ -127,7 +127,7 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
     A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
     one too. The result is the plan as it was made, new locids included; applied again, it has no changes.
 
-    :raises DataFileError: where a site cannot be made so; nothing was changed
+    :raises DataFileError: if a site cannot be made so; nothing was changed
     """
     with editor.transaction():
         plan = plan_sites(editor, sites, prune_all=prune_all)
@@ -196,7 +196,7 @@ def _make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
 def export_sites(editor: Editor) -> list[Site]:
     """Every custom geolocation as a site, sorted by name.
 
-    One that no file named gets a name made of its city or country, and of its locid where that is not enough; nothing
+    One that no file named gets a name made of its city or country, and of its locid if that is not enough; nothing
     is recorded.
     """
     with editor.transaction():

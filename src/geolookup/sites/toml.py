@@ -29,7 +29,7 @@ _TOKENS = re.compile(
 def read(path: str) -> list[tuple[dict[str, Any], Where]]:
     """The sites' values as TOML has them, each with where it stands.
 
-    :raises DataFileError: where the file cannot be read, is not TOML, or holds anything but sites
+    :raises DataFileError: if the file cannot be read, is not TOML, or holds anything but sites
     """
     try:
         with open(path, "rb") as file:
@@ -80,7 +80,7 @@ class _Lines:
         self._count = -1
 
     def expect(self, count: int) -> None:
-        """How many tables there are: where another number of headers is found, no line is guessed."""
+        """How many tables there are: if another number of headers is found, no line is guessed."""
         self._count = count
 
     @functools.cached_property

@@ -35,7 +35,7 @@ _Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)] | int | flo
 class PulledGeolocation(msgspec.Struct, frozen=True):
     """A geolocation as the service lists it.
 
-    Text is empty and a coordinate (degrees) None where the service has none. ``blocks`` holds a tuple for each sound
+    Text is empty and a coordinate (degrees) None if the service has none. ``blocks`` holds a tuple for each sound
     block: family (4 or 6), first and last address as integers, and the two as text.
     """
 
@@ -55,8 +55,8 @@ class PulledGeolocation(msgspec.Struct, frozen=True):
 class RejectedRow:
     """A row or block that was left out, and why.
 
-    ``locid`` is None where it could not be read; ``position`` counts the list's elements from 0; ``block`` is the
-    block as sent, or None where the whole geolocation was left out. All text is fit to be shown.
+    ``locid`` is None if it could not be read; ``position`` counts the list's elements from 0; ``block`` is the
+    block as sent, or None if the whole geolocation was left out. All text is fit to be shown.
     """
 
     locid: int | None
@@ -99,7 +99,7 @@ def _library_is_strict() -> bool:
     return True
 
 
-# Where the C library reads what we refuse, each address takes the long way through `addresses.parse`.
+# If the C library reads what we refuse, each address takes the long way through `addresses.parse`.
 _STRICT_LIBRARY = _library_is_strict()
 _from_bytes = int.from_bytes
 
@@ -124,7 +124,7 @@ class RowDecoder:
     def batch(self, text: bytes) -> list[PulledGeolocation]:
         """The sound geolocations of a JSON array.
 
-        :raises UpstreamAnswerError: where the text is not JSON
+        :raises UpstreamAnswerError: if the text is not JSON
         """
         try:
             raws = self._typed.decode(text)
@@ -276,7 +276,7 @@ class RowDecoder:
                 raw.ipblocks.append(_raw_block(block))
             except _BadRowError as error:
                 bad.append((harmless(repr(block), 120), str(error)))
-        # The row itself is checked first: a rejected geolocation's blocks are not counted besides.
+        # The row itself is checked first: a rejected geolocation's blocks are not counted as well.
         self._row(msgspec.structs.replace(raw, ipblocks=None), position)
         self.blocks_seen += len(bad)
         for shown, reason in bad:
@@ -287,7 +287,7 @@ class RowDecoder:
 def load_array(text: bytes) -> list[Any]:
     """The values of a JSON array, without types: numbers of any size, lone surrogates kept for the rows' checks.
 
-    :raises UpstreamAnswerError: where it is not JSON, or holds an integer too long to be read
+    :raises UpstreamAnswerError: if it is not JSON, or holds an integer too long to be read
     """
     try:
         values = plainjson.loads(text)
@@ -309,7 +309,7 @@ def whole(value: object) -> int | None:
 
 
 def locid_of(value: object) -> int | None:
-    """The locid of an untyped element, None where there is none."""
+    """The locid of an untyped element, None if there is none."""
     return whole(value.get("locid")) if isinstance(value, dict) else None
 
 

@@ -18,7 +18,7 @@ def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str,
     The answer is an array of them, one bare object that has a member called ``mark``, or an object with exactly one
     array of objects in it, under any name.
 
-    :raises UpstreamAnswerError: where it is none of these
+    :raises UpstreamAnswerError: if it is none of these
     """
     text = _compact(what, answer)
     with _readable(what):
@@ -37,7 +37,7 @@ def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str,
 def one(what: str, answer: Answer) -> tuple[bytes, dict[str, Any]]:
     """The object that an answer is, as its text and as a value.
 
-    :raises UpstreamAnswerError: where it is none
+    :raises UpstreamAnswerError: if it is none
     """
     text = _compact(what, answer)
     with _readable(what):

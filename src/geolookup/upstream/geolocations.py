@@ -28,7 +28,7 @@ class Listing:
     ``number_disagreements`` (blocks) and ``bytes_read`` (from the network). ``complete`` is true once all was read
     and found whole: iterating ends normally only then.
 
-    :raises UpstreamAnswerError: while iterating, where the answer is cut short, not a JSON list, has something after
+    :raises UpstreamAnswerError: while iterating, if the answer is cut short, not a JSON list, has something after
         its end, or another number of geolocations than declared
     :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
     """
@@ -125,7 +125,7 @@ class Listing:
             return
         if self._top is not None and seen == min(self._top, declared):
             return  # some count what there is, not what they send
-        raise UpstreamAnswerError(f"the list has {seen} geolocations where the service declared {declared}")
+        raise UpstreamAnswerError(f"the list has {seen} geolocations, but the service declared {declared}")
 
 
 class GeolocationsClient:
@@ -167,9 +167,7 @@ class GeolocationsClient:
         answer = self._send("POST", self._settings.path_create, None, _eight(fields), idempotency_key)
         locid = _locid(answer)
         if not PROVISIONAL_LOCID < locid < 0:
-            raise UpstreamAnswerError(
-                f"create: the service answered with locid {locid}, where a custom one is negative"
-            )
+            raise UpstreamAnswerError(f"create: the service answered with locid {locid}, but a custom one is negative")
         return locid
 
     def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> int:

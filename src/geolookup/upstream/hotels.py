@@ -11,7 +11,7 @@ from geolookup.text import harmless
 from geolookup.upstream import exact
 from geolookup.upstream.decode import whole
 
-#: The optional sections of a record, which come only where they are asked for.
+#: The optional sections of a record, which come only if they are asked for.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")
 
 _PLACEHOLDER = "{hotelId}"
@@ -21,7 +21,7 @@ _PLACEHOLDER = "{hotelId}"
 class Hotel:
     """A hotel as the service sent it.
 
-    Text is empty where the record has nothing that can be read as text, a coordinate (degrees) None. ``sections`` has
+    Text is empty if the record has nothing that can be read as text, a coordinate (degrees) None. ``sections`` has
     those of `SECTIONS` that came, by name, as plain JSON values. ``content`` is the whole record as JSON in UTF-8,
     with members that are not known here, and with every number as the service wrote it.
     """
@@ -59,8 +59,8 @@ class HotelsClient:
     def details(self, hotel_id: str, *, include: Iterable[str] = ()) -> Hotel:
         """Operation 8: one hotel, with the sections of ``include``.
 
-        :raises UpstreamRefusedError: where the service knows no such hotel (its ``status`` is 404), or no such section
-        :raises UpstreamAnswerError: where the answer is no record
+        :raises UpstreamRefusedError: if the service knows no such hotel (its ``status`` is 404), or no such section
+        :raises UpstreamAnswerError: if the answer is not a record
         """
         template = self._settings.path_hotel_details
         if _PLACEHOLDER not in template:
@@ -85,10 +85,10 @@ class HotelsClient:
     ) -> HotelList:
         """Operation 9: the hotels of an address, of a destination or of identifiers; that have all the amenities.
 
-        ``missing`` is as the service says, or where it does not and no amenity was asked for, what did not come.
+        ``missing`` is as the service says, or if it does not and no amenity was asked for, what did not come.
 
-        :raises UpstreamRefusedError: where the service does not search so: by nothing, or by two of the three together
-        :raises UpstreamAnswerError: where the answer is no list of records
+        :raises UpstreamRefusedError: if the service does not search so: by nothing, or by two of the three together
+        :raises UpstreamAnswerError: if the answer is not a list of records
         """
         ids, amenities = tuple(ids), tuple(amenities)
         params = {
@@ -119,7 +119,7 @@ def _query(include: Iterable[str]) -> dict[str, str]:
 
 
 def _sendable(text: str) -> str:
-    """:raises SettingsError: where it cannot be written as UTF-8, as an argument of other bytes cannot"""
+    """:raises SettingsError: if it cannot be written as UTF-8, as an argument of other bytes cannot"""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -17,7 +17,7 @@ from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
 class ListReader:
     """Feed it chunks of any size, then `close` it; both hand out the geolocations that are complete.
 
-    :raises UpstreamAnswerError: from both, where the text is not JSON, is cut short, or holds no list that can be told
+    :raises UpstreamAnswerError: from both, if the text is not JSON, is cut short, or holds no list that can be told
     """
 
     def __init__(self, decoder: RowDecoder, *, clean: Callable[[str], str] = unchanged) -> None:

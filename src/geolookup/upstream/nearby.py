@@ -14,8 +14,8 @@ Level: TypeAlias = Literal["city", "region", "country"]
 class Nearby:
     """Hotels, and of what they are: ``level``, and ``place`` in words (``Austin, TX, US``).
 
-    ``level`` is None where there is no hotel even in the country; ``place`` then has the whole geolocation in words,
-    empty where it names neither city nor region nor country.
+    ``level`` is None if there is no hotel even in the country; ``place`` then has the whole geolocation in words,
+    empty if it names neither city nor region nor country.
     """
 
     level: Level | None

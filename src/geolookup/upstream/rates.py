@@ -27,7 +27,7 @@ class RatePlan:
     def parse(cls, text: bytes) -> Self:
         """From the JSON text of an object. Only what names it is looked at: the rest the service judges.
 
-        :raises EditError: where it is no JSON object, or ``hotelId`` or ``ratePlanCode`` is no text
+        :raises EditError: if it is not a JSON object, or ``hotelId`` or ``ratePlanCode`` is not text
         """
         try:
             text.decode("utf-8")
@@ -47,7 +47,7 @@ class RatePlan:
 class StoredRatePlan:
     """A rate plan as the service answered that it has stored it.
 
-    ``outcome`` is ``unchanged`` only where the service says so itself: one that does not tell leaves it at
+    ``outcome`` is ``unchanged`` only if the service says so itself: one that does not tell leaves it at
     ``updated``. ``content`` is the record as JSON in UTF-8, with every number as the service wrote it.
     """
 
@@ -65,10 +65,10 @@ class RatesClient:
     def put(self, rate_plan: RatePlan) -> StoredRatePlan:
         """Operation 10: create or update a rate plan, which is sent as it was written.
 
-        It is sent again by itself where no answer came: the same once more changes nothing. Then a plan that the lost
+        It is sent again by itself if no answer came: the same once more changes nothing. Then a plan that the lost
         request created is reported as ``unchanged`` or ``updated``.
 
-        :raises UpstreamRefusedError: where the service refuses it: the hotel is not known, a member is wrong
+        :raises UpstreamRefusedError: if the service refuses it: the hotel is not known, a member is wrong
         :raises UpstreamAnswerError: where it was answered with success, but not with a record of this rate plan: then
             the outcome is unknown
         """

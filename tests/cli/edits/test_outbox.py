@@ -49,7 +49,7 @@ def test_an_edit_is_shown_with_what_it_says_and_what_stands_in_its_way(command: 
         "edit 3: update geolocation -3: held",
         "  the service said no",
         "  fields: city Ulm, latitude 1.0, longitude 2.0",
-        "  made against: fields city city -3, latitude 1.0, longitude 2.0, blocks 10.9.0.0-10.9.255.255",
+        "  based on: fields city city -3, latitude 1.0, longitude 2.0, blocks 10.9.0.0-10.9.255.255",
         "  the service has: fields city Bonn, blocks 10.9.0.0-10.9.255.255",
     ]
     found = command.json("outbox", "show", 3)

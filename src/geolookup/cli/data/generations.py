@@ -31,11 +31,11 @@ def _configured() -> tuple[Settings, StateDirectory]:
 
 @click.group()
 def generations() -> None:
-    """What was published here: list it, compare, go back, keep, remove.
+    """Work with the generations that were published here: list, compare, go back, keep, remove.
 
     \b
-    A GENERATION is a number, `served`, `previous`, or a moment, and then the one that was served at
-    it: 2026-02-01 (the end of that day in UTC) or 2026-02-01T06:00:00Z.
+    A GENERATION is a number, `served`, `previous`, or a moment. A moment means the generation that
+    was served then: 2026-02-01 (the end of that day in UTC) or 2026-02-01T06:00:00Z.
     Example: geolookup generations list
     """
 
@@ -43,7 +43,7 @@ def generations() -> None:
 @generations.command("list")
 @format_option
 def list_kept(form: str) -> None:
-    """List the generations that are kept, oldest first, and what is held.
+    """List the generations that are kept, oldest first, and the list that is held, if any.
 
     \b
     Example: geolookup generations list --format ndjson
@@ -84,18 +84,22 @@ def _size(count: int) -> str:
 @click.argument("old", metavar="[A]", default=PREVIOUS)
 @click.argument("new", metavar="[B]", default=SERVED)
 @impact.addresses_option
-@click.option("--blocks", is_flag=True, help="List each block that came or went, too.")
+@click.option("--blocks", is_flag=True, help="Also list each block that was added or removed.")
 @click.option(
-    "--top", type=click.IntRange(min=0), default=_TOP, show_default=True, help="At most so many rows of a kind; 0: all."
+    "--top",
+    type=click.IntRange(min=0),
+    default=_TOP,
+    show_default=True,
+    help="Show at most this many rows of each kind; 0 shows all.",
 )
 @json_option
 def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_json: bool) -> int:
-    """Say what changed from generation A to B, and for whom (default: from `previous` to `served`).
+    """Show what changed from generation A to B, and for whom (default: from `previous` to `served`).
 
     \b
-    Geolocations and blocks are those of the service's lists. Answers are what lookups gave, the
-    local edits of each time included; they differ where any field of the geolocation does.
-    Exit status: 0 (also where nothing differs), 2 no such generation is kept, 5 some of the
+    Geolocations and blocks are those of the service's lists. Answers are what lookups gave, with
+    the local edits of that time; two answers differ if any field of the geolocation differs.
+    Exit status: 0 (also if nothing differs), 2 the generation is not kept, 5 some of the
     addresses are malformed.
 
     \b
@@ -186,10 +190,11 @@ def rollback(generation: str | None, reason: str, as_json: bool) -> None:
     """Serve an older generation again: the one served before, or GENERATION.
 
     \b
-    A publish like any other: running processes follow within a second, local edits stay laid over
-    it, and it is in the history. What was served until now is not published by itself again, as
-    long as the service has just that; anything else it has is.
-    Exit status: 0 done, 1 the generation is damaged, 2 there is none, 75 a run is under way.
+    Running processes follow within a second, local edits still apply, and the history records it.
+    A sync does not publish the replaced list again while the service still has exactly that list;
+    it publishes any other list.
+    Exit status: 0 done, 1 the generation is damaged, 2 it is not kept, 75 another run is
+    under way.
 
     \b
     Example: geolookup generations rollback --reason "half of DE was gone"
@@ -228,7 +233,7 @@ def _published_object(published: Current) -> dict[str, Any]:
 @click.argument("generation")
 @json_option
 def pin(generation: str, as_json: bool) -> None:
-    """Keep GENERATION, whatever retention says, until `unpin`.
+    """Keep GENERATION until `unpin`, however old it gets.
 
     \b
     Example: geolookup generations pin served
@@ -246,7 +251,7 @@ def pin(generation: str, as_json: bool) -> None:
 @click.argument("generation")
 @json_option
 def unpin(generation: str, as_json: bool) -> None:
-    """Leave a pinned GENERATION to retention again.
+    """Let a pinned GENERATION be removed again when it is old.
 
     \b
     Example: geolookup generations unpin 42
@@ -257,21 +262,24 @@ def unpin(generation: str, as_json: bool) -> None:
     if as_json:
         output.json_result(_published_object(published))
     else:
-        output.done(f"generation {number} is pinned no longer")
+        output.done(f"generation {number} is no longer pinned")
 
 
 @generations.command()
 @click.option(
-    "--keep", type=click.IntRange(min=1), metavar="N", help="Keep N besides pinned ones, instead of keep_generations."
+    "--keep",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Keep N generations and the pinned ones, instead of keep_generations.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
 def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
-    """Remove the generations past retention now, and not with the next publish.
+    """Remove old generations now, and not only with the next publish.
 
     \b
-    Kept are those that were served last (keep_generations of them, the served one included) and
-    pinned ones.
+    The generations that were served last are kept (as many as keep_generations says, with the
+    served one), and pinned ones.
     Example: geolookup generations prune --keep 2 --dry-run
     """
     _, directory = _configured()

@@ -11,7 +11,9 @@ from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.model import Match
 
 addresses_option = click.option(
-    "--addresses", metavar="FILE", help="Show whose answer differs of those in FILE, one a line; - is standard input."
+    "--addresses",
+    metavar="FILE",
+    help="Show which addresses in FILE (one per line; - is standard input) get another answer.",
 )
 
 

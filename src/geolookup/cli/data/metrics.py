@@ -25,9 +25,9 @@ _LAST_SUCCESS = "geolookup_refresh_last_success_timestamp_seconds"
 def write(path: str, report: RefreshReport, current: Current | None, exit_status: int, *, succeeded: bool) -> None:
     """Replace the file, so that whoever reads sees the old metrics or the new ones. Its mode is 0644.
 
-    The moment of the last success is carried over from the old file where this run is none.
+    The moment of the last success is carried over from the old file if this run is none.
 
-    :raises StateUnwritableError: where that cannot be done
+    :raises StateUnwritableError: if that cannot be done
     """
     path = os.path.abspath(os.path.expanduser(path))
     with files.translated(path):
@@ -48,7 +48,7 @@ def gauges(report: RefreshReport, current: Current | None, exit_status: int, las
         ),
         (_LAST_SUCCESS, "When a refresh last exited with 0.", _one(last_success)),
         ("geolookup_refresh_exit_status", "The exit status of the last refresh.", _one(exit_status)),
-        ("geolookup_refresh_changed", "1 where the last refresh changed published answers.", _one(report.changed)),
+        ("geolookup_refresh_changed", "1 if the last refresh changed published answers.", _one(report.changed)),
         ("geolookup_refresh_warnings", "Warnings of the last refresh.", _one(len(report.warnings))),
         (
             "geolookup_refresh_duration_seconds",
@@ -64,7 +64,7 @@ def gauges(report: RefreshReport, current: Current | None, exit_status: int, las
         found.append(("geolookup_refresh_pushed", "Edits that the last refresh brought to their end.", _one(push.done)))
     if report.pull is not None:
         held = report.pull.outcome == "held"
-        found.append(("geolookup_list_held", "1 where the last list is held for a person.", _one(held)))
+        found.append(("geolookup_list_held", "1 if the last list is held for a person.", _one(held)))
     if current is not None:
         rows = current.published["rows"]
         found += [

@@ -43,7 +43,7 @@ def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: 
     type=click.IntRange(0, 255),
     metavar="N",
     callback=_own_exit_code,
-    help="Exit with N instead of 0 where the published answers changed.",
+    help="Exit with N instead of 0 if the published answers changed.",
 )
 @click.option("--textfile", metavar="FILE", help="Write metrics for Prometheus' textfile collector to FILE.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="How to log to standard error.")
@@ -65,11 +65,11 @@ def refresh(
     as_json: bool,
     **chosen: str | None,
 ) -> int:
-    """Send pending edits, then pull the service's list and publish it: one run for every night.
+    """Send pending edits, then pull the service's list and publish it, in one nightly run.
 
     \b
-    Safe to start twice and to kill: what was published goes on serving until something new is whole.
-    Exit status: 0 done, 1 failed or something is left over (the next run goes on), 2 settings,
+    It may be started twice or killed: the published data serve until new data are complete.
+    Exit status: 0 done, 1 failed or something is left over (the next run continues), 2 settings,
     3 a person must decide, 75 another run is under way. The report says what to do next.
 
     \b

@@ -41,7 +41,7 @@ class Job:
     """A refresh as a scheduler is to run it.
 
     ``command`` is the executable and its arguments, ``environment`` the settings that neither a file nor a default
-    gives, ``config`` the settings file where there is one. ``home`` and ``textfile`` are absolute, ``home`` None where
+    gives, ``config`` the settings file if there is one. ``home`` and ``textfile`` are absolute, ``home`` None if
     nobody chose it. ``secrets`` are files by their setting: ``token_file``, ``ping_url_file``. ``notes`` say what is
     left to be done by hand.
     """
@@ -60,7 +60,7 @@ class Job:
 def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int | None) -> Job:
     """The job for the settings in force and the command's own arguments.
 
-    :raises SettingsError: where no upstream is configured, or a value cannot be written into a unit or a crontab
+    :raises SettingsError: if no upstream is configured, or a value cannot be written into a unit or a crontab
     """
     configured_url(settings)
     config = os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
@@ -140,7 +140,7 @@ def systemd_notes(planned: Job) -> list[str]:
 def service_unit(planned: Job) -> str:
     """The service, hardened: it can write its state, and reach the network, and little else.
 
-    :raises SettingsError: where the executable's path has a quote or backslash, which systemd refuses however written
+    :raises SettingsError: if the executable's path has a quote or backslash, which systemd refuses however written
     """
     if any(character in planned.command[0] for character in "\"'\\"):
         raise SettingsError(f"{planned.command[0]}: systemd runs no program of such a name: install it elsewhere")
@@ -305,7 +305,7 @@ def _is_plain(text: str) -> bool:
 
 
 def crontab_line(planned: Job) -> str:
-    """One line for ``crontab -e``: silent where all went well, so that mail means something. It ends with a newline.
+    """One line for ``crontab -e``: silent if all went well, so that mail means something. It ends with a newline.
 
     The minute is this machine's own, and always the same: not all machines ask the service at once.
     """

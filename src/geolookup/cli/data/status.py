@@ -11,16 +11,16 @@ from geolookup.settings.durations import in_words
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="For monitoring: exit with 1 where data are stale or there is a problem.")
+@click.option("--check", is_flag=True, help="For monitoring: exit with 1 if data are stale or there is a problem.")
 @click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
 @json_option
 def status(as_json: bool, check: bool, fingerprint: bool) -> int:
-    """Say what is served, how old it is, and what stands in the way of anything newer.
+    """Show what is served, how old it is, and any problem with newer data.
 
     \b
-    Two machines have the same fingerprint exactly when they answer alike for every address.
-    Exit status: 0; with --check 1 where the data are older than max_age or there is a problem, and
-    3 where a list is held for a person.
+    Two machines have the same fingerprint if and only if they give the same answer for every address.
+    Exit status: 0; with --check 1 if the data are older than max_age or there is a problem, and
+    3 if a list is held for a person.
 
     \b
     Example: geolookup status --json

@@ -22,8 +22,8 @@ _TOP = 20
 @click.command()
 @url_option
 @url_moved_option
-@click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest, without network.")
-@click.option("--preview", is_flag=True, help="Publish nothing: say what would change, and for whom.")
+@click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest; needs no network.")
+@click.option("--preview", is_flag=True, help="Publish nothing; show what would change, and for whom.")
 @impact.addresses_option
 @json_option
 def sync(
@@ -32,12 +32,12 @@ def sync(
     """Pull every geolocation from the upstream service and publish it.
 
     \b
-    Nothing is published that is incomplete, unreadable or suspiciously small: the last good
-    generation goes on serving. Exit status: 0 done (published, or nothing new), 1 failed,
-    3 a person must look (the list is held; or what was created here is there twice), 75 another
-    run is under way.
-    With --preview the list is pulled and judged all the same, and held where a sync would hold it;
-    what a sync would publish is thrown away.
+    A list that is incomplete, unreadable or suspiciously small is not published: the last good
+    generation continues to serve. Exit status: 0 done (published, or nothing new), 1 failed,
+    3 a person must decide (the list is held, or a geolocation created here is there twice),
+    75 another run is under way.
+    With --preview the list is pulled and checked as usual, and held if a sync would hold it; it is
+    not published.
 
     \b
     Examples:

@@ -13,7 +13,7 @@ def verify(as_json: bool) -> int:
     """Check every byte and every invariant of what is published.
 
     \b
-    Exit status: 0 whole, 1 damaged (each problem is named).
+    Exit status: 0 undamaged, 1 damaged (each problem is named).
     Example: geolookup verify
     """
     settings = load_settings()

@@ -26,7 +26,7 @@ def custom() -> None:
     """Custom geolocations: your own places and blocks, above the service's defaults.
 
     \b
-    An edit is seen by lookups at once, and goes to the service with the next push.
+    Lookups see an edit at once, and the next push sends it to the service.
     Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
     """
 
@@ -36,7 +36,7 @@ def custom() -> None:
 @json_option
 @pass_editor
 def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
-    """Create a custom geolocation, and print its provisional locid.
+    """Create a custom geolocation and print its provisional locid.
 
     \b
     Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
@@ -51,7 +51,7 @@ def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
 @json_option
 @pass_editor
 def update(editor: Editor, /, locid: int, as_json: bool, **fields: Any) -> None:
-    """Change fields of a custom geolocation; those not given stay as they are.
+    """Change fields of a custom geolocation. Other fields stay as they are.
 
     \b
     Example: geolookup custom update -3 --city Potsdam
@@ -84,7 +84,7 @@ def delete(editor: Editor, /, locid: int, as_json: bool) -> None:
 @json_option
 @pass_editor
 def add_block(editor: Editor, /, locid: int, first: str, last: str | None, as_json: bool) -> None:
-    """Add the range FIRST to LAST, or the network FIRST, to a custom geolocation.
+    """Add a block to a custom geolocation: the range FIRST to LAST, or the network FIRST.
 
     \b
     Example: geolookup custom add-block -3 10.20.0.0/16
@@ -99,7 +99,7 @@ def add_block(editor: Editor, /, locid: int, first: str, last: str | None, as_js
 @json_option
 @pass_editor
 def replace_block(editor: Editor, /, locid: int, ranges: tuple[str, ...], as_json: bool) -> None:
-    """Replace a block: OLD and NEW are networks, or OLD and NEW are given as FIRST LAST each.
+    """Replace a block. OLD and NEW are two networks, or two ranges, each given as FIRST LAST.
 
     \b
     Examples:
@@ -124,7 +124,7 @@ def replace_block(editor: Editor, /, locid: int, ranges: tuple[str, ...], as_jso
 @json_option
 @pass_editor
 def remove_block(editor: Editor, /, locid: int, first: str, last: str | None, as_json: bool) -> None:
-    """Take one block from a custom geolocation.
+    """Remove one block of a custom geolocation.
 
     \b
     Example: geolookup custom remove-block -3 10.20.0.0/16
@@ -138,7 +138,7 @@ def remove_block(editor: Editor, /, locid: int, first: str, last: str | None, as
 @json_option
 @pass_editor
 def clear_blocks(editor: Editor, /, locid: int, as_json: bool) -> None:
-    """Take all blocks from a custom geolocation.
+    """Remove all blocks of a custom geolocation.
 
     \b
     Example: geolookup custom clear-blocks -3
@@ -175,7 +175,7 @@ def show(editor: Editor, /, locid: int, as_json: bool) -> None:
 @json_option
 @pass_editor
 def list_custom(editor: Editor, /, as_json: bool) -> None:
-    """List custom geolocations, those still to be pushed included.
+    """List custom geolocations, including those not pushed yet.
 
     \b
     Example: geolookup custom list --json
@@ -199,17 +199,17 @@ def list_custom(editor: Editor, /, as_json: bool) -> None:
 @json_option
 @pass_editor
 def check(editor: Editor, /, as_json: bool) -> int:
-    """Look for doubtful blocks.
+    """Find blocks that are probably mistakes.
 
     \b
     identical  two geolocations have the same range
-    redundant  without it every address would resolve as it does
-    shadowed   narrower blocks win every address of it
-    crossing   it overlaps a block of another geolocation in part
-    gone       there are pending edits, but the service no longer lists its geolocation
+    redundant  without it, every address would get the same answer
+    shadowed   narrower blocks cover all of its addresses
+    crossing   it partly overlaps a block of another geolocation
+    gone       the geolocation has pending edits, but the service no longer lists it
 
     \b
-    Each finding is about that block alone: mend one, and check again. Nothing is changed.
+    Each finding is about one block: fix it, and check again. Nothing is changed.
     Exit status: 0 nothing found, 1 something found.
 
     \b

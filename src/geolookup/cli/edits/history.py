@@ -13,7 +13,7 @@ from geolookup.state.edits.editor import Editor
 @json_option
 @pass_editor
 def history(editor: Editor, /, locid: int | None, as_json: bool) -> None:
-    """What was done on this machine: edits, pulls, pushes, acceptances, rollbacks; oldest first.
+    """List what was done on this machine: edits, pulls, pushes, accepted lists, rollbacks; oldest first.
 
     \b
     Example: geolookup history -3

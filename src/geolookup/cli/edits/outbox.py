@@ -15,7 +15,7 @@ from geolookup.state.edits.outbox import PENDING_STATES, OutboxRow
 
 @click.group()
 def outbox() -> None:
-    """Edits on their way to the service.
+    """Show and decide edits on their way to the service.
 
     \b
     Example: geolookup outbox list
@@ -23,7 +23,7 @@ def outbox() -> None:
 
 
 @outbox.command("list")
-@click.option("--all", "everything", is_flag=True, help="Those that are over, too.")
+@click.option("--all", "everything", is_flag=True, help="Also list finished edits.")
 @json_option
 @pass_editor
 def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
@@ -45,7 +45,7 @@ def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
 @json_option
 @pass_editor
 def show(editor: Editor, /, number: int, as_json: bool) -> None:
-    """Show one edit: what it says, what it was made against, and what stands in its way.
+    """Show one edit: what it changes, what it was based on, and its problem, if any.
 
     \b
     Example: geolookup outbox show 5
@@ -58,7 +58,7 @@ def show(editor: Editor, /, number: int, as_json: bool) -> None:
 @json_option
 @pass_editor
 def retry(editor: Editor, /, number: int, as_json: bool) -> None:
-    """Queue a held or rejected edit again. One that was held for a conflict goes out over what the service has.
+    """Queue a held or rejected edit again. An edit held for a conflict then overwrites the service's version.
 
     \b
     Example: geolookup outbox retry 5
@@ -91,7 +91,7 @@ def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fie
 @json_option
 @pass_editor
 def drop(editor: Editor, /, number: int, as_json: bool) -> None:
-    """Give up an edit. Dropping a create gives up the later edits of that geolocation too.
+    """Drop an edit. Dropping a create also drops the later edits of that geolocation.
 
     \b
     Example: geolookup outbox drop 5
@@ -139,7 +139,7 @@ def _shown(row: OutboxRow, as_json: bool) -> None:
     for name, value in row.payload.items():
         output.done(f"  {name}: {_words(value)}")
     if row.base is not None:
-        output.done(f"  made against: {_words(row.base)}")
+        output.done(f"  based on: {_words(row.base)}")
     if row.journal and "theirs" in row.journal:
         output.done(f"  the service has: {_words(row.journal['theirs'])}")
     sys.stdout.flush()

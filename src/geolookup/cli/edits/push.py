@@ -21,9 +21,11 @@ from geolookup.sync.push.push import push as push_edits
 @click.command()
 @url_option
 @url_moved_option
-@click.option("--dry-run", is_flag=True, help="Print the plan, and send nothing.")
-@click.option("--plan-out", metavar="FILE", help="Write the plan to FILE, and send nothing.")
-@click.option("--plan", "plan_in", metavar="FILE", help="Send what the plan in FILE says, unless anything moved since.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and send nothing.")
+@click.option("--plan-out", metavar="FILE", help="Write the plan to FILE and send nothing.")
+@click.option(
+    "--plan", "plan_in", metavar="FILE", help="Send what the plan in FILE says, unless anything has changed since."
+)
 @on_conflict_option
 @json_option
 def push(
@@ -38,8 +40,8 @@ def push(
     """Send pending edits to the service.
 
     \b
-    An edit whose outcome cannot be told is never simply sent again: it settles, and a later push
-    reads the service back. Exit status: 0 all went, 1 something is left over, 3 a person must
+    An edit whose result is unknown is never just sent again: a later push first reads what the
+    service has. Exit status: 0 everything was sent, 1 something is left over, 3 a person must
     decide (see `geolookup outbox list`), 75 another run is under way.
 
     \b

@@ -19,7 +19,7 @@ from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_site
 from geolookup.state.edits.editor import Editor
 
 _format_option = click.option(
-    "--format", "form", type=click.Choice(["toml", "csv"]), help="Of FILE, where the end of its name does not say."
+    "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."
 )
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
@@ -37,7 +37,7 @@ def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addre
     """Show what `custom apply` would change, and for whom. Nothing is changed.
 
     \b
-    Exit status: 0 (also where there are changes), 1 a site is malformed or cannot be made so, 5 some
+    Exit status: 0 (with or without changes), 1 a site is malformed or cannot be made, 5 some
     of the --addresses are malformed.
 
     \b
@@ -77,13 +77,13 @@ def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addre
 @json_option
 @pass_editor
 def apply(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_json: bool) -> None:
-    """Make the custom geolocations what FILE says: all of it, or nothing.
+    """Make the custom geolocations match FILE: completely, or not at all.
 
     \b
-    What the file applied before named and FILE does not is deleted; other custom geolocations are
-    left alone without --prune-all. A site that is new takes over the one custom geolocation that is
-    equal in all eight fields. Applied again, FILE changes nothing.
-    Exit status: 0 done, 1 a site is malformed or cannot be made so (nothing was changed).
+    A site that the file applied before had and FILE does not have is deleted. Other custom
+    geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
+    that is equal in all eight fields. Applying FILE a second time changes nothing.
+    Exit status: 0 done, 1 a site is malformed or cannot be made (nothing was changed).
 
     \b
     Example: geolookup custom apply sites.toml
@@ -102,7 +102,7 @@ def apply(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_j
 @_format_option
 @pass_editor
 def export(editor: Editor, /, file: str, form: Form | None) -> None:
-    """Write every custom geolocation to FILE (- for standard output, TOML unless told otherwise).
+    """Write every custom geolocation to FILE (- for standard output, as TOML if --format does not say otherwise).
 
     \b
     Applying the file again changes nothing.

@@ -40,17 +40,20 @@ _HEX: Final = re.compile(rb"[0-9A-Fa-f]")
 
 @click.command()
 @click.option(
-    "--fields", default=",".join(DEFAULT_FIELDS), show_default=True, help=f"Of locid, {', '.join(FIELD_NAMES)}."
+    "--fields",
+    default=",".join(DEFAULT_FIELDS),
+    show_default=True,
+    help=f"The fields to add, separated by commas, from: locid, {', '.join(FIELD_NAMES)}.",
 )
 def annotate(fields: str) -> int:
     """Copy standard input to standard output with the geolocation after each IP address.
 
     \b
-    Every other byte stays as it is, and each line is written as soon as it was read. Text in any
-    encoding that has ASCII in it. An address that nothing covers stays without; versions, host names
-    and other longer tokens are left alone.
-    Exit status: 0 all covered, 4 some not covered, 5 some dotted quads are no address (named on
-    standard error).
+    Every other byte stays as it is, and each line is written as soon as it is read. The text may
+    have any encoding that contains ASCII. Nothing is added after an address that is not covered; versions,
+    host names and other longer tokens are left alone.
+    Exit status: 0 all covered, 4 some not covered, 5 some dotted quads are not addresses (named
+    on standard error).
 
     \b
     Example: tail -f access.log | geolookup annotate --fields country,city
@@ -99,7 +102,7 @@ class Annotator:
 
     @staticmethod
     def _pass_over(source: BinaryIO, target: BinaryIO) -> None:
-        """Copy the rest of a line that is no text, but one endless word."""
+        """Copy the rest of a line that is one endless word and not text."""
         while data := source.readline(_PIECE_BYTES):
             target.write(data)
             if data.endswith(b"\n"):
@@ -125,7 +128,7 @@ class Annotator:
         return b"".join([*parts, data[copied:]])
 
     def _answer(self, token: bytes, number: int) -> bytes | None:
-        """What to write after a token; nothing for an address that is not covered; None for what is no address."""
+        """What to write after a token; nothing for an address that is not covered; None for anything else."""
         text = token.decode("ascii")
         if not _HEX.search(token):
             return None  # "::" is an address, and far more often a mark

@@ -26,12 +26,25 @@ _BY_END = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "
 @click.command()
 @click.argument("source", metavar="IN")
 @click.argument("target", metavar="OUT")
-@click.option("--column", default="ip", show_default=True, help="The column that has the addresses.")
-@click.option("--fields", default=",".join(DEFAULT_FIELDS), show_default=True, help=f"Of {', '.join(FIELDS)}.")
+@click.option("--column", default="ip", show_default=True, help="The column with the addresses.")
+@click.option(
+    "--fields",
+    default=",".join(DEFAULT_FIELDS),
+    show_default=True,
+    help=f"The fields to add, separated by commas, from: {', '.join(FIELDS)}.",
+)
 @click.option("--prefix", default="geo_", show_default=True, help="What the new columns' names begin with.")
-@click.option("--in-format", type=click.Choice(FORMS), help="Of IN, where the end of its name does not say.")
-@click.option("--out-format", type=click.Choice(FORMS), help="Of OUT, likewise; else that of IN.")
-@click.option("--threads", type=click.IntRange(1, 64), default=min(4, os.cpu_count() or 1), show_default=True)
+@click.option("--in-format", type=click.Choice(FORMS), help="The format of IN, if its name does not tell.")
+@click.option(
+    "--out-format", type=click.Choice(FORMS), help="The format of OUT, if its name does not tell; else that of IN."
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 64),
+    default=min(4, os.cpu_count() or 1),
+    show_default=True,
+    help="How many threads look up.",
+)
 def enrich(
     source: str,
     target: str,
@@ -45,9 +58,9 @@ def enrich(
     """Write the rows of IN to OUT with the geolocation of each row's address.
 
     \b
-    CSV, NDJSON and Parquet, of any length at constant memory; - is standard input or output. Where
-    both are CSV, or both NDJSON, a row keeps every byte and the answers follow it. OUT appears once
-    it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
+    Reads and writes CSV, NDJSON and Parquet of any length in constant memory; - is standard input
+    or output. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
+    answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
     Exit status: 0 all covered, 4 some not covered, 5 some rows malformed (named on standard error;
     their answers are empty).
 
@@ -59,10 +72,10 @@ def enrich(
     names = checked_fields(fields)
     read_as = in_format or _form(source)
     if read_as is None:
-        raise click.UsageError(f"{source}: say with --in-format what it is: {', '.join(FORMS)}")
+        raise click.UsageError(f"{source}: say with --in-format which format it has: {', '.join(FORMS)}")
     write_as = out_format or _form(target) or (read_as if target == "-" else None)
     if write_as is None:
-        raise click.UsageError(f"{target}: say with --out-format what it shall be: {', '.join(FORMS)}")
+        raise click.UsageError(f"{target}: say with --out-format which format to write: {', '.join(FORMS)}")
     from geolookup.columns.writers import open_writer
 
     with contextlib.ExitStack() as stack:

@@ -15,7 +15,7 @@ from geolookup.settings.durations import in_words
 @click.argument("address")
 @json_option
 def explain(address: str, as_json: bool) -> int:
-    """Say why ADDRESS resolves as it does: every block that covers it, and which wins by which rule.
+    """Say why ADDRESS resolves as it does: every block that covers it, which one wins, and why.
 
     \b
     Example: geolookup explain 8.8.8.8

@@ -28,7 +28,7 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--default", "layer", flag_value="default", help="Only default geolocations.")
 @json_option
 def list_geolocations(as_json: bool, **filters: Any) -> None:
-    """List geolocations of the local cache, by locid. Filters combine, and ignore case.
+    """List geolocations of the local cache, by locid. Filters can be combined and ignore case.
 
     \b
     Example: geolookup list --country de --city berlin --top 10

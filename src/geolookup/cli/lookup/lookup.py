@@ -16,19 +16,25 @@ FORMATS = ("text", "json", "ndjson", "csv")
 @click.command()
 @click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")
 @click.option(
-    "--file", "files", multiple=True, metavar="FILE", help="Read addresses from FILE, one a line; - is standard input."
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="Read addresses from FILE, one per line; - is standard input.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="How to answer.")
+@click.option(
+    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The format of the answer."
+)
 @click.option(
     "--as-of",
     metavar="WHEN",
     help="Answer as the kept generation WHEN did: its number, `previous`, or when it was served (2026-02-01).",
 )
 def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of: str | None) -> int:
-    """Look up IP addresses: which geolocation each has, and by which range.
+    """Look up IP addresses: the geolocation of each, and the range that decides it.
 
     \b
-    The addresses are arguments, or come one a line from files; - reads standard input.
+    Addresses are arguments, or come from files, one per line; - reads standard input.
     Exit status: 0 all covered, 4 some not covered, 5 some malformed.
 
     \b

@@ -23,7 +23,7 @@ include_option = click.option(
     multiple=True,
     metavar="SECTION",
     callback=_split,
-    help=f"A section to have besides: {', '.join(SECTIONS)}. Repeat it, or separate several by commas.",
+    help=f"Also answer with this section: {', '.join(SECTIONS)}. Repeat it, or separate several by commas.",
 )
 amenity_option = click.option(
     "--amenity",
@@ -36,7 +36,7 @@ amenity_option = click.option(
 
 @click.group()
 def hotel() -> None:
-    """Hotels: what the service knows of them, and which are where an address is.
+    """Show hotels: what the service knows about them, and which are near an address.
 
     \b
     Example: geolookup hotel near 8.8.8.8 --amenity wifi
@@ -52,7 +52,7 @@ def details(hotel_id: str, include: tuple[str, ...], url: str | None, form: str)
     """Show one hotel.
 
     \b
-    Exit status: 0 done, 1 the service could not be used, or knows no such hotel.
+    Exit status: 0 done, 1 the service could not be used, or does not know the hotel.
     Example: geolookup hotel details H1001 --include ContactInfo,Features
     """
     if not hotel_id.strip():
@@ -81,13 +81,14 @@ def details(hotel_id: str, include: tuple[str, ...], url: str | None, form: str)
 @url_option
 @format_option
 def list_hotels(url: str | None, form: str, **asked: Any) -> None:
-    """List hotels by address, by destination or by identifier, and by amenity with any of these or alone.
+    """List hotels by address, destination or identifier, and by amenity.
 
     \b
-    Case does not matter. They come in the order of the identifiers, else by identifier. Identifiers
-    that the service does not know are named on standard error.
-    Exit status: 0 done (also where nothing was found), 1 the service could not be used, 2 a search
-    by nothing, or by two of address, destination and identifier.
+    Searches ignore case. --amenity works alone or with any other search. Hotels come in the order
+    of --id, or else sorted by identifier. Identifiers that the service does not know are named on
+    standard error.
+    Exit status: 0 done (also if nothing was found), 1 the service could not be used, 2 no search
+    was given, or two of address, destination and identifier.
 
     \b
     Example: geolookup hotel list --city Austin --state TX --amenity wifi,pool
@@ -114,13 +115,13 @@ def list_hotels(url: str | None, form: str, **asked: Any) -> None:
 @url_option
 @format_option
 def near(address: str, amenities: tuple[str, ...], include: tuple[str, ...], url: str | None, form: str) -> int:
-    """List the hotels where ADDRESS is: of its city, else of its region, else of its country.
+    """List the hotels near ADDRESS: of its city, else of its region, else of its country.
 
     \b
-    The address is looked up on this machine, custom geolocations first. Where the city has no hotel
+    The address is looked up on this machine, custom geolocations first. If the city has no hotel
     (with the amenities asked for), those of the region are listed, and then of the country: the
     answer says which.
-    Exit status: 0 done (also where there is no hotel), 1 the service could not be used, 4 the
+    Exit status: 0 done (also if there is no hotel), 1 the service could not be used, 4 the
     address is not covered, 5 it is malformed.
 
     \b
@@ -138,7 +139,7 @@ def near(address: str, amenities: tuple[str, ...], include: tuple[str, ...], url
     if form == "json":
         output.json_result({**answer, "hotels": [exactly(item.content) for item in found.hotels]})
     elif form == "ndjson":
-        # Where there is none, still one line: it has the place.
+        # With no hotel there is still one line: it has the place.
         for item in found.hotels or (None,):
             json_row({**answer, "hotel": None if item is None else exactly(item.content)})
     else:

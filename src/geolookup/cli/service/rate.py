@@ -21,7 +21,7 @@ _MAX_BYTES = 1 << 20
 
 @click.group()
 def rate() -> None:
-    """Rates and group rates of hotels.
+    """Send rates and group rates of hotels to the service.
 
     \b
     Example: geolookup rate put rates.ndjson
@@ -37,8 +37,8 @@ def put(file: str, url: str | None, form: str) -> int:
 
     \b
     FILE holds one JSON object, or one on each line (NDJSON), with hotelId, ratePlanCode, type (rate
-    or groupRate), name and currency; other members are kept as they are. For each it says created,
-    updated or unchanged; put again, FILE changes nothing. A row that is malformed or that the
+    or groupRate), name and currency; other members are kept as they are. The answer for each is
+    created, updated or unchanged; putting FILE a second time changes nothing. A row that is malformed or that the
     service refuses is named on standard error, and the others are done.
     Exit status: 0 done, 5 some rows are malformed, 1 the service refused some (beats 5) or could
     not be used: putting FILE again continues.
@@ -66,7 +66,7 @@ def put(file: str, url: str | None, form: str) -> int:
                 output.fail(f"{where}: {error}")
                 code = exit_codes.FAILED
                 if not isinstance(error, UpstreamRefusedError):
-                    break  # the next would fare no better
+                    break  # the next would fail, too
                 write({**answer, "outcome": "refused", "error": str(error)}, _nothing)
                 continue
             write(

@@ -14,7 +14,7 @@ from geolookup.cli import output
 def records(form: str) -> Iterator[Callable[[Any, Callable[[], None]], None]]:
     """A writer for one record after another: (the record for programs, what writes it for people).
 
-    A JSON array is closed also where an error ends the command: what was done by then can be read.
+    A JSON array is closed also if an error ends the command: what was done by then can be read.
     """
     count = 0
 

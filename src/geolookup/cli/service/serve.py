@@ -12,7 +12,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _SECTIONS = {
     "Data": ("db", "load", "load_hotels", "demo", "ignore_idempotency_keys"),
-    "Who may come": ("host", "port", "tokens", "allow_host", "trusted_proxy"),
+    "Access": ("host", "port", "tokens", "allow_host", "trusted_proxy"),
     "Limits": ("rate_limit", "max_connections", "request_timeout", "stall_timeout"),
     "Running": ("workers", "access_log", "access_log_format", "drain", "grace"),
 }
@@ -47,7 +47,7 @@ _data = _options(
         "--db",
         metavar="FILE|URL",
         help="The database: an SQLite file, or postgresql://USER@HOST/NAME without the password, which everybody could "
-        "see here: put it into ~/.pgpass or PGPASSWORD. Without this, a temporary one that goes with the service.",
+        "see here: put it into ~/.pgpass or PGPASSWORD. Without --db, a temporary one that is deleted at the end.",
     ),
     click.option("--load", multiple=True, metavar="CSV", help="Load geolocations first; may be repeated."),
     click.option(
@@ -56,7 +56,7 @@ _data = _options(
     click.option(
         "--demo", is_flag=True, help="Load the bundled data: countries by registry delegation, and made-up hotels."
     ),
-    click.option("--ignore-idempotency-keys", is_flag=True, help="Behave as services that know no Idempotency-Key."),
+    click.option("--ignore-idempotency-keys", is_flag=True, help="Behave like services without Idempotency-Key."),
 )
 _access = _options(
     click.option(
@@ -65,15 +65,17 @@ _access = _options(
         show_default=True,
         help="The address to listen on; beyond loopback only with tokens.",
     ),
-    click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."),
+    click.option(
+        "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 takes a free one."
+    ),
     click.option(
         "--tokens",
         metavar="FILE",
-        help="Ask every client for a token of this file (mode 0600, see serve-token), which is followed. "
-        "Or set GEOLOOKUP_SERVE_TOKENS to such lines.",
+        help="Ask every client for a token of this file (mode 0600, see serve-token), which is read "
+        "again when it changes. Or set GEOLOOKUP_SERVE_TOKENS to such lines.",
     ),
     click.option(
-        "--allow-host", multiple=True, metavar="NAME", help="A name that clients may address it by; may be repeated."
+        "--allow-host", multiple=True, metavar="NAME", help="A host name that clients may use; may be repeated."
     ),
     click.option(
         "--trusted-proxy",
@@ -88,24 +90,24 @@ _limits = _options(
         default=0.0,
         show_default=True,
         type=click.FloatRange(0, 1e6),
-        help="Requests a second for each token, or address without one; 0 is no limit.",
+        help="Requests per second for each token, or address without one; 0 sets no limit.",
     ),
     click.option(
-        "--max-connections", default=1000, show_default=True, type=click.IntRange(1), help="Connections of a process."
+        "--max-connections", default=1000, show_default=True, type=click.IntRange(1), help="Connections per process."
     ),
     click.option(
         "--request-timeout",
         default=30.0,
         show_default=True,
         type=click.FloatRange(0.1, 3600),
-        help="Seconds for a request's head to come, and again for its body.",
+        help="Seconds for a request's head, and again for its body.",
     ),
     click.option(
         "--stall-timeout",
         default=120.0,
         show_default=True,
         type=click.FloatRange(1, 86400),
-        help="Seconds after which a client that takes nothing of its answer is dropped.",
+        help="Seconds after which a client that does not read its answer is dropped.",
     ),
 )
 _running = _options(
@@ -114,21 +116,25 @@ _running = _options(
     ),
     click.option("--access-log", metavar="FILE", help="Write a line for each request; - is standard error."),
     click.option(
-        "--access-log-format", default="json", show_default=True, type=click.Choice(["json", "text"]), help="Its form."
+        "--access-log-format",
+        default="json",
+        show_default=True,
+        type=click.Choice(["json", "text"]),
+        help="The format of the access log.",
     ),
     click.option(
         "--drain",
         default=0.0,
         show_default=True,
         type=click.FloatRange(0, 600),
-        help="Seconds that it still serves once told to end, while /readyz says no.",
+        help="Seconds to keep serving after the signal to end, while /readyz says no.",
     ),
     click.option(
         "--grace",
         default=10.0,
         show_default=True,
         type=click.FloatRange(0, 600),
-        help="Seconds after that for answers under way.",
+        help="Seconds after that for running answers to finish.",
     ),
 )
 
@@ -147,12 +153,12 @@ def serve(
     demo: bool,
     **given: Any,
 ) -> None:
-    """Run the reference service: the upstream interface, over a database of its own.
+    """Run the reference service: the upstream interface with its own database.
 
     \b
     A CSV has the columns startip, endip, locid and the eight fields, or startip, endip and
-    country. Where one line of the hotels is bad, each bad one is named and no hotel is loaded. It
-    listens once loading is done, and says where on standard error.
+    country. If one line of the hotels is bad, each bad one is named and no hotel is loaded. It
+    listens when loading is done, and prints its address on standard error.
 
     \b
     Example: geolookup serve --demo --port 8080
@@ -195,15 +201,19 @@ def serve(
 
 @click.command("serve-token")
 @click.argument("name")
-@click.option("--scope", type=click.Choice(["read", "write"]), required=True, help="Who may write may read.")
-@click.option("--file", "path", metavar="FILE", help="Add the line to this file, which the service names as --tokens.")
+@click.option(
+    "--scope", type=click.Choice(["read", "write"]), required=True, help="What the client may do; write includes read."
+)
+@click.option(
+    "--file", "path", metavar="FILE", help="Add the line to this file, the one given to the service as --tokens."
+)
 def serve_token(name: str, scope: str, path: str | None) -> None:
-    """Make a token for the client NAME, and print it on standard output: once, and only there.
+    """Make a token for the client NAME and print it on standard output, once.
 
     \b
-    The service keeps a line with the token's hash, from which nobody can have the token: it is
-    added to FILE, or else printed on standard error. A running service follows its file. To take
-    a token back, remove its line.
+    The service keeps a line with the token's hash, which does not reveal the token: the line is
+    added to FILE, or else printed on standard error. A running service reads its file again when
+    it changes. To revoke a token, remove its line.
 
     \b
     Example: geolookup serve-token warehouse --scope read --file tokens

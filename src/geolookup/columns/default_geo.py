@@ -1,4 +1,4 @@
-"""Which GeoLookup answers where an adapter was given none: one a state directory, open as long as the process."""
+"""The GeoLookup that answers if an adapter is given none: one for each state directory, open until the process ends."""
 
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
@@ -10,8 +10,8 @@ _open: dict[str, GeoLookup] = {}
 def default_geo() -> GeoLookup:
     """The GeoLookup of the state directory that the settings name; opened at the first call, and never closed.
 
-    :raises NoStateError: where an upstream is configured and nothing has been pulled from it yet
-    :raises SettingsError: where the settings cannot be used
+    :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
+    :raises SettingsError: if the settings cannot be used
     """
     chosen = settings.load()
     home = chosen.state_home()

@@ -33,7 +33,7 @@ def drawn_floors() -> dict[str, int]:
 
 def contract_floors() -> dict[str, int]:
     contracts = project()["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    (layers,) = (each["layers"] for each in contracts if "geolookup.cli" in each.get("layers", ()))
     return {
         room.strip().removeprefix("geolookup."): floor
         for floor, rooms in enumerate(reversed(layers))

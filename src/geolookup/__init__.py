@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         IPBlock,
         Layer,
         Match,
+        NewGeolocation,
         Segment,
         StaleRule,
         Status,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from geolookup.settings.table import Settings
     from geolookup.state.edits.editor import Editor
     from geolookup.state.edits.layer import Laid
+    from geolookup.state.edits.operations import Operation
     from geolookup.state.edits.outbox import OutboxRow
     from geolookup.state.edits.outbox import State as EditState
     from geolookup.state.generations.kept import Reference
@@ -88,7 +90,9 @@ __all__ = [
     "Layer",
     "Match",
     "MissingExtraError",
+    "NewGeolocation",
     "NoStateError",
+    "Operation",
     "OutboxRow",
     "PlanError",
     "PullError",
@@ -131,6 +135,8 @@ _HOMES = {
     "Laid": "state.edits.layer",
     "Layer": "model",
     "Match": "model",
+    "NewGeolocation": "model",
+    "Operation": "state.edits.operations",
     "OutboxRow": "state.edits.outbox",
     "Reference": "state.generations.kept",
     "Segment": "model",

@@ -18,6 +18,7 @@ INTERNAL = {
     "Editor.sites": "belongs to `geolookup custom apply`",
     "GeoLookup.__init__": "`open` makes them",
     "GeoLookup.look_soon": "edits of this process announce themselves by it",
+    "OutboxRow.edit": "the push works with it; `payload` and `describe` say the same",
     "GeoLookup.with_readers": "the engines of `geolookup.columns` read whole columns by it",
 }
 
@@ -99,7 +100,11 @@ def _class(name: str, kind: Any) -> list[str]:
 def _fields(kind: Any) -> list[tuple[str, str]]:
     if issubclass(kind, msgspec.Struct):
         return []  # the settings have a page of their own
-    return [(name, _shown(annotation)) for name, annotation in inspect.get_annotations(kind).items()]
+    return [
+        (name, _shown(annotation))
+        for name, annotation in inspect.get_annotations(kind).items()
+        if f"{kind.__name__}.{name}" not in INTERNAL
+    ]
 
 
 def _function(name: str, function: Any, heading: str) -> list[str]:

@@ -55,6 +55,15 @@ True
 >>> block.startip, block.endip, block.last - block.first + 1
 ('10.20.0.0', '10.20.255.255', 65536)
 """,
+    "NewGeolocation": """
+>>> berlin: geolookup.NewGeolocation = {
+...     "country": "DE", "region": "BE", "city": "Berlin", "postalcode": "",
+...     "latitude": 52.5, "longitude": 13.4, "dmacode": "", "areacode": "",
+... }
+>>> with geolookup.open_editor() as editor:
+...     editor.create(**berlin) < -(10**15)
+True
+""",
     "Match": """
 >>> with geolookup.open() as geo:
 ...     match = geo.match("8.8.8.8")
@@ -94,6 +103,11 @@ True
 ...     laid = editor.get(locid)
 >>> laid.place.city, laid.pending, len(laid.edits)
 ('Berlin', True, 1)
+""",
+    "Operation": """
+>>> with geolookup.open_editor() as editor:
+...     [row for row in editor.pending() if row.operation == geolookup.Operation.CREATE]
+[]
 """,
     "OutboxRow": """
 >>> with geolookup.open_editor() as editor:

@@ -47,7 +47,8 @@ def annotated(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, typing.get_type_hints(inspect.unwrap(value), namespace(value))
     elif isinstance(value, type):
         if dataclasses.is_dataclass(value) or issubclass(value, msgspec.Struct):
-            yield name, typing.get_type_hints(value, namespace(value))
+            hints = typing.get_type_hints(value, namespace(value))
+            yield name, {field: hint for field, hint in hints.items() if f"{name}.{field}" not in INTERNAL}
         for member_name, member in members(value):
             function = getattr(member, "__func__", getattr(member, "fget", member))
             yield f"{name}.{member_name}", typing.get_type_hints(inspect.unwrap(function), namespace(value))

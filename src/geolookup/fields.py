@@ -29,7 +29,7 @@ class Field:
     name: str
     kind: "Literal['text', 'degrees']"
     label: str
-    limit: float | None
+    limit: int | None
     filtered: bool
     later: bool
 
@@ -38,7 +38,7 @@ class Field:
         name: str,
         label: str,
         *,
-        limit: float | None = None,
+        limit: int | None = None,
         filtered: bool = False,
         later: bool = False,
     ) -> None:
@@ -65,8 +65,8 @@ FIELDS: "Final" = (
     Field("region", "region code", filtered=True),
     Field("city", "city", filtered=True),
     Field("postalcode", "postal code", filtered=True),
-    Field("latitude", "latitude", limit=90.0),
-    Field("longitude", "longitude", limit=180.0),
+    Field("latitude", "latitude", limit=90),
+    Field("longitude", "longitude", limit=180),
     Field("dmacode", "DMA code"),
     Field("areacode", "area code"),
 )

@@ -71,7 +71,7 @@ def build(
     slots = {}
     for locid in [*locids, *(block.locid for block in content)]:
         if locid not in slots:
-            slots[locid] = builder.add_location(locid, **fields(locid))
+            slots[locid] = builder.add_location(locid, *fields(locid).values())
     for block in content:
         builder.add_block(slots[block.locid], block.family, block.first, block.last)
     return builder.write(path, extra=extra)

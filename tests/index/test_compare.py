@@ -77,7 +77,7 @@ def opened(folder: Path, side: Side, *, shuffle: int = 0, pending: bool = False)
             order.shuffle(rows)
             order.shuffle(locids)
         slots = {
-            locid: builder.add_location(locid, **side.fields(locid), pending=pending and layer == "custom")
+            locid: builder.add_location(locid, *side.fields(locid).values(), pending=pending and layer == "custom")
             for locid in locids
         }
         for block in rows:

@@ -323,7 +323,7 @@ def test_the_check_counts_again(index: Path, tmp_path: Path, name: str) -> None:
 
 def test_two_equal_texts_are_refused_by_the_check(tmp_path: Path) -> None:
     builder = IndexBuilder("default")
-    builder.add_location(1, **{**fields(1), "country": "XA", "region": "XB"})
+    builder.add_location(1, *{**fields(1), "country": "XA", "region": "XB"}.values())
     builder.write(tmp_path / "index")
     data = (tmp_path / "index").read_bytes()
     with IndexReader.open(tmp_path / "index") as reader:

@@ -76,7 +76,7 @@ def test_walking_the_segments_gives_what_finding_gives(tmp_path: Path, content: 
 
 def test_a_walk_of_many_segments_is_whole(tmp_path: Path) -> None:
     builder = IndexBuilder("default")
-    slot = builder.add_location(1, **fields(1))
+    slot = builder.add_location(1, *fields(1).values())
     firsts = list(range(0, 30_000, 3))
     builder.extend_v4(slot, firsts, firsts)
     for first in firsts:
@@ -90,7 +90,7 @@ def test_a_walk_of_many_segments_is_whole(tmp_path: Path) -> None:
 def test_ranges_added_together_are_those_added_one_by_one(tmp_path: Path) -> None:
     for path, together in ((tmp_path / "one by one", False), (tmp_path / "together", True)):
         builder = IndexBuilder("default")
-        slots = [builder.add_location(locid, **fields(locid)) for locid in (1, 2)]
+        slots = [builder.add_location(locid, *fields(locid).values()) for locid in (1, 2)]
         for slot, shift in zip(slots, (0, 1 << 66), strict=True):
             firsts = [shift + (1 << 20), shift + (1 << 65), shift + (1 << 127)]
             lasts = [firsts[0] + 9, firsts[1] + (1 << 64) + 5, firsts[2] + 7]
@@ -154,7 +154,7 @@ def test_a_location_comes_back_as_it_was_given(tmp_path: Path) -> None:
 def test_pending_is_kept_for_each_custom_location(tmp_path: Path) -> None:
     builder = IndexBuilder("custom")
     for locid, pending in ((-3, True), (-(10**15), False), (-1, True)):
-        builder.add_location(locid, **fields(locid), pending=pending)
+        builder.add_location(locid, *fields(locid).values(), pending=pending)
     builder.write(tmp_path / "index")
     with IndexReader.open(tmp_path / "index") as reader:
         by_locid = {reader.location(slot)[0]: reader.pending(slot) for slot in range(3)}
@@ -287,15 +287,15 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
 
 def test_the_builder_refuses_what_cannot_be(tmp_path: Path) -> None:
     builder = IndexBuilder("default")
-    slot = builder.add_location(1, **fields(1))
+    slot = builder.add_location(1, *fields(1).values())
     for locid in (1, 0, -1, 2**63):
         with pytest.raises(IndexFileError, match=str(locid)):
-            builder.add_location(locid, **fields(1))
+            builder.add_location(locid, *fields(1).values())
     for bad in ({"latitude": float("inf")}, {"longitude": float("nan")}, {"city": "\ud800"}):
         with pytest.raises(IndexFileError, match="locid 2"):
-            builder.add_location(2, **{**fields(2), **bad})
+            builder.add_location(2, *{**fields(2), **bad}.values())
     with pytest.raises(IndexFileError, match="pending"):
-        builder.add_location(2, **fields(2), pending=True)
+        builder.add_location(2, *fields(2).values(), pending=True)
     for first, last, family in ((5, 4, 4), (0, 2**32, 4), (-1, 4, 6), (0, 2**128, 6), (9, 8, 6)):
         with pytest.raises(IndexFileError, match="no range"):
             builder.add_block(slot, family, first, last)  # type: ignore[arg-type]
@@ -314,7 +314,7 @@ def test_the_builder_refuses_what_cannot_be(tmp_path: Path) -> None:
     summary = builder.write(tmp_path / "index")
     assert (summary.locations, summary.blocks_v4, summary.blocks_v6) == (1, 0, 0)
     IndexReader.open(tmp_path / "index").check()
-    for call in (builder.write, lambda path: builder.add_location(3, **fields(3))):
+    for call in (builder.write, lambda path: builder.add_location(3, *fields(3).values())):
         with pytest.raises(IndexFileError, match="was written"):
             call(tmp_path / "other")
 

@@ -155,7 +155,7 @@ def test_two_equal_geolocations_are_an_error_that_names_them_and_changes_nothing
     fields = site("a").fields
     publish(home, [place(-3, "10.20.0.0/16", **fields), place(-4, **fields)])
     for attempt in ([site("a", "10.20.0.0/16")], [site("a"), site("b", **fields)], [site("c"), site("a")]):
-        with pytest.raises(DataFileError, match=r"any of the custom geolocations -3, -4.*equal in all eight fields"):
+        with pytest.raises(DataFileError, match=r"any of the custom geolocations -3, -4.*equal in all fields"):
             apply_sites(editor, attempt, file="sites.toml")
     assert editor.pending() == []
     assert editor.sites() == {}
@@ -302,7 +302,7 @@ def test_after_any_files_the_layer_is_what_the_last_one_says(many: list[list[Sit
             problem = problem_with(editor, sites)
             if problem is not None:
                 # Renamed among equals: which became which cannot be told, and is for a person.
-                assert "equal in all eight fields" in problem
+                assert "equal in all fields" in problem
                 continue
             apply(editor, *sites)
             assert by_name(editor) == wanted(sites)

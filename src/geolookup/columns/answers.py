@@ -10,16 +10,14 @@ from geolookup.addresses import parse, to_text
 from geolookup.columns.arrowlib import pa, pc
 from geolookup.columns.kernel import ABSENT, EMPTY, OVERLAY, SlotFinder, Slots
 from geolookup.errors import ColumnError, IndexDamagedError
+from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.reader import IndexReader
-
-_TEXTS: Final = ("country", "region", "city", "postalcode", "dmacode", "areacode")
-_DEGREES: Final = ("latitude", "longitude")
 
 #: What each field is in a result. Text is dictionary-encoded; `decoded` makes it plain.
 TYPES: Final = {
     "locid": pa.int64(),
-    **dict.fromkeys(_TEXTS, pa.dictionary(pa.int32(), pa.string())),
-    **dict.fromkeys(_DEGREES, pa.float64()),
+    **dict.fromkeys(TEXT_NAMES, pa.dictionary(pa.int32(), pa.string())),
+    **dict.fromkeys(DEGREES, pa.float64()),
     "first": pa.string(),
     "last": pa.string(),
     "layer": pa.dictionary(pa.int8(), pa.string()),
@@ -54,7 +52,7 @@ class Answers:
         ids = known.fill_null(0).to_numpy().astype(np.int32)
         new = is_new.to_numpy(zero_copy_only=False)
         ids[new] = len(self.texts) + np.arange(int(new.sum()), dtype=np.int32)
-        for name in _TEXTS:
+        for name in TEXT_NAMES:
             self._over[f"loc.{name}"] = ids[self._over[f"loc.{name}"]]
         return pa.concat_arrays([self.texts, own.filter(is_new)]) if new.any() else self.texts
 
@@ -124,9 +122,9 @@ class Answers:
         values = np.zeros(rows.count, section.dtype)
         values[rows.base] = section[rows.base_slots]
         values[rows.over] = self._over[f"loc.{name}"][rows.over_slots]
-        if name in _TEXTS:
+        if name in TEXT_NAMES:
             return pa.DictionaryArray.from_arrays(rows.array(pa.int32(), values), self.texts, safe=False)
-        if name in _DEGREES:
+        if name in DEGREES:
             return rows.array(pa.float64(), values, known=~np.isnan(values))
         return rows.array(TYPES[name], values)
 
@@ -196,7 +194,7 @@ def _string_table(reader: IndexReader, arrays: dict[str, NDArray[Any]]) -> Any:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
         raise IndexDamagedError(f"{reader.path}: the strings are damaged: {error}") from error
-    for name in _TEXTS:
+    for name in TEXT_NAMES:
         ids = arrays[f"loc.{name}"]
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):
             raise IndexDamagedError(f"{reader.path}: loc.{name} names a text that is not there: the file is damaged")

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from geolookup.errors import ColumnError
-from geolookup.model import FIELD_NAMES
+from geolookup.model import FLAT_NAMES
 
 #: Every field, in the order in which an address's object has them.
-FIELDS: Final = ("locid", *FIELD_NAMES, "first", "last", "layer", "pending")
+FIELDS: Final = FLAT_NAMES[1:]
 #: The fields of an answer if none are asked for.
 DEFAULT_FIELDS: Final = ("country", "region", "city")
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexFileError
+from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.index import flatten
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.layout import (
@@ -39,7 +40,6 @@ __all__ = ["IndexBuilder", "IndexSummary", "changed_country_addresses", "verify_
 
 _LOW64 = (1 << 64) - 1
 _LARGEST_I32 = (1 << 31) - 1
-_TEXT_COLUMNS = ("country", "region", "city", "postalcode", "dmacode", "areacode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +75,10 @@ class IndexBuilder:
         self._written = False
         self._texts = {"": 0}
         self._slots: dict[int, int] = {}
-        self._columns = {name: array("i") for name in _TEXT_COLUMNS}
-        self._latitude, self._longitude, self._pending = array("d"), array("d"), array("B")
+        self._columns: dict[str, array[Any]] = {
+            field.name: array("i" if field.limit is None else "d") for field in FIELDS
+        }
+        self._pending = array("B")
         # First, last, slot; and first hi, first lo, last hi, last lo, slot.
         self._v4 = [array("I"), array("I"), array("I")]
         self._v6 = [array("Q"), array("Q"), array("Q"), array("Q"), array("I")]
@@ -84,18 +86,10 @@ class IndexBuilder:
     def add_location(
         self,
         locid: int,
-        country: str,
-        region: str,
-        city: str,
-        postalcode: str,
-        latitude: float | None,
-        longitude: float | None,
-        dmacode: str,
-        areacode: str,
-        *,
+        *values: str | float | None,
         pending: bool = False,
     ) -> int:
-        """Add a location; coordinates are degrees or None, text is "" where nothing is known.
+        """Add a location with the values of all fields in their order; degrees may be None, text "": nothing known.
 
         :returns: its slot, for this builder's other methods. In the file slots ascend by locid.
         :raises IndexFileError: for a locid that is there already or not one of this layer, a coordinate that is not
@@ -108,26 +102,27 @@ class IndexBuilder:
             raise IndexFileError(f"locid {locid} cannot be in the {self._layer} layer")
         if pending and self._layer != "custom":
             raise IndexFileError(f"locid {locid}: only custom geolocations can be pending")
-        numbers = [float("nan") if degrees is None else float(degrees) for degrees in (latitude, longitude)]
-        if math.inf in map(abs, numbers) or latitude != latitude or longitude != longitude:
-            raise IndexFileError(f"locid {locid}: {latitude}, {longitude} are not coordinates")
-        texts = (country, region, city, postalcode, dmacode, areacode)
-        try:
-            for text in texts:
-                if text not in self._texts:
-                    text.encode("utf-8")
-                    self._texts[text] = len(self._texts)
-        except UnicodeEncodeError as error:
-            raise IndexFileError(f"locid {locid}: {error.object!r:.80} is not Unicode text") from error
+        items = [
+            self._text_number(locid, value) if field.limit is None else _number(locid, field.name, value)
+            for field, value in zip(FIELDS, values, strict=True)
+        ]
         if len(self._slots) == WIDE_EMPTY:
             raise IndexFileError(f"locid {locid}: a layer has room for {WIDE_EMPTY:,} locations")
         slot = self._slots[locid] = len(self._slots)
-        for name, text in zip(_TEXT_COLUMNS, texts, strict=True):
-            self._columns[name].append(self._texts[text])
-        self._latitude.append(numbers[0])
-        self._longitude.append(numbers[1])
+        for column, item in zip(self._columns.values(), items, strict=True):
+            column.append(item)
         self._pending.append(pending)
         return slot
+
+    def _text_number(self, locid: int, text: Any) -> int:
+        number = self._texts.get(text)
+        if number is None:
+            try:
+                text.encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise IndexFileError(f"locid {locid}: {text!r:.80} is not Unicode text") from error
+            number = self._texts[text] = len(self._texts)
+        return number
 
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
@@ -208,9 +203,7 @@ class IndexBuilder:
         sections, counts = self._flatten(renumbered, rank)
         counts["locations"] = len(locids)
         sections["loc.locid"] = locids
-        sections["loc.latitude"] = _as_array(self._latitude)[order]
-        sections["loc.longitude"] = _as_array(self._longitude)[order]
-        for name in _TEXT_COLUMNS:
+        for name in FIELD_NAMES:
             sections[f"loc.{name}"] = _as_array(self._columns.pop(name))[order]
         if self._layer == "custom":
             sections["loc.pending"] = _as_array(self._pending)[order]
@@ -253,6 +246,15 @@ class IndexBuilder:
         if offsets[-1] > _LARGEST_I32:
             raise IndexFileError(f"the locations' distinct texts have {offsets[-1]} bytes: 2 GiB is the most")
         return offsets.astype(np.int32), np.frombuffer(b"".join(encoded), np.uint8)
+
+
+def _number(locid: int, name: str, degrees: Any) -> float:
+    if degrees is None:
+        return math.nan
+    number = float(degrees)
+    if not math.isfinite(number):
+        raise IndexFileError(f"locid {locid}: {name} must be a finite number, not {number}")
+    return number
 
 
 def _as_array(column: "array[Any]") -> flatten.Array:

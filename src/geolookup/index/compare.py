@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from geolookup.errors import IndexDamagedError
+from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import I64
 from geolookup.index.walk import Stretch, walk
 
@@ -19,7 +20,6 @@ Layers: TypeAlias = "tuple[IndexReader, IndexReader]"
 Change: TypeAlias = tuple[str | None, str | None]
 
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
-_TEXTS = ("country", "region", "city", "postalcode", "dmacode", "areacode")
 _NOTHING = -1
 
 
@@ -132,13 +132,13 @@ def _answer_numbers(old: "IndexReader", new: "IndexReader", begin: int) -> tuple
         return own_before, own_after
     partner = np.minimum(np.searchsorted(old_locid, new_locid), len(old_locid) - 1)
     equal = old_locid[partner] == new_locid
-    for name in ("latitude", "longitude"):
+    for name in DEGREES:
         one, other = before[f"loc.{name}"][partner], after[f"loc.{name}"]
         equal &= (one == other) | (np.isnan(one) & np.isnan(other))
     texts: dict[bytes, int] = {}
     old_texts, new_texts = _text_numbers(old, texts), _text_numbers(new, texts)
     try:
-        for name in _TEXTS:
+        for name in TEXT_NAMES:
             equal &= old_texts[before[f"loc.{name}"]][partner] == new_texts[after[f"loc.{name}"]]
     except IndexError as error:
         raise IndexDamagedError(f"{old.path} or {new.path}: a location names a text that is not there") from error

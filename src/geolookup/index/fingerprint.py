@@ -8,7 +8,8 @@ It is the SHA-256 of what follows, integers big-endian, so that any program can 
   nothing covers);
 - the character ``L``, then each geolocation that some address has, by ascending locid: the locid (8), latitude and
   longitude (IEEE 754 binary64; one that is not known as the NaN 7ff8000000000000, zero without a sign), then country,
-  region, city, postalcode, dmacode and areacode, each as its length in bytes (4) and its UTF-8.
+  region, city, postalcode, dmacode and areacode, each as its length in bytes (4) and its UTF-8. Each field more
+  in `fields.FIELDS` raises the number in the first line.
 
 Neither the order of blocks nor how they are split, nor generations, text numbers or pending edits have a part in it.
 """
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from geolookup.errors import IndexDamagedError
+from geolookup.fields import DEGREES, LATER_NAMES, TEXT_NAMES
 from geolookup.index.compare import texts_of
 from geolookup.index.walk import Stretch, walk
 
@@ -28,10 +30,9 @@ if TYPE_CHECKING:
     from geolookup.index.flatten import I64
     from geolookup.index.reader import IndexReader
 
-_PREFIX = b"geolookup-answers-1\n"
+_PREFIX = f"geolookup-answers-{1 + len(LATER_NAMES)}\n".encode("ascii")
 _RUN_V4 = np.dtype([("first", ">u4"), ("locid", ">i8")])
 _RUN_V6 = np.dtype([("hi", ">u8"), ("lo", ">u8"), ("locid", ">i8")])
-_TEXTS = ("country", "region", "city", "postalcode", "dmacode", "areacode")
 
 
 def fingerprint(layers: "Layers") -> str:
@@ -86,13 +87,13 @@ def _runs(
 def _rows(reader: "IndexReader", slots: "I64") -> "list[bytes]":
     arrays = reader.arrays()
     texts = [struct.pack(">I", len(text)) + text for text in texts_of(reader)]
-    numbers = np.empty(len(slots), np.dtype([("locid", ">i8"), ("latitude", ">f8"), ("longitude", ">f8")]))
+    numbers = np.empty(len(slots), np.dtype([("locid", ">i8"), *((name, ">f8") for name in DEGREES)]))
     numbers["locid"] = arrays["loc.locid"][slots]
-    for name in ("latitude", "longitude"):
+    for name in DEGREES:
         degrees = arrays[f"loc.{name}"][slots] + 0.0  # which takes the sign from a zero
         degrees[np.isnan(degrees)] = np.nan
         numbers[name] = degrees
-    columns = [arrays[f"loc.{name}"][slots].tolist() for name in _TEXTS]
+    columns = [arrays[f"loc.{name}"][slots].tolist() for name in TEXT_NAMES]
     try:
         joined = [b"".join([texts[number] for number in row]) for row in zip(*columns, strict=True)]
     except IndexError as error:

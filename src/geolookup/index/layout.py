@@ -11,6 +11,7 @@ import sys
 
 from geolookup import plainjson
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
+from geolookup.fields import DEGREES, LATER_NAMES, TEXT_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,17 +32,11 @@ SECTIONS: "Final" = {
     "v6.hi": "U64",
     "v6.lo": "U64",
     "loc.locid": "I64",
-    "loc.latitude": "F64",
-    "loc.longitude": "F64",
+    **{f"loc.{name}": "F64" for name in DEGREES},
     "strings.offsets": "I32",
     "v4.table": "U32",
     "v6.table": "U32",
-    "loc.country": "I32",
-    "loc.region": "I32",
-    "loc.city": "I32",
-    "loc.postalcode": "I32",
-    "loc.dmacode": "I32",
-    "loc.areacode": "I32",
+    **{f"loc.{name}": "I32" for name in TEXT_NAMES},
     "v4.low": "U16",
     "v4.slot": "U16",
     "v6.slot": "U16",
@@ -50,8 +45,12 @@ SECTIONS: "Final" = {
     "loc.pending": "U8",
     "strings.bytes": "U8",
 }
-#: ``v6.lo`` is left out where all of it is 0, and the upper bits of slots where 16 bits do.
-OPTIONAL_SECTIONS: "Final" = ("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending")
+#: ``v6.lo`` is left out where all of it is 0, and the upper bits of slots where 16 bits do. Files from before a field
+#: was there lack its section: nothing is known of it.
+OPTIONAL_SECTIONS: "Final" = (
+    *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending"),
+    *[f"loc.{name}" for name in LATER_NAMES],
+)
 
 #: What stands in the file for `EMPTY`: in slots of 16 bits, and in those of 24. Slots are below it.
 NARROW_EMPTY: "Final" = 0xFFFF

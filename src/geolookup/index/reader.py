@@ -9,6 +9,7 @@ import os
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexDamagedError, IndexFileError
+from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.index.layout import (
     EMPTY,
     ITEM_FORMATS,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    Location = tuple[int, str, str, str, str, float | None, float | None, str, str]
+    Location = tuple[Any, ...]
 
 _LOW64 = (1 << 64) - 1
 _CHUNK = 4096
@@ -57,14 +58,13 @@ class IndexReader:
 
     __slots__ = (
         "_bytes",
+        "_columns",
+        "_country",
         "_empty",
-        "_latitude",
         "_locid",
-        "_longitude",
         "_map",
         "_offsets",
         "_pending",
-        "_texts",
         "_v4_low",
         "_v4_slot",
         "_v4_slot_high",
@@ -105,7 +105,7 @@ class IndexReader:
             typed: memoryview[Any] = whole[section.begin : section.end].cast(ITEM_FORMATS[section.dtype][0])  # type: ignore[call-overload] # its stub knows no computed format
             return typed
 
-        def optional(name: str) -> "memoryview[int] | None":
+        def optional(name: str) -> "memoryview[Any] | None":
             return view(name) if name in header.sections else None
 
         self._v4_low: memoryview[int] = view("v4.low")
@@ -119,11 +119,9 @@ class IndexReader:
         self._v6_table: memoryview[int] = view("v6.table")
         self._empty = NARROW_EMPTY if self._v4_slot_high is None else WIDE_EMPTY
         self._locid: memoryview[int] = view("loc.locid")
-        self._latitude: memoryview[float] = view("loc.latitude")
-        self._longitude: memoryview[float] = view("loc.longitude")
-        self._texts: tuple[memoryview[int], ...] = tuple(
-            [view(f"loc.{name}") for name in ("country", "region", "city", "postalcode", "dmacode", "areacode")]
-        )
+        # A field's texts by their numbers, or its degrees; None where the file is from before the field was there.
+        self._columns: tuple[memoryview[Any] | None, ...] = tuple([optional(f"loc.{name}") for name in FIELD_NAMES])
+        self._country: memoryview[int] = view("loc.country")
         self._pending = optional("loc.pending")
         self._offsets: memoryview[int] = view("strings.offsets")
         self._bytes = whole[header.sections["strings.bytes"].begin : header.sections["strings.bytes"].end]
@@ -366,28 +364,25 @@ class IndexReader:
             raise self._damaged(f"slot {slot} is not one of {self.location_count} locations")
 
     def location(self, slot: int) -> "Location":
-        """(locid, country, region, city, postalcode, latitude, longitude, dmacode, areacode) of a slot.
+        """The locid of a slot, and its fields in the order of `fields.FIELDS`: (locid, country, region, …).
 
         Text is "" and a coordinate (degrees) None where nothing is known.
 
         :raises IndexDamagedError: where there is no such slot, or its text is damaged
         """
         self._check_slot(slot)
-        text = self._text
         try:
-            country, region, city, postalcode, dmacode, areacode = [text(column[slot]) for column in self._texts]
-            latitude, longitude = self._latitude[slot], self._longitude[slot]
-            return (
-                self._locid[slot],
-                country,
-                region,
-                city,
-                postalcode,
-                latitude if latitude == latitude else None,
-                longitude if longitude == longitude else None,
-                dmacode,
-                areacode,
-            )
+            found: list[Any] = [self._locid[slot]]
+            for column, field in zip(self._columns, FIELDS, strict=True):
+                if column is None:
+                    found.append(field.unknown)
+                    continue
+                value = column[slot]
+                if field.limit is None:
+                    found.append(self._text(value))
+                else:
+                    found.append(value if value == value else None)  # it is NaN where nothing is known
+            return tuple(found)
         except (IndexError, ValueError) as error:
             raise self._failed(error) from error
 
@@ -398,7 +393,7 @@ class IndexReader:
         """
         self._check_slot(slot)
         try:
-            return self._text(self._texts[0][slot])
+            return self._text(self._country[slot])
         except ValueError as error:
             raise self._failed(error) from error
 
@@ -424,12 +419,13 @@ class IndexReader:
     def arrays(self) -> "dict[str, np.ndarray[Any, Any]]":
         """Every known section by name, as a read-only numpy array over the map: no copy, and valid after `close`.
 
+        A field that the file does not have yet is there too, with nothing known.
         `segments.segment_arrays` has whole addresses and slots instead.
         """
         import numpy as np
 
         try:
-            return {
+            arrays = {
                 name: np.frombuffer(
                     self._map, dtype=ITEM_FORMATS[section.dtype][0], count=section.length, offset=section.begin
                 )
@@ -441,6 +437,13 @@ class IndexReader:
             }
         except ValueError as error:
             raise self._failed(error) from error
+        for field, column in zip(FIELDS, self._columns, strict=True):
+            if column is None:
+                kind = ITEM_FORMATS[SECTIONS[f"loc.{field.name}"]][0]
+                # The number of the text "", or no number.
+                nothing = 0 if field.limit is None else np.nan
+                arrays[f"loc.{field.name}"] = np.full(self.location_count, nothing, kind)
+        return arrays
 
     def section_bytes(self, name: str) -> "memoryview[int]":
         """A section as it stands in the file, those unknown to this release included, without a copy."""
@@ -463,7 +466,7 @@ class IndexReader:
         """Unmap the file, or, where arrays are still in use, leave that to the last of them; again does nothing."""
         for name in self.__slots__:
             views = getattr(self, name, None)
-            for view in views if name == "_texts" and views is not None else (views,):
+            for view in views if name == "_columns" and views is not None else (views,):
                 if isinstance(view, memoryview):
                     view.release()
         try:  # noqa: SIM105 - contextlib would have to be imported

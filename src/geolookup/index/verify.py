@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from geolookup.errors import IndexDamagedError
+from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import Array, Flags, covered_v4, covered_v6, table_v4, table_v6
 from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, NARROW_EMPTY, SECTIONS, encode_header
 from geolookup.index.reader import IndexReader
 from geolookup.index.segments import segments_v4, segments_v6
 
-_TEXT_COLUMNS = ("loc.country", "loc.region", "loc.city", "loc.postalcode", "loc.dmacode", "loc.areacode")
+_TEXT_COLUMNS = tuple(f"loc.{name}" for name in TEXT_NAMES)
 
 
 def verify_index(index: IndexReader | str | os.PathLike[str]) -> None:
@@ -129,7 +130,7 @@ class _Check:
         right_sign = locid < 0 if self.reader.layer == "custom" else locid > 0
         self.require("loc.locid", right_sign, f"cannot be in the {self.reader.layer} layer")
         self.require("loc.locid", locid[1:] > locid[:-1], "and the next are not ascending")
-        for name in ("loc.latitude", "loc.longitude"):
+        for name in (f"loc.{name}" for name in DEGREES):
             self.require(name, ~np.isinf(arrays[name]), "is infinite")
         if "loc.pending" in arrays:
             if self.reader.layer != "custom":

@@ -5,9 +5,10 @@ import logging
 import os
 import tempfile
 from datetime import timedelta
-from typing import get_args
+from typing import Any, cast, get_args
 
 from geolookup.errors import NoStateError, SettingsError, StateUnwritableError
+from geolookup.fields import UNKNOWN
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
 from geolookup.model import StaleRule
@@ -155,14 +156,7 @@ def _bundled_geolocations() -> list[PulledGeolocation]:
     return [
         PulledGeolocation(
             locid=locid,
-            country=country,
-            region="",
-            city="",
-            postalcode="",
-            latitude=None,
-            longitude=None,
-            dmacode="",
-            areacode="",
+            **cast("dict[str, Any]", {**UNKNOWN, "country": country}),
             blocks=countries[country],
         )
         for locid, country in enumerate(sorted(countries), start=1)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from geolookup.addresses import to_text
+from geolookup.fields import FIELD_NAMES
 from geolookup.index.native import PureSearcher, Records, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.model import Geolocation, Layer, Match, Segment
@@ -33,18 +34,8 @@ class OpenLayer:
             return self._records[slot]
         except KeyError:
             pass
-        locid, country, region, city, postalcode, latitude, longitude, dmacode, areacode = self.reader.location(slot)
-        place = Geolocation(
-            locid=locid,
-            country=country,
-            region=region,
-            city=city,
-            postalcode=postalcode,
-            latitude=latitude,
-            longitude=longitude,
-            dmacode=dmacode,
-            areacode=areacode,
-        )
+        locid, *values = self.reader.location(slot)
+        place = Geolocation(locid=locid, **dict(zip(FIELD_NAMES, values, strict=True)))
         if isinstance(self._records, dict) and len(self._records) >= MAX_RECORDS:
             self._records.clear()  # cheaper than to keep an order of use; what is asked for again comes back
         self._records[slot] = place

@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from geolookup.errors import DataFileError
-from geolookup.model import FIELD_NAMES
-from geolookup.sites.file import COORDINATES, KEYS, Site, Where, block_text
+from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES
+from geolookup.sites.file import KEYS, Site, Where, block_text
 from geolookup.sources.csv_rows import CsvRows
 
 #: A site of thousands of blocks is one long value.
@@ -23,7 +23,7 @@ def read(path: str) -> list[tuple[dict[str, Any], Where]]:
     limit = csv.field_size_limit(_MAX_VALUE)  # it holds for the whole process, so it is put back
     try:
         with CsvRows(path) as rows:
-            rows.columns(*KEYS)
+            rows.columns(*(key for key in KEYS if key not in LATER_NAMES))
             for column in rows.header:
                 if column not in KEYS:
                     raise DataFileError(
@@ -31,8 +31,8 @@ def read(path: str) -> list[tuple[dict[str, Any], Where]]:
                     )
             for row in rows:
                 values: dict[str, Any] = dict(zip(rows.header, row, strict=True))
-                for name in COORDINATES:
-                    if not values[name]:
+                for name in DEGREES:
+                    if values.get(name) == "":
                         del values[name]
                 values["blocks"] = values["blocks"].split()
                 found.append((values, Where(path=path, find=partial(_same, rows.line))))

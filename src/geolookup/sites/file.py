@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model import IPBlock
 
 Form: TypeAlias = Literal["toml", "csv"]
 
 #: What a site has, in the order in which it is written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
-COORDINATES = ("latitude", "longitude")
+#: Keys that a file may leave out: coordinates of a geolocation that has none, and what earlier releases did not know.
+OPTIONAL_KEYS = (*DEGREES, *LATER_NAMES)
 MAX_NAME = 200
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
@@ -47,7 +49,7 @@ def _nowhere(_key: str, _text: str) -> int | None:
 class Site:
     """A place with its name in the file.
 
-    ``fields`` are the eight of a geolocation; a coordinate is None if the file leaves it out, which only suits a
+    ``fields`` are all of a geolocation's; a coordinate is None if the file leaves it out, which only suits a
     geolocation that has none. ``blocks`` are sorted, without repetitions.
     """
 
@@ -127,12 +129,12 @@ def _site(values: Mapping[str, Any], where: Where) -> Site:
         if key not in KEYS:
             raise where.error(f"there is no key {key!r}: a site has {', '.join(KEYS)}", key)
     for key in KEYS:
-        if key not in values and key not in COORDINATES:
+        if key not in values and key not in OPTIONAL_KEYS:
             raise where.error(f"{key} is missing")
     fields: dict[str, Any] = {}
     for key in FIELD_NAMES:
-        value = values.get(key)
-        if key in COORDINATES:
+        value = values.get(key, UNKNOWN[key])
+        if key in DEGREES:
             fields[key] = _degrees(value, key, where)
         elif isinstance(value, str):
             fields[key] = value

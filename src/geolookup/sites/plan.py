@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from geolookup.errors import EditError
-from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.fields import DEGREES, FIELD_NAMES, UNKNOWN
+from geolookup.model import Geolocation, IPBlock
 from geolookup.sites.file import Site, block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
@@ -33,7 +34,7 @@ class Change:
 
     ``site`` is the name in the file; for a delete the name it had in an earlier file, None if it never had one. A
     claim gives a name to a geolocation that is there (``was``: its name until now), and edits nothing. ``fields`` are
-    a create's or update's eight, ``before`` those of an update or delete; ``block`` the one added or removed.
+    all of a create's or update's, ``before`` those of an update or delete; ``block`` the one added or removed.
     """
 
     kind: Kind
@@ -282,14 +283,14 @@ def _fields(site: Site) -> dict[str, Any]:
     """The fields as an edit takes them."""
     for name, value in site.fields.items():
         try:
-            checked_fields({**dict.fromkeys(FIELD_NAMES, ""), "latitude": 0.0, "longitude": 0.0, name: value})
+            checked_fields({**UNKNOWN, **dict.fromkeys(DEGREES, 0.0), name: value})
         except EditError as error:
             raise site.where.error(str(error), name) from error
     return site.fields
 
 
 def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
-    """Which geolocation without a name each unknown site already is: the one equal in all eight fields.
+    """Which geolocation without a name each unknown site already is: the one equal in all fields.
 
     Several equal ones cannot be told apart, unless as many sites describe them block for block, as an export does.
     """
@@ -315,7 +316,7 @@ def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown:
         else:
             listed = ", ".join(str(place.locid) for place in places)
             raise claimants[0].where.error(
-                f"could be any of the custom geolocations {listed}, which are equal in all eight fields: "
+                f"could be any of the custom geolocations {listed}, which are equal in all fields: "
                 "delete those too many, or make them differ"
             )
     return claims

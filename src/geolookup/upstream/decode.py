@@ -8,13 +8,15 @@ import math
 import re
 from _socket import AF_INET, AF_INET6, inet_pton
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from types import GenericAlias
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
 from geolookup import addresses, plainjson
 from geolookup.errors import InvalidAddressError, UpstreamAnswerError
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.fields import FIELDS
+from geolookup.model import PROVISIONAL_LOCID, field_values
 from geolookup.text import harmless
 
 #: The most characters that a text field may have.
@@ -22,7 +24,6 @@ MAX_TEXT = 65536
 #: The most rejected rows that are kept with their reasons; all are counted.
 KEPT_REJECTIONS = 1000
 
-_TEXT_FIELDS = ("country", "region", "city", "postalcode", "dmacode", "areacode")
 _WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", re.ASCII)
 
@@ -72,17 +73,21 @@ class _RawBlock(msgspec.Struct, gc=False):
     endipnum: int | str | None = None
 
 
-class _RawGeolocation(msgspec.Struct, gc=False):
+class _RawRow(msgspec.Struct, gc=False):
     locid: int | str | None = None
-    country: _Text = None
-    region: _Text = None
-    city: _Text = None
-    postalcode: _Text = None
-    latitude: float | str | None = None
-    longitude: float | str | None = None
-    dmacode: _Text = None
-    areacode: _Text = None
     ipblocks: list[_RawBlock] | None = None
+
+
+_RawGeolocation = cast(
+    "type[_RawRow]",
+    msgspec.defstruct(
+        "_RawGeolocation",
+        [(field.name, _Text if field.limit is None else float | str | None, None) for field in FIELDS],
+        bases=(_RawRow,),
+        gc=False,
+    ),
+)
+_LIMITS = tuple((field.name, field.limit) for field in FIELDS)
 
 
 class _BadRowError(Exception):
@@ -113,7 +118,7 @@ class RowDecoder:
     """
 
     def __init__(self) -> None:
-        self._typed = msgspec.json.Decoder(list[_RawGeolocation])
+        self._typed = msgspec.json.Decoder(GenericAlias(list, (_RawGeolocation,)))
         self.geolocations_seen = 0
         self.blocks_seen = 0
         self.number_disagreements = 0
@@ -152,7 +157,7 @@ class RowDecoder:
             self._reject_row(None, self.geolocations_seen, "is not an object with a locid")
             self.geolocations_seen += 1
 
-    def _rows(self, raws: list[_RawGeolocation]) -> list[PulledGeolocation]:
+    def _rows(self, raws: list[_RawRow]) -> list[PulledGeolocation]:
         rows = []
         seen = self.geolocations_seen
         self.geolocations_seen += len(raws)
@@ -173,26 +178,18 @@ class RowDecoder:
         if len(self.rejected) < KEPT_REJECTIONS:
             self.rejected.append(RejectedRow(locid, position, harmless(shown, 120), reason))
 
-    def _row(self, raw: _RawGeolocation, position: int) -> PulledGeolocation:
+    def _row(self, raw: _RawRow, position: int) -> PulledGeolocation:
         locid = whole(raw.locid)
         if locid is None:
             raise _BadRowError("locid is missing or not a whole number")
         if locid == 0 or locid <= PROVISIONAL_LOCID or locid >= 1 << 63:
             raise _BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
-        latitude = _degrees(raw.latitude, 90, "latitude")
-        longitude = _degrees(raw.longitude, 180, "longitude")
-        return PulledGeolocation(
-            locid,
-            _text(raw.country),
-            _text(raw.region),
-            _text(raw.city),
-            _text(raw.postalcode),
-            latitude,
-            longitude,
-            _text(raw.dmacode),
-            _text(raw.areacode),
-            self._blocks(raw.ipblocks, locid, position) if raw.ipblocks else [],
-        )
+        values: list[Any] = [
+            (value if type(value) is str else _text(value)) if most is None else _degrees(value, most, name)
+            for value, (name, most) in zip(field_values(raw), _LIMITS, strict=True)
+        ]
+        values.append(self._blocks(raw.ipblocks, locid, position) if raw.ipblocks else [])
+        return PulledGeolocation(locid, *values)
 
     def _blocks(self, raws: list[_RawBlock], locid: int, position: int) -> list[Block]:
         # The hot loop: millions of rounds a pull, so the common case stands here in line.
@@ -252,18 +249,18 @@ class RowDecoder:
             self.number_disagreements += 1
         return family, first, last, startip, endip
 
-    def _raw(self, value: Any, position: int) -> _RawGeolocation:
+    def _raw(self, value: Any, position: int) -> _RawRow:
         """A decoded element as msgspec would have given it, its bad blocks left out."""
         if not isinstance(value, dict):
             raise _BadRowError("is not an object")
         raw = _RawGeolocation(locid=whole(value.get("locid")))
-        for name in _TEXT_FIELDS:
-            setattr(raw, name, _checked_text(value.get(name), name))
-        for name in ("latitude", "longitude"):
-            degrees = value.get(name)
-            if isinstance(degrees, bool) or not isinstance(degrees, int | float | str | None):
+        for name, most in _LIMITS:
+            member = value.get(name)
+            if most is None:
+                member = _checked_text(member, name)
+            elif isinstance(member, bool) or not isinstance(member, int | float | str | None):
                 raise _BadRowError(f"{name} is not a number")
-            setattr(raw, name, degrees)
+            setattr(raw, name, member)
         blocks = value.get("ipblocks")
         if blocks is None:
             return raw

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from geolookup import plainjson
 from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError
+from geolookup.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.http.body import Body
 from geolookup.http.transport import Answer, Transport
-from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID
+from geolookup.model import PROVISIONAL_LOCID, ListFilters
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole
 from geolookup.upstream.listreader import ListReader
 
@@ -143,28 +144,24 @@ class GeolocationsClient:
         self,
         *,
         top: int | None = None,
-        country: str | None = None,
-        region: str | None = None,
-        city: str | None = None,
-        postalcode: str | None = None,
         etag: str | None = None,
+        **filters: Unpack[ListFilters],
     ) -> Listing:
         """Operation 1. ``top`` is the most geolocations to return; with ``etag`` the answer may be 304.
 
         The request is sent at once and tried again until an answer begins, but never after.
         """
-        filters = {"country": country, "region": region, "city": city, "postalcode": postalcode}
         body = self._transport.stream(
             self._settings.path_list,
-            params={"top": top, **{name: value or None for name, value in filters.items()}},
+            params={"top": top, **{name: str(filters.get(name) or "") or None for name in FILTER_NAMES}},
             headers={"If-None-Match": etag} if etag else None,
             good=(200, 304) if etag else (200,),
         )
         return Listing(body, top=top)
 
     def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:
-        """Operation 2: create a custom geolocation from the eight fields; the locid that the service gave it."""
-        answer = self._send("POST", self._settings.path_create, None, _eight(fields), idempotency_key)
+        """Operation 2: create a custom geolocation from all of its fields; the locid that the service gave it."""
+        answer = self._send("POST", self._settings.path_create, None, _fields(fields), idempotency_key)
         locid = _locid(answer)
         if not PROVISIONAL_LOCID < locid < 0:
             raise UpstreamAnswerError(f"create: the service answered with locid {locid}, but a custom one is negative")
@@ -176,8 +173,8 @@ class GeolocationsClient:
         return _same(locid, self._send("POST", self._settings.path_create_block, locid, block, idempotency_key))
 
     def update(self, locid: int, fields: Mapping[str, object]) -> int:
-        """Operation 4: replace the eight fields of a custom geolocation; its locid."""
-        return _same(locid, self._send("PUT", self._settings.path_update, locid, _eight(fields)))
+        """Operation 4: replace the fields of a custom geolocation; its locid."""
+        return _same(locid, self._send("PUT", self._settings.path_update, locid, _fields(fields)))
 
     def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> int:
         """Operation 5: put one block in the place of another; the geolocation's locid."""
@@ -227,10 +224,10 @@ def _joined(body: Body) -> Iterator[bytes]:
         yield b"".join(parts)
 
 
-def _eight(fields: Mapping[str, object]) -> dict[str, object]:
+def _fields(fields: Mapping[str, object]) -> dict[str, object]:
     missing = [name for name in FIELD_NAMES if name not in fields]
     if missing:
-        raise EditError(f"the service needs all eight fields of a geolocation: {', '.join(missing)} missing")
+        raise EditError(f"the service needs all fields of a geolocation: {', '.join(missing)} missing")
     return {name: fields[name] for name in FIELD_NAMES}
 
 

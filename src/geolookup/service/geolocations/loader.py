@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
-from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID
+from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
 from geolookup.service.http import wire
@@ -22,7 +23,6 @@ _BATCH = 5000
 # Several services that start at once on one database load one after the other.
 _WAIT_S = 900.0
 _LARGEST = 2**63 - 1
-_LIMITS = {"latitude": 90.0, "longitude": 180.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Loaded:
 def load_csv(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
     """Load files, plain or gzip, in their order: geolocations are added or changed and blocks added, nothing removed.
 
-    A file has either the columns ``locid``, the eight fields, ``startip`` and ``endip``, one row a block, where a row
+    A file has either the columns ``locid``, the fields, ``startip`` and ``endip``, one row a block, where a row
     without a range is a geolocation without blocks; or ``startip,endip,country``. The countries of the latter become
     default geolocations in the alphabetical order of their codes, with everything else empty, unless there is such a
     geolocation already. Other columns are ignored. Locids below zero are custom geolocations, which must have
@@ -91,7 +91,9 @@ class _Batches:
 
 def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
     start, end = rows.columns("startip", "endip")
-    place_columns = rows.columns("locid", *FIELD_NAMES)
+    # A file from before a field was there has no column for it.
+    names = [name for name in FIELD_NAMES if name not in LATER_NAMES or name in rows.header]
+    place_columns = rows.columns("locid", *names)
     geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
     # Digests in place of the rows: what stays in memory is some 300 bytes a geolocation, however many blocks it has.
     digest = _Digest()
@@ -102,7 +104,7 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
         seen = digest(texts)
         locid = known_texts.get(seen)
         if locid is None:
-            locid, fields = _place(rows, texts)
+            locid, fields = _place(rows, names, texts)
             known_texts[seen] = locid
             place = digest(tuple(fields.values()))
             if locid not in known_places:
@@ -130,7 +132,7 @@ class _Digest:
         return blake2b(msgspec.msgpack.encode(values), key=self._key, digest_size=16).digest()
 
 
-def _place(rows: CsvRows, texts: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
+def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
     try:
         locid = int(texts[0]) if texts[0].isascii() else 0
     except ValueError:
@@ -140,15 +142,13 @@ def _place(rows: CsvRows, texts: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
             f"locid is a whole number above zero (default) or between zero and {PROVISIONAL_LOCID} (custom), "
             f"not {texts[0]!r:.60}"
         )
-    fields: dict[str, Any] = {}
-    for name, value in zip(FIELD_NAMES, texts[1:], strict=True):
+    fields: dict[str, Any] = dict(UNKNOWN)
+    for name, value in zip(names, texts[1:], strict=True):
         try:
-            if name not in _LIMITS:
+            if name not in DEGREES:
                 fields[name] = wire.text(value)
             elif value or locid < 0:
-                fields[name] = wire.coordinate(value, _LIMITS[name]) + 0.0  # which makes -0.0 the 0.0 that it equals
-            else:
-                fields[name] = None
+                fields[name] = wire.coordinate(value, DEGREES[name]) + 0.0  # which makes -0.0 the 0.0 that it equals
         except ValueError as error:
             raise rows.error(f"{name} {error}") from error
     return locid, fields
@@ -169,7 +169,7 @@ def _stage_countries(transaction: Transaction, rows: CsvRows) -> None:
     blocks.flush()
     geolocations = _Batches(transaction, staged_geolocations)
     for country, locid in _country_locids(transaction, numbers):
-        fields = dict.fromkeys(FIELD_NAMES, "") | {"country": country, "latitude": None, "longitude": None}
+        fields = UNKNOWN | {"country": country}
         geolocations.add((numbers[country], locid, 1, *with_keys(fields).values()))
     geolocations.flush()
 

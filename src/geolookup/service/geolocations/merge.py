@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 
 from geolookup.errors import DataFileError
-from geolookup.model import FIELD_NAMES
+from geolookup.fields import DEGREES, FIELD_NAMES, TEXT_NAMES
 from geolookup.service.store.schema import NUMBER, geolocations, ipblocks, place_columns
 from geolookup.service.store.store import Transaction
 
@@ -60,8 +60,8 @@ def create_staging(transaction: Transaction) -> None:
 
 def known_countries(transaction: Transaction) -> dict[str, int]:
     """The default geolocations that are nothing but a country, by its code; the first of several."""
-    empty = [geolocations.c[name] == "" for name in ("region", "city", "postalcode", "dmacode", "areacode")]
-    no_place = [geolocations.c.latitude.is_(None), geolocations.c.longitude.is_(None)]
+    empty = [geolocations.c[name] == "" for name in TEXT_NAMES if name != "country"]
+    no_place = [geolocations.c[name].is_(None) for name in DEGREES]
     rows = select(geolocations.c.country, func.min(geolocations.c.locid)).where(
         geolocations.c.locid > 0, *empty, *no_place
     )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
+from geolookup.fields import FIELD_NAMES, LATER_NAMES
 from geolookup.service.http import wire
 from geolookup.service.store.schema import FILTERS, fold, geolocations, ipblocks, unpadded
 from geolookup.service.store.store import Snapshot, Store
@@ -17,25 +18,16 @@ from geolookup.service.store.store import Snapshot, Store
 CHUNK_BYTES = 131072
 _ROWS = 2000
 #: Changes whenever the same content is written differently, so that no ETag survives that.
-_WIRE_VERSION = 1
+_WIRE_VERSION = 1 + len(LATER_NAMES)
 
 _encode = msgspec.json.Encoder().encode
 _block_rows = itemgetter(0)
 _block_json = itemgetter(1)
 
 
-class _Place(msgspec.Struct):
-    """A geolocation as the service writes it, but for its blocks."""
-
-    locid: int
-    country: str
-    region: str
-    city: str
-    postalcode: str
-    latitude: float | None
-    longitude: float | None
-    dmacode: str
-    areacode: str
+# A geolocation as the service writes it, but for its blocks.
+_PLACE_NAMES = ("locid", *FIELD_NAMES)
+_Place = msgspec.defstruct("_Place", _PLACE_NAMES)
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -128,7 +120,7 @@ def _rows(result: Any) -> Iterator[Any]:
 
 
 def _select_places(wanted: Filter, whole: bool) -> Select[Any]:
-    columns = select(*(geolocations.c[name] for name in _Place.__struct_fields__)).order_by(geolocations.c.locid)
+    columns = select(*(geolocations.c[name] for name in _PLACE_NAMES)).order_by(geolocations.c.locid)
     return columns if whole else columns.where(*wanted.condition()).limit(wanted.top)
 
 

@@ -5,7 +5,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, delete, func, insert, select, update
 
 from geolookup.errors import RequestRefusedError
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.fields import FIELD_NAMES
+from geolookup.model import IPBlock
 from geolookup.service.store import schema
 from geolookup.service.store.schema import geolocations, ipblocks, padded
 from geolookup.service.store.store import Transaction

@@ -17,7 +17,7 @@ from litestar.openapi.spec import (
     SecurityScheme,
 )
 
-from geolookup.fields import FIELD_NAMES, FILTER_NAMES
+from geolookup.fields import DEGREES, FIELD_NAMES, FILTER_NAMES, LATER_NAMES
 from geolookup.service.http.problems import ANYWHERE, MEDIA_TYPE, PROBLEMS
 from geolookup.service.http.wire import MAX_TEXT
 
@@ -35,9 +35,10 @@ ADDRESS = Schema(
 NULLABLE_NUMBER = Schema(type=[OpenAPIType.NUMBER, OpenAPIType.NULL])
 
 
-def object_of(properties: dict[str, Schema]) -> Schema:
-    """An object with these members, all required; it may have others."""
-    return Schema(type=OpenAPIType.OBJECT, properties=dict(properties), required=list(properties))
+def object_of(properties: dict[str, Schema], *, optional: tuple[str, ...] = ()) -> Schema:
+    """An object with these members, all required but the optional ones; it may have others."""
+    required = [name for name in properties if name not in optional]
+    return Schema(type=OpenAPIType.OBJECT, properties=dict(properties), required=required)
 
 
 def array_of(items: Schema) -> Schema:
@@ -54,12 +55,12 @@ _BLOCK = object_of({"startip": ADDRESS, "endip": ADDRESS, "startipnum": INTEGER,
 _GEOLOCATION = object_of(
     {
         "locid": Schema(type=OpenAPIType.INTEGER, description="Below zero custom, above zero default."),
-        **{name: NULLABLE_NUMBER if name in ("latitude", "longitude") else TEXT for name in FIELD_NAMES},
+        **{name: NULLABLE_NUMBER if name in DEGREES else TEXT for name in FIELD_NAMES},
         "ipblocks": array_of(_BLOCK),
     }
 )
 _FIELDS = object_of(
-    {name: {"latitude": _degrees(90), "longitude": _degrees(180)}.get(name, _FIELD) for name in FIELD_NAMES}
+    {name: _degrees(DEGREES[name]) if name in DEGREES else _FIELD for name in FIELD_NAMES}, optional=LATER_NAMES
 )
 _NEW_BLOCK = object_of({"startip": ADDRESS, "endip": ADDRESS})
 _REPLACEMENT = object_of(dict.fromkeys(("startip", "endip", "newstartip", "newendip"), ADDRESS))

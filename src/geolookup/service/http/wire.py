@@ -10,7 +10,8 @@ import msgspec
 
 from geolookup import addresses
 from geolookup.errors import GeoLookupError, RequestRefusedError
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model import IPBlock
 
 #: Bytes of a body: the largest that says anything here has about 3,000.
 MAX_BODY_BYTES = 65536
@@ -19,7 +20,6 @@ MAX_TEXT = 255
 _MAX_PARAMETERS = 100
 _MAX_LOCID = 2**63 - 1
 
-_COORDINATES = {"latitude": 90.0, "longitude": 180.0}
 _WHOLE = re.compile(r"[0-9]{1,400}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,400}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
@@ -151,16 +151,18 @@ def _no_constant(name: str) -> float:
 
 
 def geolocation(value: Any) -> dict[str, Any]:
-    """The eight fields of operations 2 and 4, coordinates as floats; members that we do not know are ignored.
+    """The fields of operations 2 and 4, coordinates as floats; members that we do not know are ignored.
+
+    Of a field that is newer than the client nothing is known.
 
     :raises RequestRefusedError: ``invalid-body`` with an error for each field that is missing or wrong
     """
     errors: list[tuple[str, str]] = []
-    members = _members(value, FIELD_NAMES, errors)
-    fields: dict[str, Any] = {}
+    members = _members(value, FIELD_NAMES, errors, optional=LATER_NAMES)
+    fields: dict[str, Any] = {name: UNKNOWN[name] for name in FIELD_NAMES if name in members or name in LATER_NAMES}
     for name, member in members.items():
         try:
-            fields[name] = coordinate(member, _COORDINATES[name]) if name in _COORDINATES else text(member)
+            fields[name] = coordinate(member, DEGREES[name]) if name in DEGREES else text(member)
         except ValueError as error:
             errors.append((f"/{name}", str(error)))
     _refuse(errors)
@@ -213,11 +215,13 @@ def block(value: Any, start: str = "startip", end: str = "endip") -> IPBlock:
         ) from error
 
 
-def _members(value: Any, names: tuple[str, ...], errors: list[tuple[str, str]]) -> dict[str, Any]:
+def _members(
+    value: Any, names: tuple[str, ...], errors: list[tuple[str, str]], *, optional: tuple[str, ...] = ()
+) -> dict[str, Any]:
     if not isinstance(value, dict):
         errors.append(("", "must be an object"))
         return {}
-    errors.extend((f"/{name}", "is required") for name in names if name not in value)
+    errors.extend((f"/{name}", "is required") for name in names if name not in value and name not in optional)
     return {name: value[name] for name in names if name in value}
 
 

@@ -13,8 +13,9 @@ from litestar.response.base import ASGIResponse
 
 from geolookup import addresses
 from geolookup.errors import InvalidAddressError, RequestRefusedError
+from geolookup.fields import DEGREES, FIELD_NAMES
 from geolookup.lookup.snapshot import match_in
-from geolookup.model import FIELD_NAMES, flat_not_covered
+from geolookup.model import flat_not_covered
 from geolookup.service.http import openapi, wire
 from geolookup.service.http.openapi import ADDRESS, NULLABLE_NUMBER
 from geolookup.service.lookups.lookup_index import Layers, LookupIndex
@@ -30,7 +31,7 @@ _FLAT = openapi.object_of(
     {
         "ip": Schema(type=OpenAPIType.STRING, description="As it was asked for."),
         "locid": Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL], description="Null where nothing covers it."),
-        **{name: NULLABLE_NUMBER if name in ("latitude", "longitude") else _NULLABLE_TEXT for name in FIELD_NAMES},
+        **{name: NULLABLE_NUMBER if name in DEGREES else _NULLABLE_TEXT for name in FIELD_NAMES},
         "first": _NULLABLE_TEXT,
         "last": _NULLABLE_TEXT,
         "layer": Schema(enum=["custom", "default", None]),

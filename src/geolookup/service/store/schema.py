@@ -22,10 +22,12 @@ from sqlalchemy import (
     text,
 )
 
+from geolookup.fields import FIELDS, FILTER_NAMES
+
 SCHEMA_VERSION = 2
 
 #: The text fields that a list can be filtered by; each has a column ``<name>_key`` beside it.
-FILTERS = ("country", "region", "city", "postalcode")
+FILTERS = FILTER_NAMES
 
 #: The type of an address stored as digits, which sort alike in every collation: by bytes, no locale needs to be asked.
 NUMBER = String(39).with_variant(String(39, collation="C"), "postgresql")
@@ -53,16 +55,12 @@ meta = Table(
 
 
 def place_columns() -> list[Column[Any]]:
-    """The eight fields and their keys, as new columns."""
+    """The fields and their keys, as new columns. A later field is one more in databases of before: by a migration."""
     return [
-        Column("country", Text, nullable=False),
-        Column("region", Text, nullable=False),
-        Column("city", Text, nullable=False),
-        Column("postalcode", Text, nullable=False),
-        Column("latitude", Float(53)),
-        Column("longitude", Float(53)),
-        Column("dmacode", Text, nullable=False),
-        Column("areacode", Text, nullable=False),
+        *(
+            Column(field.name, Text, nullable=False) if field.limit is None else Column(field.name, Float(53))
+            for field in FIELDS
+        ),
         # lower() of a database may know ASCII only (SQLite's does), and knows no folding: Python folds.
         *(Column(f"{name}_key", Text, nullable=False) for name in FILTERS),
     ]
@@ -129,5 +127,5 @@ def fold(value: str) -> str:
 
 
 def with_keys(fields: dict[str, Any]) -> dict[str, Any]:
-    """The eight fields, with the keys that go into the columns beside them."""
+    """The fields, with the keys that go into the columns beside them."""
     return {**fields, **{f"{name}_key": fold(fields[name]) for name in FILTERS}}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError, StateDamagedError
-from geolookup.fields import FIELD_NAMES, FIELDS
+from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, UNKNOWN
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.clock import now_text
 from geolookup.state.edits.operations import FREEING, Edit, Operation, ReplaceBlock, read_edit
@@ -344,7 +344,7 @@ def _row(found: dict[str, Any]) -> OutboxRow:
     values = {name: found[name] for name in _COLUMNS}
     try:
         for name in _JSON:
-            values[name] = None if values[name] is None else json.loads(values[name])
+            values[name] = None if values[name] is None else _completed(json.loads(values[name]))
         edit = read_edit(values.pop("operation"), values.pop("payload"))
         return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
     except (ValueError, TypeError) as error:
@@ -356,6 +356,15 @@ def _row(found: dict[str, Any]) -> OutboxRow:
 
 def _marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
+
+
+def _completed(value: Any) -> Any:
+    """What a row holds; of a field that came after it was written nothing is known."""
+    if isinstance(value, dict) and isinstance(value.get("fields"), dict):
+        value["fields"] = {**{name: UNKNOWN[name] for name in LATER_NAMES}, **value["fields"]}
+    if isinstance(value, dict) and "theirs" in value:
+        value["theirs"] = _completed(value["theirs"])
+    return value
 
 
 def insert_history(

@@ -4,22 +4,24 @@ import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias, Unpack
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import StateDamagedError, StateTooNewError
-from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
+from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
+from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
-from geolookup.state.sqlite import create_private, open_published, published_uri, translated
+from geolookup.state.sqlite import column_type, create_private, open_published, published_uri, translated
 
 SCHEMA_VERSION = 1
 
-#: (locid, the eight fields, number of blocks, digest of the row with its blocks)
-GeolocationRow = tuple[int, str, str, str, str, float | None, float | None, str, str, int, str]
+#: (locid, the fields in their order, number of blocks, digest of the row with its blocks)
+GeolocationRow: TypeAlias = tuple[Any, ...]
 #: (locid, family, startip, endip, startipnum, endipnum); numbers as `stored_number` makes them
 BlockRow = tuple[int, int, str, str, int | str, int | str]
 
-_COLUMNS = "locid, country, region, city, postalcode, latitude, longitude, dmacode, areacode"
+_IS_TEXT = tuple(field.kind == "text" for field in FIELDS)
+_INSERT = f"INSERT INTO geolocations VALUES ({', '.join('?' * (len(FIELDS) + 3))})"  # noqa: S608
 
 
 def stored_number(family: int, value: int) -> int | str:
@@ -67,19 +69,12 @@ class CacheWriter:
         self._database.table("geolocations").create(
             {
                 "locid": int,
-                "country": str,
-                "region": str,
-                "city": str,
-                "postalcode": str,
-                "latitude": float,
-                "longitude": float,
-                "dmacode": str,
-                "areacode": str,
+                **{field.name: column_type(field) for field in FIELDS},
                 "blocks": int,
                 "digest": str,
             },
             pk="locid",
-            not_null={"country", "region", "city", "postalcode", "dmacode", "areacode", "blocks", "digest"},
+            not_null={*TEXT_NAMES, "blocks", "digest"},
         )
         self._database.table("ipblocks").create(
             # The numbers are integers in IPv4 rows and text in IPv6 rows: BLOB is the one affinity that keeps both.
@@ -92,7 +87,7 @@ class CacheWriter:
     def add(self, geolocations: Iterable[GeolocationRow], blocks: Iterable[BlockRow]) -> None:
         """Add rows; a locid that was added before is for the caller to have noticed."""
         with translated(self.path):
-            self._connection.executemany("INSERT INTO geolocations VALUES (?,?,?,?,?,?,?,?,?,?,?)", geolocations)
+            self._connection.executemany(_INSERT, geolocations)
             self._connection.executemany("INSERT INTO ipblocks VALUES (?,?,?,?,?,?)", blocks)
 
     def finish(self, about: Mapping[str, str]) -> None:
@@ -112,22 +107,29 @@ class Cache:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
         with open_published(self.path) as connection:
             _check_version(connection, self.path)
+            yield connection
+
+    def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        with self._opened() as connection:
             return connection.execute(sql, parameters).fetchall()
 
     def geolocation(self, locid: int) -> Geolocation | None:
         """One geolocation without its blocks, or None."""
-        rows = self._rows(f"SELECT {_COLUMNS} FROM geolocations WHERE locid = ?", (locid,))  # noqa: S608
-        return read_geolocation(self.path, rows[0]) if rows else None
+        with self._opened() as connection:
+            columns = ", ".join(place_columns(connection).values())
+            row = connection.execute(f"SELECT {columns} FROM geolocations WHERE locid = ?", (locid,)).fetchone()  # noqa: S608
+            return None if row is None else read_geolocation(self.path, row)
 
     def custom(self) -> list[Geolocation]:
         """The custom geolocations with their blocks, in the order of their locids."""
-        with open_published(self.path) as connection:
-            _check_version(connection, self.path)
+        with self._opened() as connection:
+            columns = ", ".join(place_columns(connection).values())
             places = connection.execute(
-                f"SELECT {_COLUMNS} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
+                f"SELECT {columns} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
             ).fetchall()
             return [read_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
 
@@ -141,38 +143,34 @@ class Cache:
     def covering(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation]]:
         """Every block of both layers that covers an address, in no order. Reads all blocks: 0.2 s a million."""
         number = stored_number(family, value)
-        rows = self._rows(
-            f"SELECT startipnum, endipnum, {', '.join(f'g.{name.strip()}' for name in _COLUMNS.split(','))}"  # noqa: S608
-            " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
-            " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
-            (family, number, number),
-        )
+        with self._opened() as connection:
+            rows = connection.execute(
+                f"SELECT startipnum, endipnum, {', '.join(place_columns(connection, table='g').values())}"  # noqa: S608
+                " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
+                " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
+                (family, number, number),
+            ).fetchall()
         return [(read_block(self.path, family, row[0], row[1]), read_geolocation(self.path, row[2:])) for row in rows]
 
     def find(
         self,
         *,
-        country: str | None = None,
-        region: str | None = None,
-        city: str | None = None,
-        postalcode: str | None = None,
         layer: str | None = None,
         top: int | None = None,
+        **filters: Unpack[ListFilters],
     ) -> Iterator[tuple[Geolocation, int]]:
         """Geolocations that fit all filters (without regard to case), with their number of blocks, by locid."""
-        conditions, parameters = [], []
-        for name, wanted in (("country", country), ("region", region), ("city", city), ("postalcode", postalcode)):
-            if wanted:
-                conditions.append(f"casefold({name}) = ?")
-                parameters.append(wanted.casefold())
-        if layer:
-            conditions.append("locid < 0" if layer == "custom" else "locid > 0")
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        limit = "" if top is None else f"LIMIT {int(top)}"
-        with open_published(self.path) as connection:
-            _check_version(connection, self.path)
+        with self._opened() as connection:
+            columns = place_columns(connection)
+            wanted = {name: str(text).casefold() for name, text in filters.items() if text}
+            conditions = [f"casefold({columns[name]}) = ?" for name in wanted]
+            if layer:
+                conditions.append("locid < 0" if layer == "custom" else "locid > 0")
+            where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+            limit = "" if top is None else f"LIMIT {int(top)}"
+            parameters = tuple(wanted.values())
             connection.create_function("casefold", 1, str.casefold, deterministic=True)
-            sql = f"SELECT {_COLUMNS}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
+            sql = f"SELECT {', '.join(columns.values())}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
             for row in connection.execute(sql, parameters):
                 yield read_geolocation(self.path, row[:-1]), row[-1]
 
@@ -263,6 +261,22 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
         yield connection, counts
 
 
+def place_columns(connection: sqlite3.Connection, *, schema: str = "main", table: str = "") -> dict[str, str]:
+    """SQL for what `read_geolocation` takes: the locid and the fields by name, of ``table`` if that has a name.
+
+    A file has no column for a field that came after it was written; what stands for nothing known is selected there.
+    """
+    there = set()
+    if LATER_NAMES:
+        there = {row[1] for row in connection.execute(f"PRAGMA {schema}.table_info(geolocations)")}
+    prefix = f"{table}." if table else ""
+    columns = {name: f"{prefix}{name}" for name in ("locid", *FIELD_NAMES)}
+    for name in LATER_NAMES:
+        if name not in there:
+            columns[name] = "NULL" if UNKNOWN[name] is None else "''"
+    return columns
+
+
 def _check_version(connection: sqlite3.Connection, path: str, schema: str = "main") -> None:
     found = connection.execute(f"PRAGMA {schema}.user_version").fetchone()[0]
     if found > SCHEMA_VERSION:
@@ -272,19 +286,18 @@ def _check_version(connection: sqlite3.Connection, path: str, schema: str = "mai
 
 
 def read_geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...] = ()) -> Geolocation:
-    """A row of the locid and the eight fields; ``path`` is for the message.
+    """A row of the locid and the fields; ``path`` is for the message.
 
     :raises StateDamagedError: where it cannot be one
     """
     # SQLite's types are advice: in a damaged row anything may stand anywhere, and what reads it relies on the types.
-    texts, coordinates = (*row[1:5], *row[7:9]), row[5:7]
-    if (
-        type(row[0]) is not int
-        or not all(type(text) is str for text in texts)
-        or not all(degrees is None or type(degrees) is float for degrees in coordinates)
+    locid, *values = row
+    if type(locid) is not int or not all(
+        type(value) is str if is_text else value is None or type(value) is float
+        for value, is_text in zip(values, _IS_TEXT, strict=True)
     ):
-        raise StateDamagedError(f"{path}: the row of geolocation {row[0]!r:.40} is damaged")
-    return Geolocation(locid=row[0], **dict(zip(FIELD_NAMES, row[1:9], strict=True)), ipblocks=blocks)
+        raise StateDamagedError(f"{path}: the row of geolocation {locid!r:.40} is damaged")
+    return Geolocation(locid=locid, **dict(zip(FIELD_NAMES, values, strict=True)), ipblocks=blocks)
 
 
 def read_block(path: str, family: int, first: int | str, last: int | str) -> IPBlock:

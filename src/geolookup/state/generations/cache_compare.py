@@ -4,9 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
-from geolookup.state.generations.cache import compared, read_block, read_geolocation
-
-_COLUMNS = ("locid", *FIELD_NAMES)
+from geolookup.state.generations.cache import compared, place_columns, read_block, read_geolocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +51,18 @@ def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> Row
         def query(sql: str) -> list[Any]:
             return connection.execute(f"{sql} LIMIT ?", (limit,)).fetchall()
 
-        def columns(table: str) -> str:
-            return ", ".join(f"{table}.{name}" for name in _COLUMNS)
+        def columns(table: str, schema: str) -> str:
+            return ", ".join(place_columns(connection, schema=schema, table=table).values())
 
         for schema, path, table, rows in (
             ("main", new, "arrived", found.added),
             ("old", old, "gone", found.removed),
         ):
-            sql = f"SELECT {columns('g')} FROM {schema}.geolocations g JOIN temp.{table} USING (locid)"  # noqa: S608
+            sql = f"SELECT {columns('g', schema)} FROM {schema}.geolocations g JOIN temp.{table} USING (locid)"  # noqa: S608
             rows += [read_geolocation(path, row) for row in query(f"{sql} ORDER BY g.locid")]
-        width = len(_COLUMNS)
+        width = 1 + len(FIELD_NAMES)
         sql = (
-            f"SELECT {columns('o')}, {columns('n')},"  # noqa: S608
+            f"SELECT {columns('o', 'old')}, {columns('n', 'main')},"  # noqa: S608
             " (SELECT count(*) FROM temp.added a WHERE a.locid = n.locid),"
             " (SELECT count(*) FROM temp.removed r WHERE r.locid = n.locid)"
             " FROM temp.touched t JOIN old.geolocations o USING (locid) JOIN main.geolocations n USING (locid)"

@@ -10,6 +10,7 @@ import msgspec
 
 from geolookup.errors import PullError
 from geolookup.index.builder import IndexBuilder
+from geolookup.model import field_values
 from geolookup.state import files
 from geolookup.state.directory import Candidate
 from geolookup.state.generations.cache import BlockRow, CacheWriter, GeolocationRow
@@ -61,16 +62,7 @@ class Staging:
             if locid in self._seen:
                 raise PullError(f"locid {locid} comes twice in the list: nothing was published")
             self._seen.add(locid)
-            fields = (
-                place.country,
-                place.region,
-                place.city,
-                place.postalcode,
-                place.latitude,
-                place.longitude,
-                place.dmacode,
-                place.areacode,
-            )
+            fields = field_values(place)
             ranges = sorted([block[:3] for block in place.blocks])
             digest = hashlib.blake2b(self._encoder.encode((locid, fields, ranges)), digest_size=32).digest()
             self._digest = (self._digest + int.from_bytes(digest, "big")) % _DIGEST_MODULUS

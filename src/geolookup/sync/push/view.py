@@ -4,15 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from geolookup.errors import UpstreamAnswerError
-from geolookup.model import Geolocation, IPBlock
+from geolookup.fields import FIELD_NAMES, FILTER_NAMES
+from geolookup.model import Geolocation, IPBlock, field_values
 from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.upstream.decode import PulledGeolocation
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
-
-_FILTERS = ("country", "region", "city", "postalcode")
 
 
 class ServiceView:
@@ -93,7 +92,7 @@ class ServiceView:
         known = None if self._complete is None else self._complete.get(locid)
         tried = []
         for fields in (*guesses, *([known.fields()] if known else [])):
-            filters = {name: str(fields[name]) for name in _FILTERS if fields.get(name)}
+            filters = {name: str(fields[name]) for name in FILTER_NAMES if fields.get(name)}
             if not filters or filters in tried:
                 continue
             tried.append(filters)
@@ -124,13 +123,6 @@ def geolocation(pulled: PulledGeolocation) -> Geolocation:
     blocks = {IPBlock(family=family, first=first, last=last) for family, first, last, _, _ in pulled.blocks}
     return Geolocation(
         locid=pulled.locid,
-        country=pulled.country,
-        region=pulled.region,
-        city=pulled.city,
-        postalcode=pulled.postalcode,
-        latitude=pulled.latitude,
-        longitude=pulled.longitude,
-        dmacode=pulled.dmacode,
-        areacode=pulled.areacode,
+        **dict(zip(FIELD_NAMES, field_values(pulled), strict=True)),
         ipblocks=tuple(sorted(blocks)),
     )

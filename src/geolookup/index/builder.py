@@ -6,7 +6,7 @@ import operator
 import os
 import zlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +15,7 @@ import numpy as np
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexFileError
-from geolookup.fields import FIELD_NAMES, FIELDS
+from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.index import flatten
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.layout import (
@@ -40,6 +40,9 @@ __all__ = ["IndexBuilder", "IndexSummary", "changed_country_addresses", "verify_
 
 _LOW64 = (1 << 64) - 1
 _LARGEST_I32 = (1 << 31) - 1
+# Country, latitude and longitude are always there, so there are several of each kind.
+_texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = operator.itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
+_degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = operator.itemgetter(*map(FIELD_NAMES.index, DEGREES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,8 @@ class IndexBuilder:
         self._columns: dict[str, array[Any]] = {
             field.name: array("i" if field.limit is None else "d") for field in FIELDS
         }
+        self._text_columns = [self._columns[name] for name in TEXT_NAMES]
+        self._degrees_columns = [self._columns[name] for name in DEGREES]
         self._pending = array("B")
         # First, last, slot; and first hi, first lo, last hi, last lo, slot.
         self._v4 = [array("I"), array("I"), array("I")]
@@ -102,27 +107,32 @@ class IndexBuilder:
             raise IndexFileError(f"locid {locid} cannot be in the {self._layer} layer")
         if pending and self._layer != "custom":
             raise IndexFileError(f"locid {locid}: only custom geolocations can be pending")
-        items = [
-            self._text_number(locid, value) if field.limit is None else _number(locid, field.name, value)
-            for field, value in zip(FIELDS, values, strict=True)
-        ]
+        # Not value by value: this is a part of a sync that grows with the geolocations.
+        if len(values) != len(FIELDS):
+            raise IndexFileError(f"locid {locid}: there are {len(FIELDS)} fields, not {len(values)}")
+        texts = _texts_of(values)
+        numbers = []
+        for degrees in _degrees_of(values):
+            number = math.nan if degrees is None else float(degrees)
+            if degrees is not None and not math.isfinite(number):
+                raise IndexFileError(f"locid {locid}: degrees must be a finite number, not {number}")
+            numbers.append(number)
+        try:
+            for text in texts:
+                if text not in self._texts:
+                    text.encode("utf-8")
+                    self._texts[text] = len(self._texts)
+        except UnicodeEncodeError as error:
+            raise IndexFileError(f"locid {locid}: {error.object!r:.80} is not Unicode text") from error
         if len(self._slots) == WIDE_EMPTY:
             raise IndexFileError(f"locid {locid}: a layer has room for {WIDE_EMPTY:,} locations")
         slot = self._slots[locid] = len(self._slots)
-        for column, item in zip(self._columns.values(), items, strict=True):
-            column.append(item)
+        for column, text in zip(self._text_columns, texts, strict=True):
+            column.append(self._texts[text])
+        for column, number in zip(self._degrees_columns, numbers, strict=True):
+            column.append(number)
         self._pending.append(pending)
         return slot
-
-    def _text_number(self, locid: int, text: Any) -> int:
-        number = self._texts.get(text)
-        if number is None:
-            try:
-                text.encode("utf-8")
-            except UnicodeEncodeError as error:
-                raise IndexFileError(f"locid {locid}: {text!r:.80} is not Unicode text") from error
-            number = self._texts[text] = len(self._texts)
-        return number
 
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
@@ -203,6 +213,7 @@ class IndexBuilder:
         sections, counts = self._flatten(renumbered, rank)
         counts["locations"] = len(locids)
         sections["loc.locid"] = locids
+        self._text_columns, self._degrees_columns = [], []
         for name in FIELD_NAMES:
             sections[f"loc.{name}"] = _as_array(self._columns.pop(name))[order]
         if self._layer == "custom":
@@ -246,15 +257,6 @@ class IndexBuilder:
         if offsets[-1] > _LARGEST_I32:
             raise IndexFileError(f"the locations' distinct texts have {offsets[-1]} bytes: 2 GiB is the most")
         return offsets.astype(np.int32), np.frombuffer(b"".join(encoded), np.uint8)
-
-
-def _number(locid: int, name: str, degrees: Any) -> float:
-    if degrees is None:
-        return math.nan
-    number = float(degrees)
-    if not math.isfinite(number):
-        raise IndexFileError(f"locid {locid}: {name} must be a finite number, not {number}")
-    return number
 
 
 def _as_array(column: "array[Any]") -> flatten.Array:

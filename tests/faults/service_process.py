@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.plain_http import PLAIN
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30
 
@@ -44,7 +46,7 @@ class ServiceProcess:
             text=True,
         )
         self.url = self._answer()
-        self.client = httpx.Client(base_url=self.url, trust_env=False, timeout=PATIENCE_S)
+        self.client = httpx.Client(base_url=self.url, trust_env=False, timeout=PATIENCE_S, verify=PLAIN)
 
     def _write(self, csv: str) -> str:
         path = os.path.join(self.folder, "data.csv")

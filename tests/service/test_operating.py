@@ -18,6 +18,7 @@ from geolookup.service.hotels import search
 from geolookup.service.http.access_log import AccessLog
 from geolookup.service.http.auth import Scope, line_for, new_token
 from geolookup.service.options import Options
+from tests.support.plain_http import PLAIN
 from tests.support.raw_http import connected, exchange, parse, read_all
 from tests.support.running_service import FIELDS, RunningService
 
@@ -292,7 +293,7 @@ def test_at_its_end_what_is_under_way_is_answered_and_nothing_new_is_taken(tmp_p
             service.server.should_exit = True
             for _ in range(200):
                 try:
-                    httpx.get(f"{service.url}/healthz", trust_env=False)
+                    httpx.get(f"{service.url}/healthz", trust_env=False, verify=PLAIN)
                 except httpx.TransportError:
                     break
                 time.sleep(0.02)

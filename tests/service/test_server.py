@@ -12,6 +12,7 @@ import pytest
 
 from geolookup.errors import DataFileError, ServiceError
 from geolookup.service.server import bind, serve
+from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS, RunningService
 
 PROGRAM = """
@@ -50,7 +51,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     service = Process(tmp_path, tmp_path / "x.db")
     url = service.url()
     acknowledged = []
-    with httpx.Client(base_url=url, trust_env=False) as client:
+    with httpx.Client(base_url=url, trust_env=False, verify=PLAIN) as client:
         for number in range(20):
             locid = client.post("/geolocations", json={**FIELDS, "city": str(number)}).json()["locid"]
             body = {"startip": f"10.0.0.{number}", "endip": f"10.0.0.{number}"}
@@ -71,7 +72,7 @@ def test_a_signal_ends_it_in_order_and_removes_the_temporary_database(tmp_path: 
     url = service.url()
     (directory,) = tmp_path.glob("geolookup-service-*")
     assert directory.stat().st_mode & 0o777 == 0o700
-    assert httpx.get(url, trust_env=False).status_code == 200
+    assert httpx.get(url, trust_env=False, verify=PLAIN).status_code == 200
     assert service.end(number) == (0, "ended\n")
     assert not directory.exists()
 

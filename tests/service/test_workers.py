@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from tests.service.test_operating import samples
+from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux tells which processes there are")
@@ -98,16 +99,15 @@ def running(tmp_path: Path, **options: object) -> Iterator[Service]:
 
 
 def create(url: str) -> int:
-    return int(
-        httpx.post(f"{url}/geolocations", json=FIELDS, trust_env=False, timeout=30).raise_for_status().json()["locid"]
-    )
+    with httpx.Client(base_url=url, trust_env=False, timeout=30, verify=PLAIN) as client:
+        return int(client.post("/geolocations", json=FIELDS).raise_for_status().json()["locid"])
 
 
 def test_both_serve_from_one_database_and_their_counts_are_added_up(tmp_path: Path) -> None:
     with running(tmp_path) as service:
         assert len(service.workers()) == 2
         assert [create(service.url) for _ in range(20)] == [-number for number in range(1, 21)]
-        with httpx.Client(base_url=service.url, trust_env=False, timeout=30) as client:
+        with httpx.Client(base_url=service.url, trust_env=False, timeout=30, verify=PLAIN) as client:
             found = samples(client)
             assert len(client.get("/geolocations").json()) == 20
         assert found["geolookup_requests_total", "POST", "createGeolocation", "201"] == 20
@@ -146,7 +146,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
         service.process.kill()
         until(lambda: all(map(is_gone, workers)), "a worker lives on")
         with pytest.raises(httpx.TransportError):
-            httpx.get(service.url, trust_env=False)
+            httpx.get(service.url, trust_env=False, verify=PLAIN)
     with running(tmp_path) as again:
         assert create(again.url) == locid - 1
 

@@ -13,6 +13,7 @@ from geolookup.service.geolocations.loader import load_csv
 from geolookup.service.options import Options
 from geolookup.service.server import Server, bind
 from geolookup.service.store.store import Store
+from tests.support.plain_http import PLAIN
 
 #: A geolocation that is valid in every field.
 FIELDS: dict[str, Any] = {
@@ -64,7 +65,7 @@ class RunningService:
 
     def client(self) -> httpx.Client:
         """An HTTP client whose paths are relative to the service."""
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S)
+        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
 
     def create(self, *blocks: tuple[str, str], **fields: Any) -> int:
         """Create a custom geolocation with blocks over HTTP: its locid."""

@@ -14,6 +14,7 @@ from geolookup.service.hotels.loader import load_demo_hotels, load_hotels
 from tests.cli.edits.test_custom import Command
 from tests.faults.raw_server import RawServer, answer
 from tests.support.hotels import SECTIONS, bare, hotel, ndjson
+from tests.support.plain_http import PLAIN
 from tests.support.running_service import RunningService
 from tests.support.states import place, publish
 
@@ -224,7 +225,7 @@ def test_serve_loads_every_file_of_hotels_before_it_listens_or_names_each_bad_li
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr is not None
         address = re.search(r"http://\S+", service.stderr.readline())
-        service_answer = None if address is None else httpx.get(f"{address[0]}{path}", trust_env=False)
+        service_answer = None if address is None else httpx.get(f"{address[0]}{path}", trust_env=False, verify=PLAIN)
         service.terminate()
         assert service.wait(30) == 0
     assert service_answer is not None

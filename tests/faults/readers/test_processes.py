@@ -22,6 +22,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import stamped
+from tests.support.plain_http import PLAIN
 from tests.support.states import publish
 
 PATIENCE_S = 60
@@ -84,7 +85,7 @@ def listening(process: "subprocess.Popen[bytes]", log: Path) -> str:
 
 def ask(url: str) -> dict[str, Any]:
     """One answer, over a connection of its own so that any worker may take it."""
-    answer = httpx.get(url, trust_env=False, timeout=PATIENCE_S, headers={"Connection": "close"})
+    answer = httpx.get(url, trust_env=False, timeout=PATIENCE_S, headers={"Connection": "close"}, verify=PLAIN)
     return dict(answer.raise_for_status().json())
 
 

@@ -22,6 +22,7 @@ from geolookup.state.edits.editor import Editor
 from tests.faults.fault_proxy import Fault, FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.lists import listed
+from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS, RunningService
 
 ROOT = Path(__file__).parents[3]
@@ -81,7 +82,7 @@ class Nights:
     def refresh(self, night: Night) -> tuple[int, dict[str, Any]]:
         """The night's run: its exit status and its report."""
         night.there(self)
-        items = httpx.get(f"{self.service.url}/geolocations", trust_env=False).json()
+        items = httpx.get(f"{self.service.url}/geolocations", trust_env=False, verify=PLAIN).json()
         self.proxy.read_fault = None if night.spoiled is None else night.spoiled(items)
         self.proxy.faults = [after(b"")] if night.lost_write else []
         result = subprocess.run(

@@ -306,3 +306,29 @@ def test_a_service_outlives_its_server_and_loses_nothing_acknowledged(own_server
         there = {place["locid"] for place in client.get("/geolocations").raise_for_status().json()}
         assert there >= set(acknowledged)
         assert service.create() < min(there)
+
+
+# The tests' own server
+
+
+def test_the_next_test_finds_a_database_empty_and_nobody_connected(postgres_server: PostgresServer) -> None:
+    with postgres_server.database() as first:
+        left = psycopg.connect(first, autocommit=True)
+        left.execute("CREATE TABLE meta (revision int)")
+        left.execute("SELECT pg_advisory_lock(1)")
+    with pytest.raises(psycopg.OperationalError):
+        left.execute("SELECT 1")
+    with postgres_server.database() as again, psycopg.connect(again) as connection:
+        assert again == first
+        assert connection.execute("SELECT relname FROM pg_class WHERE relname = 'meta'").fetchall() == []
+        assert connection.execute("SELECT pg_try_advisory_lock(1)").fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize(
+    "change", ["CREATE SCHEMA another", "ALTER DATABASE {name} SET default_transaction_read_only = on"]
+)
+def test_a_database_that_cannot_be_made_as_new_is_not_used_again(postgres_server: PostgresServer, change: str) -> None:
+    with postgres_server.database() as first:
+        postgres_server.execute(change.format(name=name_of(first)), database=name_of(first))
+    with postgres_server.database() as other:
+        assert other != first

@@ -126,16 +126,16 @@ class Flips:
             return True
 
 
-def sweep(home: str, name: str, *, every: bool, step: int, masks: tuple[int, ...] | None) -> dict[str, Any]:
-    """Flip and cut at every ``step``-th position; with ``masks`` None, each position has one of the masks in turn."""
+def sweep(home: str, name: str, *, every: bool, step: int, start: int, masks: tuple[int, ...] | None) -> dict[str, Any]:
+    """Flip and cut at every ``step``-th position from the ``start``-th on; without ``masks``, each has one in turn."""
     flips = Flips(home, name)
-    chosen = list(positions(flips.path, every=every))
+    chosen = list(positions(flips.path, every=every))[start::step]
     tried = 0
-    for position in chosen[::step]:
+    for position in chosen:
         for mask in masks or (MASKS[position % len(MASKS)],):
             flips.flip(position, mask)
             tried += 1
-    for size in reversed(chosen[::step]):
+    for size in reversed(chosen):
         flips.truncate(size)
         tried += 1
     return {"tried": tried, "outcomes": dict(flips.outcomes), "bad": flips.bad[:20], "bad_count": len(flips.bad)}
@@ -147,6 +147,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", choices=[*FILES, []], help="all where none is named")
     parser.add_argument("--every", action="store_true", help="every byte of an index's tables, too")
     parser.add_argument("--step", type=int, default=1, help="every so many-th position only")
+    parser.add_argument("--start", type=int, default=0, help="how many positions are left out before the first")
     parser.add_argument("--masks", action="store_true", help="every mask at every position")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     options = parser.parse_args()
@@ -156,7 +157,8 @@ def main() -> int:
         make_state(home)
         for name in options.files or FILES:
             masks = MASKS if options.masks else None
-            one = found[name] = sweep(home, name, every=options.every, step=options.step, masks=masks)
+            one = sweep(home, name, every=options.every, step=options.step, start=options.start, masks=masks)
+            found[name] = one
             if not options.json:
                 print(f"{name}: {one['tried']} damages: {one['outcomes']}, {one['bad_count']} bad", flush=True)
     if options.json:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import Phase
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -494,12 +495,45 @@ def _ends(laid: Laid) -> frozenset[Ends]:
     return frozenset((block.startip, block.endip) for block in laid.place.ipblocks)
 
 
-@pytest.mark.parametrize("honours_keys", [False, True], ids=["keys ignored", "keys honoured"])
-def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full_sweep: bool) -> None:
-    machine = type("Machine", (PushMachine,), {"kind": Kind(honours_keys=honours_keys)})
+def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool) -> None:
+    """Play it. In CI a find is reported as it was found, with what plays it again.
+
+    Making it smaller takes Hypothesis up to five minutes: the test would end with a timeout that hides the find.
+    """
+    phases = tuple(Phase) if full_sweep else (Phase.explicit, Phase.reuse, Phase.generate)
     run_state_machine_as_test(
         machine,
         settings=hypothesis_settings(
-            max_examples=1000 if full_sweep else 15, stateful_step_count=40, deadline=None, print_blob=True
+            max_examples=1000 if full_sweep else 15,
+            stateful_step_count=40,
+            deadline=None,
+            print_blob=True,
+            phases=phases,
         ),
     )
+
+
+@pytest.mark.parametrize("honours_keys", [False, True], ids=["keys ignored", "keys honoured"])
+def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full_sweep: bool) -> None:
+    play(type("Machine", (PushMachine,), {"kind": Kind(honours_keys=honours_keys)}), full_sweep=full_sweep)
+
+
+def test_a_find_is_reported_without_being_made_smaller_first() -> None:
+    played: list[list[int]] = []
+
+    class Wrong(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            played.append([])
+
+        @rule(number=st.integers(0, 1000))
+        def step(self, number: int) -> None:
+            played[-1].append(number)
+            assert len(played[-1]) < 5
+
+    with pytest.raises(AssertionError):
+        play(Wrong, full_sweep=False)
+    first = next(number for number, steps in enumerate(played) if len(steps) == 5)
+    # It is played again only to see that it fails each time, and to report it.
+    assert len(played) - first <= 3
+    assert all(steps == played[first] for steps in played[first:])

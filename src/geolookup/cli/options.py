@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from geolookup.settings import table as settings_module
+from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 
@@ -32,7 +32,7 @@ format_option = click.option(
 
 def load_settings(**options: Any) -> Settings:
     """The settings with a command's options over them."""
-    return settings_module.load(options)
+    return load(options)
 
 
 def state_directory(settings: Settings) -> StateDirectory:

@@ -2,7 +2,7 @@
 
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
-from geolookup.settings import table as settings
+from geolookup.settings.load import load
 
 _open: dict[str, GeoLookup] = {}
 
@@ -13,7 +13,7 @@ def default_geo() -> GeoLookup:
     :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
     :raises SettingsError: if the settings cannot be used
     """
-    chosen = settings.load()
+    chosen = load()
     home = chosen.state_home()
     geo = _open.get(home)
     if geo is None:

@@ -19,7 +19,8 @@ from geolookup.http.body import Body, Watch
 from geolookup.http.problems import WORTH_WAITING, error_for, read_problem
 from geolookup.http.secrecy import Secrecy
 from geolookup.http.translate import TotalTimeoutError, translated
-from geolookup.settings.table import Settings, read_secret
+from geolookup.settings.secrets import read_secret
+from geolookup.settings.table import Settings
 from geolookup.text import harmless
 
 #: The most bytes of an answer that is read whole.

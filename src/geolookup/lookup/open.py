@@ -13,7 +13,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
 from geolookup.model import StaleRule
 from geolookup.settings import durations
-from geolookup.settings import table as settings_module
+from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.sources.country_ranges import bundled_date, bundled_ranges_path, read_country_ranges
 from geolookup.state import files
@@ -97,7 +97,7 @@ def open_editor(path: str | os.PathLike[str] | None = None, *, settings: Setting
 
 def _resolve(path: str | os.PathLike[str] | None, settings: Settings | None) -> tuple[Settings, str]:
     if settings is None:
-        settings = settings_module.load()
+        settings = load()
     return settings, os.path.abspath(os.fspath(path)) if path is not None else settings.state_home()
 
 

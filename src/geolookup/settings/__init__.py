@@ -1,1 +1,1 @@
-"""What can be set, where it stands, and how durations are written."""
+"""The settings: the table of them, reading them, the secrets, where files are, and how durations are written."""

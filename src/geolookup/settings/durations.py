@@ -11,24 +11,24 @@ _FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhdw]?)", re.ASCII)
 def seconds(duration: str | float | timedelta) -> float:
     """The seconds of a duration: a number of them, or text of a number and a unit (s, m, h, d or w).
 
-    :raises ValueError: where it is none, or not longer than nothing
+    :raises ValueError: if it is not a duration, or not greater than zero
     """
     if isinstance(duration, timedelta):
         found = duration.total_seconds()
     elif isinstance(duration, str):
         match = _FORM.fullmatch(duration.strip())
         if match is None:
-            raise ValueError(f"{duration!r:.40} is no length of time: write 90, 36h or 2d")
+            raise ValueError(f"{duration!r:.40} is not a length of time: write 90, 36h or 2d")
         found = float(match[1]) * _UNITS[match[2] or "s"]
     else:
         found = float(duration)
     if not 0 < found < math.inf:
-        raise ValueError(f"{duration!r:.40} is not longer than nothing")
+        raise ValueError(f"{duration!r:.40} must be greater than zero")
     return found
 
 
 def in_words(length_s: float) -> str:
-    """A length of time for people, in the largest unit of which there are two."""
+    """A length of time for people, in the largest unit that fits at least twice."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if length_s >= 2 * length:
             return f"{length_s / length:.0f} {unit}"

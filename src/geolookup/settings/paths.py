@@ -1,4 +1,4 @@
-"""Where the state directory and the settings file are, without importing platformdirs where that can be helped.
+"""Where the state directory and the settings file are, without importing platformdirs if possible.
 
 The two rules for Linux (the XDG Base Directory Specification) stand here again because the import would double the
 start-up time of ``geolookup 8.8.8.8``; a test holds them against platformdirs. Elsewhere platformdirs is asked.
@@ -9,6 +9,9 @@ import sys
 
 SETTINGS_FILE = "geolookup.toml"
 
+#: The rest of variables ``GEOLOOKUP_X`` that are not settings: where the file is, the secrets, the choice of reader.
+NOT_SETTINGS = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
+
 
 def _xdg(variable: str, *fallback: str) -> str:
     base = os.environ.get(variable, "").strip()
@@ -18,7 +21,7 @@ def _xdg(variable: str, *fallback: str) -> str:
 
 
 def default_home() -> str:
-    """The state directory where nothing else is said: the platform's user data directory."""
+    """The state directory if no setting names one: the platform's user data directory."""
     if sys.platform == "linux" and "ANDROID_DATA" not in os.environ:
         return _xdg("XDG_DATA_HOME", ".local", "share")
     from platformdirs import user_data_dir

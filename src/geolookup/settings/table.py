@@ -1,290 +1,330 @@
-"""What can be set: a TOML file, the environment over it, options over that; one frozen object."""
+"""Every setting: its name, what it may be, its default, and what it is for. ``described`` lists them for the pages."""
 
 import os
-import re
-import stat
-import sys
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
 
-from geolookup.errors import SettingsError
 from geolookup.settings import durations
-from geolookup.settings.paths import default_home, settings_path
+from geolookup.settings.paths import default_home
 
-_PREFIX = "GEOLOOKUP_"
-# Read elsewhere, and no settings: where the file is, the secrets, the choice of reader, the service's tokens.
-_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
-# A cluster that runs a service named geolookup sets these in every container beside it.
-_SERVICE_LINKS = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
+#: The environment variable of a setting ``x`` is ``GEOLOOKUP_X``.
+PREFIX = "GEOLOOKUP_"
 
-Seconds = Annotated[float, Meta(ge=0, le=10**9)]
-Share = Annotated[float, Meta(ge=0, le=1)]
+#: The parts of the list of settings, in the order of a page: the key of each, and its title.
+GROUPS = {
+    "state": "The state directory",
+    "lookups": "Lookups",
+    "service": "The service",
+    "paths": "The service's paths",
+    "guard": "The guard of pulls",
+    "push": "Pushing edits",
+    "refresh": "The refresh",
+}
+
+
+def _about(
+    group: str,
+    text: str,
+    *,
+    lookups: bool = False,
+    path: bool = False,
+    allowed: str | None = None,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+) -> Meta:
+    """What a setting is for, and its limits.
+
+    ``lookups`` marks what changes the answer of a lookup. ``path`` marks names of files and folders: in the settings
+    file they are relative to its own folder. ``allowed`` says what the value may be, if its type does not.
+    """
+    extra = {"group": group, "lookups": lookups, "path": path, "allowed": allowed}
+    limits: dict[str, Any] = {key: limit for key, limit in (("ge", ge), ("gt", gt), ("le", le)) if limit is not None}
+    return Meta(description=text, extra=extra, **limits)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting with its default. A key ``x`` of the file is the variable ``GEOLOOKUP_X``.
 
-    ``url`` is None until an upstream is configured. The secrets themselves are no settings, so that no ``repr`` and no
-    report can hold them: `read_secret` and `read_ping_url` fetch them when a request needs them.
+    ``url`` is None until an upstream is configured. The secrets themselves are not settings, so that no ``repr`` and
+    no report can hold them: `secrets.read_secret` and `secrets.read_ping_url` fetch them when a request needs them.
     """
 
-    #: The state directory; empty: the platform's user data directory.
-    home: str = ""
-    #: The upstream's base address, without a slash at its end.
-    url: str | None = None
+    home: Annotated[
+        str,
+        _about(
+            "state",
+            "The state directory. If empty, the platform's user data directory.",
+            lookups=True,
+            path=True,
+            allowed="the name of a directory",
+        ),
+    ] = ""
+    keep_generations: Annotated[
+        int,
+        _about("state", "How many generations are kept, the served one included. Pinned ones do not count.", ge=1),
+    ] = 7
 
-    #: A file (mode 0600) that holds the secret; ``-`` reads standard input; where empty, ``GEOLOOKUP_TOKEN`` is used.
-    token_file: str = ""
-    #: How the secret travels: a bearer token, ``user:password``, or a header of its own named by ``auth_header``.
-    auth: Literal["bearer", "basic", "header"] = "bearer"
-    auth_header: str = ""
-    #: Whether the environment's proxies and certificates (``HTTPS_PROXY``, ``NO_PROXY``, ``SSL_CERT_FILE``) are used.
-    trust_env: bool = False
-    #: Whether compressed answers are asked for. They are bounded and checked for completeness.
-    compression: bool = False
+    max_age: Annotated[
+        str | int | float,
+        _about(
+            "lookups",
+            "The age past which the data count as stale. The age counts from when the service last confirmed the data. "
+            "If empty, there is no limit.",
+            lookups=True,
+            allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
+        ),
+    ] = ""
+    stale: Annotated[
+        Literal["serve", "warn", "refuse"],
+        _about(
+            "lookups",
+            "What happens to lookups past `max_age`: they are served, served with one warning, or refused.",
+            lookups=True,
+        ),
+    ] = "warn"
 
-    connect_timeout_s: Annotated[float, Meta(gt=0)] = 10.0
-    #: The longest silence within an answer.
-    read_timeout_s: Annotated[float, Meta(gt=0)] = 60.0
-    #: The longest that one answer may take altogether.
-    total_timeout_s: Annotated[float, Meta(gt=0)] = 3600.0
-    #: Attempts of one idempotent request, the first included.
-    attempts: Annotated[int, Meta(ge=1, le=100)] = 4
-    #: The longest wait that ``Retry-After`` may ask for before a run leaves.
-    max_wait_s: Seconds = 60.0
+    url: Annotated[
+        str | None,
+        _about(
+            "service",
+            "The service's base address. Without it, lookups answer from the bundled data.",
+            allowed="a web address",
+        ),
+    ] = None
+    token_file: Annotated[
+        str,
+        _about(
+            "service",
+            "A file (mode 0600) that holds the secret; `-` reads it from standard input. If empty, the variable "
+            "`GEOLOOKUP_TOKEN` is used.",
+            path=True,
+            allowed="the name of a file, or -",
+        ),
+    ] = ""
+    auth: Annotated[
+        Literal["bearer", "basic", "header"],
+        _about(
+            "service",
+            "How the secret travels: as a bearer token, as `user:password`, or in the header that `auth_header` names.",
+        ),
+    ] = "bearer"
+    auth_header: Annotated[
+        str, _about("service", 'The name of the header that carries the secret, if `auth = "header"`.')
+    ] = ""
+    trust_env: Annotated[
+        bool,
+        _about(
+            "service",
+            "Whether the environment's proxies and certificates (`HTTPS_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`) are used.",
+        ),
+    ] = False
+    compression: Annotated[
+        bool,
+        _about(
+            "service",
+            "Whether to ask for compressed answers. Their size is limited, and they are checked for completeness.",
+        ),
+    ] = False
+    connect_timeout_s: Annotated[float, _about("service", "Seconds that connecting may take.", gt=0)] = 10.0
+    read_timeout_s: Annotated[float, _about("service", "The longest silence within an answer, in seconds.", gt=0)] = (
+        60.0
+    )
+    total_timeout_s: Annotated[float, _about("service", "Seconds that one whole answer may take.", gt=0)] = 3600.0
+    attempts: Annotated[
+        int, _about("service", "Attempts of one idempotent request, the first included.", ge=1, le=100)
+    ] = 4
+    max_wait_s: Annotated[
+        float,
+        _about(
+            "service",
+            "The longest wait, in seconds, that the service may ask for with `Retry-After` before a run gives up.",
+            ge=0,
+            le=10**9,
+        ),
+    ] = 60.0
 
-    path_list: str = "/geolocations"
-    path_create: str = "/geolocations"
-    path_update: str = "/geolocations"
-    path_delete: str = "/geolocations"
-    path_create_block: str = "/geolocations/ipblocks"
-    path_replace_block: str = "/geolocations/ipblocks"
-    path_delete_blocks: str = "/geolocations/ipblocks"
-    path_hotel_details: str = "/v1/api/hotel/{hotelId}/details"
-    path_hotel_list: str = "/v1/api/hotel/list"
-    path_rate_plans: str = "/admin/product/ratePlans"
+    path_list: Annotated[str, _about("paths", "Where geolocations are listed.")] = "/geolocations"
+    path_create: Annotated[str, _about("paths", "Where a geolocation is created.")] = "/geolocations"
+    path_update: Annotated[str, _about("paths", "Where a geolocation is updated.")] = "/geolocations"
+    path_delete: Annotated[str, _about("paths", "Where a geolocation is deleted.")] = "/geolocations"
+    path_create_block: Annotated[str, _about("paths", "Where a block is added.")] = "/geolocations/ipblocks"
+    path_replace_block: Annotated[str, _about("paths", "Where a block is replaced.")] = "/geolocations/ipblocks"
+    path_delete_blocks: Annotated[str, _about("paths", "Where blocks are removed.")] = "/geolocations/ipblocks"
+    path_hotel_details: Annotated[
+        str, _about("paths", "Where the details of a hotel are; `{hotelId}` stands for its number.")
+    ] = "/v1/api/hotel/{hotelId}/details"
+    path_hotel_list: Annotated[str, _about("paths", "Where hotels are listed.")] = "/v1/api/hotel/list"
+    path_rate_plans: Annotated[str, _about("paths", "Where rate plans are.")] = "/admin/product/ratePlans"
 
-    #: A pull that falls below these shares of what is served, in the default layer, is held for a person.
-    guard_geolocations: Share = 0.95
-    guard_blocks: Share = 0.95
-    guard_addresses: Share = 0.98
-    #: A country of this many blocks or more that is gone holds the pull.
-    guard_country_blocks: Annotated[int, Meta(ge=1)] = 100
-    #: More than this many times the rows holds the pull.
-    guard_growth: Annotated[float, Meta(ge=1)] = 2.0
-    #: More custom geolocations gone than this many, and than this share, holds the pull.
-    guard_custom_gone: Annotated[int, Meta(ge=0)] = 10
-    guard_custom_share: Share = 0.5
-    #: Bad rows that a pull may leave out: the greater of the number and the share.
-    bad_rows: Annotated[int, Meta(ge=0)] = 10
-    bad_rows_share: Share = 0.01
+    guard_geolocations: Annotated[
+        float,
+        _about("guard", "Hold a pull with a smaller share of the served default geolocations.", ge=0, le=1),
+    ] = 0.95
+    guard_blocks: Annotated[
+        float, _about("guard", "Hold a pull with a smaller share of the served default blocks.", ge=0, le=1)
+    ] = 0.95
+    guard_addresses: Annotated[
+        float, _about("guard", "Hold a pull that covers a smaller share of the served default addresses.", ge=0, le=1)
+    ] = 0.98
+    guard_country_blocks: Annotated[
+        int, _about("guard", "Hold a pull that has lost a whole country of this many blocks or more.", ge=1)
+    ] = 100
+    guard_growth: Annotated[
+        float, _about("guard", "Hold a pull with more than this many times the served rows.", ge=1)
+    ] = 2.0
+    guard_custom_gone: Annotated[
+        int,
+        _about(
+            "guard",
+            "Hold a pull that has lost more custom geolocations than this number, and than `guard_custom_share`.",
+            ge=0,
+        ),
+    ] = 10
+    guard_custom_share: Annotated[
+        float, _about("guard", "The share of custom geolocations that goes with `guard_custom_gone`.", ge=0, le=1)
+    ] = 0.5
+    bad_rows: Annotated[
+        int,
+        _about(
+            "guard",
+            "How many bad rows a pull may leave out: this number, or `bad_rows_share` if that is more.",
+            ge=0,
+        ),
+    ] = 10
+    bad_rows_share: Annotated[float, _about("guard", "Which share of bad rows a pull may leave out.", ge=0, le=1)] = (
+        0.01
+    )
 
-    #: Generations kept, the served one included; pinned ones are kept besides.
-    keep_generations: Annotated[int, Meta(ge=1)] = 7
+    settle_s: Annotated[
+        float,
+        _about(
+            "push",
+            "Seconds for which the service may still be working on a request whose outcome is unknown.",
+            ge=0,
+            le=10**9,
+        ),
+    ] = 30.0
+    idempotency_keys: Annotated[bool, _about("push", "Whether the service honours `Idempotency-Key`.")] = False
+    idempotency_window_s: Annotated[
+        float, _about("push", "Seconds for which the service remembers an `Idempotency-Key`.", ge=0, le=10**9)
+    ] = 86400.0
 
-    #: The age past which data count as stale: seconds, or a number with a unit (s, m, h, d, w); empty: none. It counts
-    #: from when the service last confirmed them.
-    max_age: str | int | float = ""
-    #: What becomes of lookups past that age: served, served with one warning, or refused.
-    stale: Literal["serve", "warn", "refuse"] = "warn"
-
-    #: How long the service may still be working on a request whose outcome is unknown.
-    settle_s: Seconds = 30.0
-    #: Whether the service is known to honour ``Idempotency-Key``, and for how long it remembers one.
-    idempotency_keys: bool = False
-    idempotency_window_s: Seconds = 86400.0
-
-    #: A file (mode 0600) that holds the address to ping when a refresh starts and ends; where empty,
-    #: ``GEOLOOKUP_PING_URL`` is used. Whoever knows the address can ping it, so it is kept like a secret.
-    ping_url_file: str = ""
-    #: The file that each refresh writes its metrics to, for Prometheus' textfile collector; empty: none.
-    textfile: str = ""
-    #: How a refresh logs to standard error.
-    log_format: Literal["text", "json"] = "text"
+    ping_url_file: Annotated[
+        str,
+        _about(
+            "refresh",
+            "A file (mode 0600) that holds the address to ping when a refresh starts and ends. Whoever knows the "
+            "address can ping it, so it is kept like a secret. If empty, the variable `GEOLOOKUP_PING_URL` is used.",
+            path=True,
+            allowed="the name of a file, or -",
+        ),
+    ] = ""
+    textfile: Annotated[
+        str,
+        _about(
+            "refresh",
+            "The file that each refresh writes its metrics to, for the textfile collector of Prometheus. "
+            "If empty, none.",
+            path=True,
+            allowed="the name of a file",
+        ),
+    ] = ""
+    log_format: Annotated[
+        Literal["text", "json"], _about("refresh", "How a refresh writes its log to standard error.")
+    ] = "text"
 
     @property
     def max_age_s(self) -> float | None:
-        """``max_age`` in seconds; None where there is no limit."""
+        """``max_age`` in seconds; None if there is no limit."""
         return None if self.max_age == "" else durations.seconds(self.max_age)
+
+    @property
+    def has_plain_lookups(self) -> bool:
+        """Whether every setting that changes lookups has its default, except ``home``."""
+        return all(
+            getattr(self, setting.name) == setting.default
+            for setting in described()
+            if setting.bears_on_lookups and setting.name != "home"
+        )
 
     def state_home(self) -> str:
         """The state directory's absolute path."""
         return os.path.abspath(os.path.expanduser(self.home)) if self.home else default_home()
 
 
-def load(options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the settings file and the environment, lay ``options`` (those that are not None) over them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting as documentation shows it.
 
-    :raises SettingsError: for an unknown key, a value of the wrong kind, or a file that cannot be read: names the key
-        and where it stands
+    ``group`` is a key of `GROUPS`. ``allowed`` completes "must be …". ``default`` is None or "" if there is none.
+    ``is_path`` is true for names of files and folders, ``bears_on_lookups`` for what changes the answer of a lookup.
+    ``kind`` is the type that a value is converted to.
     """
-    environ = os.environ if environ is None else environ
-    path = settings_path()
-    values = _from_file(path, required=bool(environ.get("GEOLOOKUP_CONFIG")))
-    settings = _convert(values, strict=True, where=path)
-    variables = _from_environment(environ)
-    if variables:
-        given = {_PREFIX + key.upper(): key for key in variables}
-        settings = _over(settings, variables, where=f"the environment ({', '.join(sorted(given))})", strict=False)
-    chosen = {key: value for key, value in (options or {}).items() if value is not None}
-    if chosen:
-        settings = _over(settings, chosen, where="the command's options", strict=False)
-    return _check(settings)
+
+    name: str
+    variable: str
+    group: str
+    allowed: str
+    default: Any
+    text: str
+    is_path: bool
+    bears_on_lookups: bool
+    kind: Any
+
+    def default_text(self) -> str:
+        """The default as the settings file would have it; empty if there is none."""
+        if self.default in (None, ""):
+            return ""
+        return msgspec.json.encode(self.default).decode("utf-8")
 
 
-def _from_file(path: str, *, required: bool) -> dict[str, Any]:
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        if required:
-            raise SettingsError(f"{path}: no such file, though GEOLOOKUP_CONFIG names it") from None
-        return {}
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    import tomllib  # only now: most machines have no settings file
-
-    try:
-        values = tomllib.loads(data.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not TOML: {error}") from error
-    for secret in ("token", "ping_url"):
-        if secret in values:
-            raise SettingsError(
-                f"{path}: `{secret}` is not read from here: put it in a file of mode 0600, and name that file as "
-                f"`{secret}_file`"
-            )
-        name = values.get(f"{secret}_file")
-        if isinstance(name, str) and name not in ("", "-"):
-            # Never by the working directory: a timer has another one, and a stranger's folder has files of its own.
-            values[f"{secret}_file"] = os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(name))
-    return values
+def described() -> tuple[Setting, ...]:
+    """Every setting, in the order of the table: for the documentation, and for checking values."""
+    global _described
+    if not _described:
+        kinds = {field.name: field.type for field in msgspec.structs.fields(Settings)}
+        _described = tuple(_describe(field, kinds[field.name]) for field in msgspec.inspect.type_info(Settings).fields)  # type: ignore[attr-defined] # it is a StructType
+    return _described
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    values = {}
-    for variable, value in environ.items():
-        if not variable.startswith(_PREFIX):
-            continue
-        name = variable.removeprefix(_PREFIX)
-        if name in _OTHER_VARIABLES or (_SERVICE_LINKS.fullmatch(name) and name.lower() not in _NAMES):
-            continue
-        if name.lower() not in _NAMES:
-            raise SettingsError(f"{variable} is no setting: see `geolookup --help` for those there are, or unset it")
-        if value:
-            values[name.lower()] = value
-    return values
+_described: tuple[Setting, ...] = ()
 
 
-_NAMES = frozenset(Settings.__struct_fields__)
+def _describe(field: msgspec.inspect.Field, kind: Any) -> Setting:
+    metadata = field.type
+    assert isinstance(metadata, msgspec.inspect.Metadata), field.name
+    extra, schema = metadata.extra or {}, metadata.extra_json_schema or {}
+    assert extra["group"] in GROUPS, field.name
+    return Setting(
+        name=field.name,
+        variable=PREFIX + field.name.upper(),
+        group=extra["group"],
+        allowed=extra["allowed"] or _allowed(metadata.type),
+        default=field.default,
+        text=schema["description"],
+        is_path=extra["path"],
+        bears_on_lookups=extra["lookups"],
+        kind=kind,
+    )
 
 
-def _over(settings: Settings, values: Mapping[str, Any], *, where: str, strict: bool) -> Settings:
-    return _convert({**msgspec.structs.asdict(settings), **values}, where=where, strict=strict)
-
-
-def _convert(values: Mapping[str, Any], *, where: str, strict: bool) -> Settings:
-    try:
-        return msgspec.convert(values, Settings, strict=strict)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"{where}: {error}") from error
-
-
-def _check(settings: Settings) -> Settings:
-    if settings.auth == "header" and not settings.auth_header:
-        raise SettingsError('`auth = "header"` needs the header\'s name in `auth_header`')
-    try:
-        _ = settings.max_age_s
-    except ValueError as error:
-        raise SettingsError(f"max_age: {error}") from error
-    if settings.url is not None:
-        return msgspec.structs.replace(settings, url=normalise_url(settings.url))
-    return settings
-
-
-def normalise_url(url: str) -> str | None:
-    """The upstream's base address in the one form in which it is compared and stored; None for an empty one.
-
-    :raises SettingsError: where it is not http or https, has no host, or carries a user, a query or a fragment
-    """
-    url = url.strip()
-    if not url:
-        return None
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise SettingsError(f"url: {url!r} is not a web address: {error}") from error
-    if "@" in parts.netloc:
-        raise SettingsError('url: leave the user and password out of it: name a `token_file`, and set `auth = "basic"`')
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
-        raise SettingsError(f"url: {url!r} is not a web address: it begins with https:// (or http://) and a host")
-    if parts.query or parts.fragment:
-        raise SettingsError(f"url: {url!r} is the service's base address: leave out everything from ? or # on")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    scheme = parts.scheme.lower()
-    default_port = {"http": 80, "https": 443}[scheme]
-    authority = host if port in (None, default_port) else f"{host}:{port}"
-    return f"{scheme}://{authority}{parts.path.rstrip('/')}"
-
-
-def read_secret(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:
-    """The secret for the upstream: from ``token_file``, else from ``GEOLOOKUP_TOKEN``; None where there is neither.
-
-    :raises SettingsError: where the file cannot be read, can be read by others, or holds no single line of plain text
-    """
-    return _secret(settings.token_file, "GEOLOOKUP_TOKEN", "token", environ)[0] or None
-
-
-def read_ping_url(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:
-    """The address to ping: from ``ping_url_file``, else from ``GEOLOOKUP_PING_URL``; None where there is neither.
-
-    :raises SettingsError: as `read_secret` does, and where it is no web address; the message does not show it
-    """
-    secret, origin = _secret(settings.ping_url_file, "GEOLOOKUP_PING_URL", "address", environ)
-    if not secret:
-        return None
-    try:
-        parts = urlsplit(secret)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or " " in secret:
-        raise SettingsError(f"{origin}: what is to be pinged is a web address: it begins with https:// and a host")
-    return secret
-
-
-def _secret(path: str, variable: str, what: str, environ: Mapping[str, str] | None) -> tuple[str, str]:
-    """A secret, or "" where there is none, and where it came from."""
-    environ = os.environ if environ is None else environ
-    if not path:
-        secret, origin = environ.get(variable, ""), variable
-    elif path == "-":
-        secret, origin = sys.stdin.readline(), "standard input"
-    else:
-        secret, origin = _read_secret_file(os.path.expanduser(path), environ), path
-    secret = secret.strip()
-    if not secret and path:
-        raise SettingsError(f"{origin}: holds no {what}")
-    if secret and not (secret.isascii() and secret.isprintable()):
-        raise SettingsError(f"{origin}: what it holds is not one line of plain text")
-    return secret, origin
-
-
-def _read_secret_file(path: str, environ: Mapping[str, str]) -> str:
-    # What systemd hands over as a credential is guarded by its directory. Where the file system there has access
-    # control lists, the file's own mode shows their mask as if its group could read it.
-    manager = environ.get("CREDENTIALS_DIRECTORY")
-    given = manager is not None and os.path.dirname(os.path.abspath(path)) == os.path.abspath(manager)
-    try:
-        with open(path, encoding="utf-8") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & (0o037 if given else 0o077):
-                raise SettingsError(f"{path}: can be read by others: run `chmod 600 {path}`")
-            return file.read(65536)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise SettingsError(f"{path}: the token cannot be read: {reason}") from error
+def _allowed(kind: msgspec.inspect.Type) -> str:
+    """What a value of a type may be, in words that complete "must be"."""
+    match kind:
+        case msgspec.inspect.LiteralType(values=values):
+            return f"one of {', '.join(map(str, values))}"
+        case msgspec.inspect.BoolType():
+            return "true or false"
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            noun = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
+            if kind.ge is not None and kind.le is not None:
+                return f"{noun} from {kind.ge} to {kind.le}"
+            if kind.ge is not None:
+                return f"{noun}, {kind.ge} or greater"
+            return f"{noun} greater than zero" if kind.gt == 0 else noun
+        case _:
+            return "text"

@@ -13,7 +13,7 @@ import pytest
 from geolookup.cli.data import schedule
 from geolookup.cli.data.schedule import Job
 from geolookup.errors import SettingsError
-from geolookup.settings.table import load
+from geolookup.settings.load import load
 from tests.cli.edits.test_custom import Command
 
 #: Everything that systemd, cron or a shell has a meaning for.

@@ -17,7 +17,8 @@ from geolookup.cli.options import (
 )
 from geolookup.errors import GeoLookupError, StateBusyError
 from geolookup.http.ping import Monitor
-from geolookup.settings.table import Settings, read_ping_url
+from geolookup.settings.secrets import read_ping_url
+from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.advice import NextAction, next_action

@@ -18,7 +18,7 @@ import msgspec
 
 from geolookup.cli import exit_codes
 from geolookup.errors import SettingsError
-from geolookup.settings import table as settings_module
+from geolookup.settings.load import load
 from geolookup.settings.paths import settings_path
 from geolookup.settings.table import Settings
 from geolookup.sync.pull.pull import configured_url
@@ -64,7 +64,7 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
     """
     configured_url(settings)
     config = os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
-    from_file = settings_module.load(environ={})
+    from_file = load(environ={})
     environment = {
         f"GEOLOOKUP_{name.upper()}": _text(value)
         for name, value in msgspec.structs.asdict(settings).items()

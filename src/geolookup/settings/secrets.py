@@ -1,0 +1,68 @@
+"""The secrets: from files of mode 0600, standard input or variables, read when a request needs them."""
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from geolookup.errors import SettingsError
+from geolookup.settings.table import Settings
+
+
+def read_secret(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:
+    """The secret for the upstream: from ``token_file``, else from ``GEOLOOKUP_TOKEN``; None if there is neither.
+
+    :raises SettingsError: if reading the file fails, others can read it, or it is not one line of plain text
+    """
+    return _secret(settings.token_file, "GEOLOOKUP_TOKEN", "token", environ)[0] or None
+
+
+def read_ping_url(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:
+    """The address to ping: from ``ping_url_file``, else from ``GEOLOOKUP_PING_URL``; None if there is neither.
+
+    :raises SettingsError: as `read_secret`, and if it is not a web address; the message does not show it
+    """
+    secret, origin = _secret(settings.ping_url_file, "GEOLOOKUP_PING_URL", "address", environ)
+    if not secret:
+        return None
+    try:
+        parts = urlsplit(secret)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or " " in secret:
+        raise SettingsError(f"{origin}: the address to ping must begin with https:// (or http://) and a host")
+    return secret
+
+
+def _secret(path: str, variable: str, what: str, environ: Mapping[str, str] | None) -> tuple[str, str]:
+    """A secret, or "" if there is none, and where it came from."""
+    environ = os.environ if environ is None else environ
+    if not path:
+        secret, origin = environ.get(variable, ""), variable
+    elif path == "-":
+        secret, origin = sys.stdin.readline(), "standard input"
+    else:
+        secret, origin = _read_secret_file(os.path.expanduser(path), environ), path
+    secret = secret.strip()
+    if not secret and path:
+        raise SettingsError(f"{origin}: contains no {what}")
+    if secret and not (secret.isascii() and secret.isprintable()):
+        raise SettingsError(f"{origin}: the content must be one line of plain text")
+    return secret, origin
+
+
+def _read_secret_file(path: str, environ: Mapping[str, str]) -> str:
+    # systemd guards a credential by its directory. If the file system there has access control lists, the file's
+    # own mode shows their mask as if its group could read it.
+    manager = environ.get("CREDENTIALS_DIRECTORY")
+    given = manager is not None and os.path.dirname(os.path.abspath(path)) == os.path.abspath(manager)
+    try:
+        with open(path, encoding="utf-8") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & (0o037 if given else 0o077):
+                raise SettingsError(f"{path}: other users can read it: run `chmod 600 {path}`")
+            return file.read(65536)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise SettingsError(f"{path}: reading the secret failed: {reason}") from error

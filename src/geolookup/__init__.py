@@ -42,10 +42,8 @@ if TYPE_CHECKING:
         WrongUpstreamError,
     )
     from geolookup.lookup.engine import GeoLookup
-    from geolookup.lookup.open import (
-        open,  # noqa: A004 - `geolookup.open` is the library's front door
-        open_editor,
-    )
+    from geolookup.lookup.first import open_editor
+    from geolookup.lookup.open import open  # noqa: A004 - `geolookup.open` is the library's front door
     from geolookup.model import (
         CoveringBlock,
         Explanation,
@@ -145,7 +143,7 @@ _HOMES = {
     "Status": "model",
     "__version__": "_version",
     "open": "lookup.open",
-    "open_editor": "lookup.open",
+    "open_editor": "lookup.first",
 }
 
 

@@ -2,10 +2,15 @@
 
 import gc
 import ipaddress
+import json
 import os
+import struct
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 import netaddr
@@ -15,8 +20,9 @@ from hypothesis import strategies as st
 
 import geolookup
 from geolookup import addresses
-from geolookup.errors import InvalidAddressError, NoStateError, StateError
+from geolookup.errors import IndexDamagedError, InvalidAddressError, NoStateError, StateDamagedError, StateError
 from geolookup.index.native import accelerator
+from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.states import place, publish
@@ -399,3 +405,90 @@ def test_damage_in_the_midst_of_many_falls_back_for_all_of_them(geo: GeoLookup, 
     with geolookup.open(home) as other:
         found = other.lookup_many(["8.1.2.3", "9.9.9.9", "8.1.2.3"])
         assert [place.locid if place else None for place in found] == [1, None, 1]
+
+
+def damage_table(home: str, generation: int) -> None:
+    """Have the table of one IPv4 prefix (9.9/16) of a generation lead far outside: only reading there finds it."""
+    path = os.path.join(home, "generations", f"{generation:06d}", "index")
+    with geolookup.open(home) as other:
+        section = other._open_snapshot().base.reader.header.sections["v4.table"]
+    with open(path, "r+b") as file:
+        file.seek(section.begin + 4 * 0x0909)
+        file.write(b"\xff" * 8)
+
+
+def test_damage_that_only_explain_finds_falls_back(geo: GeoLookup, home: str) -> None:
+    publish(home, [place(7, "9.0.0.0/8")])
+    damage_table(home, 2)
+    with geolookup.open(home) as other:
+        found = other.explain("9.9.9.9")
+        assert (found.match, found.covering, found.generation) == (None, (), 1)
+        assert "damaged" in str(other.status().problem)
+
+
+def damage_slot(home: str, generation: int, address: str) -> None:
+    """Have the segment of an address name a geolocation that is not there: only reading it finds that."""
+    path = os.path.join(home, "generations", f"{generation:06d}", "index")
+    with IndexReader.open(path) as reader:
+        position = reader._position4(addresses.parse(address)[1])
+        section = reader.header.sections["v4.slot"]
+    with open(path, "r+b") as file:
+        file.seek(section.begin + 2 * position)
+        file.write(struct.pack("<H", 0xFFF0))
+
+
+@pytest.mark.parametrize("layer", [None, "default"])
+def test_segments_go_on_in_the_newest_whole_generation_from_where_damage_was_found(
+    geo: GeoLookup, home: str, layer: Literal["default"] | None
+) -> None:
+    publish(home, [place(1, "7.0.0.0/8", "9.0.0.0/8")])
+    publish(home, [place(7, "8.0.0.0/8"), place(8, "9.0.0.0/9", "9.128.0.0/10")])
+    damage_slot(home, 3, "9.0.0.0")
+    with geolookup.open(home) as other:
+        found = [(segment.first, segment.last, segment.geolocation.locid) for segment in other.segments(4, layer)]
+        # The first was walked in the damaged generation; then the whole one says what begins behind that.
+        assert found == [(0x08000000, 0x08FFFFFF, 7), (0x09000000, 0x09FFFFFF, 1)]
+        assert other.status().generation == 2
+        assert "damaged" in str(other.status().problem)
+    damage_slot(home, 3, "8.0.0.0")
+    with geolookup.open(home) as other:
+        found = [(segment.first, segment.last, segment.geolocation.locid) for segment in other.segments(4, layer)]
+        assert found == [(0x07000000, 0x07FFFFFF, 1), (0x09000000, 0x09FFFFFF, 1)]
+
+
+def test_a_walk_that_goes_on_begins_in_the_middle_of_a_segment(geo: GeoLookup, home: str) -> None:
+    publish(home, [place(1, "8.0.0.0/6")])
+    publish(home, [place(7, "8.0.0.0/8"), place(8, "9.0.0.0/8")])
+    damage_slot(home, 3, "9.0.0.0")
+    with geolookup.open(home) as other:
+        found = [(segment.first, segment.last, segment.geolocation.locid) for segment in other.segments(4)]
+    assert found == [(0x08000000, 0x08FFFFFF, 7), (0x09000000, 0x0BFFFFFF, 1)]
+
+
+def test_segments_of_what_is_damaged_everywhere_raise(geo: GeoLookup, home: str) -> None:
+    damage_slot(home, 1, "8.0.0.0")
+    with geolookup.open(home) as other, pytest.raises((IndexDamagedError, StateDamagedError)):
+        list(other.segments(4))
+
+
+LIGHT = """
+import json, os, sys
+import geolookup
+with geolookup.open(sys.argv[1]) as geo:
+    found = geo.lookup("8.8.8.8")
+print(json.dumps([found.locid, sorted(sys.modules)]))
+"""
+
+
+def test_opening_and_a_lookup_import_nothing_of_other_jobs(geo: GeoLookup, home: str) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GEOLOOKUP_")}
+    environ["XDG_CONFIG_HOME"] = os.path.join(home, "nothing")
+    done = subprocess.run([sys.executable, "-c", LIGHT, home], capture_output=True, check=True, env=environ, timeout=60)
+    locid, modules = json.loads(done.stdout)
+    assert locid == geo.lookup("8.8.8.8").locid  # type: ignore[union-attr]
+    tops = {name.partition(".")[0] for name in modules}
+    assert not tops & {"httpx", "stamina", "click", "numpy", "msgspec", "rich", "sqlite3", "platformdirs", "asyncio"}
+    ours = [name for name in modules if name == "geolookup" or name.startswith("geolookup.")]
+    rooms = {name.split(".")[1] for name in ours if "." in name}
+    assert not rooms & {"sync", "http", "upstream", "sources", "cli", "columns", "history", "sites", "service"}
+    assert len(ours) <= 30, ours

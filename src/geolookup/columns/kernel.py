@@ -42,8 +42,7 @@ class SlotFinder:
         self._overlay = overlay
         module = native.accelerator()
         # The record cache is for single lookups: one record is the least that it takes.
-        searcher = None if module is None else native.open_searcher(module, base, overlay, 1)[0]
-        self._native: Any = None if isinstance(searcher, native.PureSearcher) else searcher
+        self._native: Any = None if module is None else native.open_searcher(module, base, overlay, 1)[0]
         self.accelerated = self._native is not None
         self._layers = [_Layer(base, 0)]
         if overlay.location_count:

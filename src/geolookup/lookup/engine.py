@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 from geolookup import addresses
 from geolookup.addresses import parse, parse_any
 from geolookup.errors import GeoLookupError, IndexDamagedError, InvalidAddressError, NoStateError, StateError
-from geolookup.index.fingerprint import fingerprint
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.explain import explain
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.lookup.status import describe
 from geolookup.model import Explanation, Geolocation, Layer, Match, Segment, Status
 from geolookup.state import notices
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
-from geolookup.state.generations.kept import Generations, Reference
-from geolookup.state.generations.recovery import open_newest_whole
+from geolookup.state.current import Published
+from geolookup.state.served import open_other, open_served
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from geolookup.addresses import AddressLike, Family
     from geolookup.index import _native
+    from geolookup.state.edits.editor import Editor
+    from geolookup.state.generations.kept import Reference
 
 _T = TypeVar("_T")
 
@@ -61,9 +58,9 @@ class GeoLookup:
         *,
         temporary: bool = False,
         freshness: Freshness = NO_LIMIT,
-        as_of: Reference | None = None,
+        as_of: "Reference | None" = None,
     ) -> None:
-        self._directory = StateDirectory(home)
+        self._home = home
         self._freshness = freshness if as_of is None else NO_LIMIT
         self._warned = False
         self._fixed = as_of is not None
@@ -75,7 +72,7 @@ class GeoLookup:
         self._native = accelerator()
         self._finder: _native.Finder | None = None
         stamp = self._stamp()
-        published = self._directory.open() if as_of is None else Generations(self._directory).open(as_of)
+        published = open_served(home) if as_of is None else _open_kept(home, as_of)
         self._serve(Snapshot(published, stamp, self._native))
         if published.current.recovered is not None:
             self._note(published.current.recovered)
@@ -92,9 +89,11 @@ class GeoLookup:
         """Have the next lookup look at CURRENT, whenever the last one did."""
         self._look_next(0.0)
 
-    def edit(self) -> Editor:
+    def edit(self) -> "Editor":
         """An editor of the same state: what it edits, lookups here see at once."""
-        return Editor(self._directory.home)
+        from geolookup.state.edits.editor import Editor
+
+        return Editor(self._home)
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +104,7 @@ class GeoLookup:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<GeoLookup of {self._directory.home!r}>"
+        return f"<GeoLookup of {self._home!r}>"
 
     def close(self) -> None:
         """Let go of the files. Later lookups raise StateError; lookups under way in other threads are unharmed."""
@@ -232,17 +231,34 @@ class GeoLookup:
             self._look()
         if self._fixed:
             raise StateError("a lookup as of another time cannot explain: the local edits of that time are not known")
-        return explain(self._open_snapshot(), self._directory, str(address), *parse_any(address))
+        from geolookup.lookup.explain import explain
+
+        family, value = parse_any(address)
+        try:
+            return explain(self._open_snapshot(), self._home, str(address), family, value)
+        except IndexDamagedError as error:
+            self._fall_back(error)
+            return explain(self._open_snapshot(), self._home, str(address), family, value)
 
     def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:
         """Walk the flattened ranges of one family, ascending and disjoint; what nothing covers is left out.
 
         With no ``layer``, each range has the answer that a lookup gives; else that layer's own. The walk stays with
-        the generation that it began with.
+        the generation that it began with, unless that turns out to be damaged: then it goes on, from where it is, in
+        the newest other generation that is whole.
         """
         if monotonic() >= self._look_at:
             self._look()
-        yield from self._open_snapshot().segments(family, layer)
+        snapshot = self._open_snapshot()
+        reached = 0
+        try:
+            for segment in snapshot.segments(family, layer):
+                yield segment
+                reached = segment.last + 1
+        except IndexDamagedError as error:
+            if self._snapshot is snapshot:
+                self._fall_back(error)
+            yield from self._open_snapshot().segments(family, layer, reached)
 
     def fingerprint(self) -> str:
         """A fingerprint of all answers: equal on two machines exactly where every address has the same answer on both.
@@ -250,6 +266,8 @@ class GeoLookup:
         In hexadecimal; pending or not makes no difference, a provisional locid does. Walks every segment: some
         seconds for millions of blocks.
         """
+        from geolookup.index.fingerprint import fingerprint
+
         return self.with_readers(lambda base, overlay: fingerprint((base, overlay)))
 
     def status(self) -> Status:
@@ -258,8 +276,9 @@ class GeoLookup:
             self._follow()  # and no more: that the data are too old is for the status to say
             if self._freshness.max_age_s is not None:
                 self._look_next(0.0)  # which the next lookup must find out for itself
-        snapshot = self._open_snapshot()
-        return describe(snapshot, self._directory, self._freshness, self._problem, temporary=self._temporary)
+        from geolookup.lookup.status import describe
+
+        return describe(self._open_snapshot(), self._home, self._freshness, self._problem, temporary=self._temporary)
 
     # How it works
 
@@ -339,7 +358,7 @@ class GeoLookup:
             self._note(f"{self._current_path}: is gone")
             return
         try:
-            published = self._directory.open()
+            published = open_served(self._home)
         except GeoLookupError as error:
             self._note(str(error))
             return
@@ -377,10 +396,15 @@ class GeoLookup:
             raise damage
         snapshot = self._open_snapshot()
         try:
-            published = open_newest_whole(
-                self._directory.home, str(damage), skip=frozenset({snapshot.current.generation})
-            )
+            published = open_other(self._home, str(damage), skip=frozenset({snapshot.current.generation}))
         except NoStateError as error:
             raise damage from error
         self._serve(Snapshot(published, self._stamp(), self._native))
         self._note(str(damage))
+
+
+def _open_kept(home: str, reference: "Reference") -> Published:
+    from geolookup.state.directory import StateDirectory
+    from geolookup.state.generations.kept import Generations
+
+    return Generations(StateDirectory(home)).open(reference)

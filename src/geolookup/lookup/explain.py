@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from geolookup.addresses import Family
 
 
-def explain(snapshot: Snapshot, directory: StateDirectory, address: str, family: "Family", value: int) -> Explanation:
+def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value: int) -> Explanation:
     """Why an address resolves as it does; ``address`` is for the explanation to repeat."""
     current = snapshot.current
+    directory = StateDirectory(home)
     cache = directory.cache(current.generation)
     covering = [(block, Laid(place=place)) for block, place in cache.covering(family, value) if place.locid > 0]
     unreadable: tuple[str, ...] = ()

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from geolookup.errors import StaleDataError
 from geolookup.model import StaleRule
-from geolookup.settings import durations
 from geolookup.state.clock import age_s
-from geolookup.state.current import Current
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from geolookup.state.current import Current
 
 _log = logging.getLogger("geolookup")
 
@@ -23,21 +25,23 @@ class Freshness:
     max_age_s: float | None = None
     rule: StaleRule = "warn"
 
-    def is_stale(self, current: Current) -> bool:
+    def is_stale(self, current: "Current") -> bool:
         """Whether what is published is older than the limit."""
         return self.max_age_s is not None and age_s(current.dated) > self.max_age_s
 
-    def warn(self, current: Current) -> None:
+    def warn(self, current: "Current") -> None:
         """Say in the log that stale data are served."""
         _log.warning("%s", self._describe(current))
 
-    def error(self, current: Current) -> StaleDataError:
+    def error(self, current: "Current") -> StaleDataError:
         """What refuses a lookup."""
         return StaleDataError(
             f'{self._describe(current)}; or set stale = "warn" to be answered all the same', age_s=age_s(current.dated)
         )
 
-    def _describe(self, current: Current) -> str:
+    def _describe(self, current: "Current") -> str:
+        from geolookup.settings import durations
+
         assert self.max_age_s is not None
         since = "dated" if "dated" in current.published else "last confirmed by the service"
         return (

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 from geolookup.addresses import to_text
 from geolookup.fields import FIELD_NAMES
-from geolookup.index.native import PureSearcher, Records, open_searcher
+from geolookup.index.layers import segment_of_both
+from geolookup.index.native import Records, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.model import Geolocation, Layer, Match, Segment
 from geolookup.state.current import Published
@@ -44,42 +45,39 @@ class OpenLayer:
 
 def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family", value: int) -> Match | None:
     """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
-    layer: Layer = "custom"
-    found = custom
-    slot, first, last = found.reader.segment(family, value)
-    if slot == EMPTY:
-        layer, found = "default", base
-        slot, base_first, base_last = found.reader.segment(family, value)
-        if slot == EMPTY:
-            return None
-        first, last = max(first, base_first), min(last, base_last)
+    found = segment_of_both(base.reader, custom.reader, family, value)
+    if found is None:
+        return None
+    reader, slot, first, last = found
     return Match(
         address=address,
-        geolocation=found.geolocation(slot),
+        geolocation=(custom if reader is custom.reader else base).geolocation(slot),
         first=to_text(family, first),
         last=to_text(family, last),
-        layer=layer,
-        pending=found.reader.pending(slot),
+        layer=reader.layer,
+        pending=reader.pending(slot),
     )
 
 
 class Snapshot:
     """What one CURRENT named, open. Immutable but for its caches, so a lookup holds on to one and needs no lock."""
 
-    __slots__ = ("base", "current", "custom", "has_custom", "searcher", "stamp")
+    __slots__ = ("base", "current", "custom", "fast", "has_custom", "stamp")
 
     def __init__(self, published: Published, stamp: tuple[int, ...] | None, module: "ModuleType | None") -> None:
         self.current = published.current
-        self.searcher, base, custom = open_searcher(module, published.base, published.overlay, MAX_RECORDS)
-        self.base = OpenLayer(published.base, base)
-        self.custom = OpenLayer(published.overlay, custom)
+        #: The accelerator's searcher, or None: then the pure reader does all the work.
+        self.fast: _native.Searcher | None = None
+        base_records: Records = {}
+        custom_records: Records = {}
+        if module is not None:
+            self.fast, base_records, custom_records = open_searcher(
+                module, published.base, published.overlay, MAX_RECORDS
+            )
+        self.base = OpenLayer(published.base, base_records)
+        self.custom = OpenLayer(published.overlay, custom_records)
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp
-
-    @property
-    def fast(self) -> "_native.Searcher | None":
-        """The searcher, where it is the accelerator's."""
-        return None if isinstance(self.searcher, PureSearcher) else self.searcher
 
     def find(self, family: "Family", value: int) -> Geolocation | None:
         """The geolocation of an address, or None."""
@@ -101,24 +99,24 @@ class Snapshot:
         """What an address resolves to and by which range, or None."""
         return match_in(self.base, self.custom, address, family, value)
 
-    def segments(self, family: "Family", layer: Layer | None = None) -> Iterator[Segment]:
-        """Walk the ranges that something covers, ascending: of one layer, or as both answer together."""
+    def segments(self, family: "Family", layer: Layer | None = None, start: int = 0) -> Iterator[Segment]:
+        """Walk the ranges that something covers, ascending from ``start``: of one layer, or as both answer together."""
         if layer is not None:
             chosen = self.custom if layer == "custom" else self.base
-            for first, last, slot in chosen.reader.segments(family, gaps=False):
-                yield _segment(first, last, chosen, slot, layer)
+            for first, last, slot in chosen.reader.segments(family, start, gaps=False):
+                yield _segment(max(first, start), last, chosen, slot, layer)
             return
-        base = self.base.reader.segments(family, gaps=True)
+        base = self.base.reader.segments(family, start, gaps=True)
         first, last, slot = next(base)
-        for over_first, over_last, over_slot in self.custom.reader.segments(family, gaps=True):
+        for over_first, over_last, over_slot in self.custom.reader.segments(family, start, gaps=True):
             if over_slot != EMPTY:
-                yield _segment(over_first, over_last, self.custom, over_slot, "custom")
+                yield _segment(max(over_first, start), over_last, self.custom, over_slot, "custom")
                 continue
             while last < over_first:
                 first, last, slot = next(base)
             while True:
                 if slot != EMPTY:
-                    yield _segment(max(first, over_first), min(last, over_last), self.base, slot, "default")
+                    yield _segment(max(first, over_first, start), min(last, over_last), self.base, slot, "default")
                 if last >= over_last:
                     break
                 first, last, slot = next(base)

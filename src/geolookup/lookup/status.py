@@ -12,7 +12,7 @@ from geolookup.state.directory import StateDirectory
 
 def describe(
     snapshot: Snapshot,
-    directory: StateDirectory,
+    home: str,
     freshness: Freshness,
     problem: tuple[str, float] | None,
     *,
@@ -20,6 +20,7 @@ def describe(
 ) -> Status:
     """The status; ``problem`` is what stands in the way of anything newer, and since when by the monotonic clock."""
     current = snapshot.current
+    directory = StateDirectory(home)
     rows = current.published["rows"]
     pending: int | None = None
     try:
@@ -28,7 +29,7 @@ def describe(
         problem = problem or (str(error), monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader
     return Status(
-        home=directory.home,
+        home=home,
         sequence=current.sequence,
         generation=current.generation,
         overlay=current.overlay,

@@ -29,6 +29,26 @@ def default_home() -> str:
     return user_data_dir("geolookup", appauthor=False)
 
 
+def plain_home() -> str | None:
+    """The state directory if no setting but ``home`` is set, and that by its variable; else None: read the settings.
+
+    With this, a lookup on a machine without a settings file imports nothing that reads or checks settings.
+    """
+    home = ""
+    for name, value in os.environ.items():
+        if name == "GEOLOOKUP_HOME":
+            home = value
+        elif name.startswith("GEOLOOKUP_") and (name == "GEOLOOKUP_CONFIG" or name[10:] not in NOT_SETTINGS):
+            return None
+    try:
+        os.stat(settings_path())
+    except FileNotFoundError:
+        return os.path.abspath(os.path.expanduser(home)) if home else default_home()
+    except (OSError, ValueError):
+        pass  # for the reading to say
+    return None
+
+
 def settings_path() -> str:
     """The settings file: ``GEOLOOKUP_CONFIG``, else one in the user's configuration directory.
 

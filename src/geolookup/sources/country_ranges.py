@@ -10,6 +10,9 @@ from geolookup.sources.csv_rows import CsvRows
 
 COLUMNS = ("startip", "endip", "country")
 
+#: The ``source`` of a generation that was built from the bundled registry data.
+BUNDLED = "bundled"
+
 
 class CountryRange(NamedTuple):
     """An inclusive range and its country's code, from one line of a file.

@@ -8,7 +8,7 @@ import click
 
 from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
-from geolookup.lookup import open as opening
+from geolookup.lookup.first import open_editor
 from geolookup.state.edits.editor import Editor
 
 P = ParamSpec("P")
@@ -23,7 +23,7 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
 
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> R:
-        with opening.open_editor() as editor:
+        with open_editor() as editor:
             try:
                 return function(editor, *args, **kwargs)
             except InvalidAddressError as error:  # elsewhere that is one bad item of many, here it is a bad argument

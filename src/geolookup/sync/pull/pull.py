@@ -22,6 +22,7 @@ from geolookup.http.transport import Transport
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.reader import IndexReader
 from geolookup.settings.table import Settings
+from geolookup.sources.country_ranges import BUNDLED
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current, index_path
 from geolookup.state.directory import Candidate, StateDirectory
@@ -38,7 +39,6 @@ _log = logging.getLogger("geolookup")
 #: More geolocations than any service has: asked for where a list may have been capped silently.
 PROBE_TOP = 10_000_000
 #: The source of the embedded default, where the others have their URL.
-BUNDLED = "bundled"
 
 #: Told the geolocations pulled so far, and how many there will be where the service said so.
 Progress = Callable[[int, int | None], None]

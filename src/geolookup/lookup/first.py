@@ -1,0 +1,111 @@
+"""The first open of a state directory in which nothing has been published: a state from the bundled data."""
+
+import atexit
+import logging
+import os
+import tempfile
+from typing import Any, cast
+
+from geolookup.errors import NoStateError, StateUnwritableError
+from geolookup.fields import UNKNOWN
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.freshness import Freshness
+from geolookup.lookup.open import resolve
+from geolookup.settings.table import Settings
+from geolookup.sources.country_ranges import BUNDLED, bundled_date, bundled_ranges_path, read_country_ranges
+from geolookup.state import files
+from geolookup.state.clock import now_text
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+from geolookup.sync.pull.staging import Staging
+from geolookup.upstream.decode import Block, PulledGeolocation
+
+_log = logging.getLogger("geolookup")
+
+#: Several first lookups at once: all but one wait this long, at most, for the one that builds.
+_BUILD_WAIT_S = 120.0
+
+
+def open_first(home: str, freshness: Freshness) -> GeoLookup:
+    """Build the state from the bundled data and open it; a temporary one if the directory cannot be written."""
+    try:
+        build_bundled_state(home)
+    except StateUnwritableError as error:
+        return _open_temporary(error, freshness)
+    return GeoLookup(home, freshness=freshness)
+
+
+def open_editor(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> Editor:
+    """Open a state directory for editing custom geolocations; ``path`` and an empty state as for `geolookup.open`.
+
+    :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
+    :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
+    """
+    settings, home = resolve(path, settings)
+    if StateDirectory(home).current() is None:
+        if settings is not None and settings.url is not None:
+            raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
+        build_bundled_state(home)
+    return Editor(home)
+
+
+def _open_temporary(reason: StateUnwritableError, freshness: Freshness) -> GeoLookup:
+    _log.warning("%s; using a temporary state until this process ends", reason)
+    home = tempfile.mkdtemp(prefix="geolookup-")
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked child ends too, and must leave its parent's files alone
+            files.remove_tree(home)
+
+    atexit.register(remove)
+    build_bundled_state(home, quiet=True)
+    return GeoLookup(home, temporary=True, freshness=freshness)
+
+
+def build_bundled_state(home: str, *, quiet: bool = False) -> None:
+    """Publish the bundled data in ``home``, unless something is published there by now.
+
+    Countries are geolocations with positive locids in the alphabetical order of their codes; city and coordinates are
+    empty there.
+
+    :raises StateUnwritableError: if the directory cannot be written
+    """
+    directory = StateDirectory(home)
+    with directory.run_lock(wait_s=_BUILD_WAIT_S):
+        if directory.current() is not None:
+            return
+        if not quiet:
+            _log.warning("no state yet: building one in %s from the bundled registry data (countries only)", home)
+        began_at = now_text()
+        with directory.candidate() as candidate:
+            with Staging(candidate) as staging:
+                for place in _bundled_geolocations():
+                    staging.add([place])
+                staged = staging.finish({"source": BUNDLED})
+            published = {
+                "source": BUNDLED,
+                "url": None,
+                "digest": staged.digest,
+                "etag": None,
+                "began_at": began_at,
+                "pulled_at": now_text(),
+                "dated": bundled_date(),
+                "rows": staged.rows,
+            }
+            candidate.seal(published, {})
+            directory.publish(candidate)
+
+
+def _bundled_geolocations() -> list[PulledGeolocation]:
+    countries: dict[str, list[Block]] = {}
+    for row in read_country_ranges(bundled_ranges_path()):
+        countries.setdefault(row.country, []).append((row.family, row.first, row.last, row.startip, row.endip))
+    return [
+        PulledGeolocation(
+            locid=locid,
+            **cast("dict[str, Any]", {**UNKNOWN, "country": country}),
+            blocks=countries[country],
+        )
+        for locid, country in enumerate(sorted(countries), start=1)
+    ]

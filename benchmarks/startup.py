@@ -84,6 +84,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Its default place: what XDG_DATA_HOME names, with no setting of ours in the environment.
         env = environment(XDG_DATA_HOME=os.path.dirname(data.home), XDG_CONFIG_HOME=folder)
+        config = os.path.join(folder, "settings.toml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write('url = "https://geo.example"\nattempts = 3\n')
         binaries, pip = install(folder)
         python, nothing, ours = (os.path.join(binaries, name) for name in ("python", "benchmark-nothing", "geolookup"))
         found: dict[str, list[float]] = {}
@@ -94,9 +97,12 @@ def main() -> None:
                 ("a console script that does nothing", [nothing]),
                 ("geolookup, an IPv4 address", [ours, v4[number]]),
                 ("geolookup, an IPv6 address", [ours, v6[number]]),
+                ("geolookup, with a settings file", [ours, v4[number]]),
                 ("geolookup, ten addresses", [ours, *(v4[(number + step) % options.rounds] for step in range(10))]),
             ):
-                elapsed = _seconds(command, env, quiet)
+                # Then it is read and checked, as for any other command.
+                set_up = {**env, "GEOLOOKUP_CONFIG": config} if name.endswith("settings file") else env
+                elapsed = _seconds(command, set_up, quiet)
                 if number >= 0:  # the first few only warm the disk's cache
                     found.setdefault(name, []).append(elapsed * 1000)
         os.close(quiet)

@@ -1,7 +1,6 @@
 """The command line as a whole: its commands, and what becomes of errors."""
 
-import io
-import os
+import contextlib
 import sys
 from typing import Any
 
@@ -9,7 +8,7 @@ import click
 from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, streams
 from geolookup.cli.lazy import Announced, LazyGroup
 from geolookup.errors import GeoLookupError
 
@@ -54,11 +53,16 @@ class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read has had enough. Python would complain once more when it flushes at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return exit_codes.DONE
+        except BrokenPipeError as error:
+            return streams.failed(error)
         return result
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            context: click.Context = super().make_context(*args, **kwargs)
+        except BrokenPipeError as error:  # --help and --version write here
+            raise click.exceptions.Exit(streams.failed(error)) from error
+        return context
 
 
 @click.group(cls=_App, announced=_COMMANDS, default="lookup", default_if_no_args=False, epilog=_EPILOG)
@@ -73,24 +77,26 @@ def app() -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status. A closed pipe is not an error."""
+    streams.prepare()
     _log_to_standard_error()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal's encoding may lack what the data have
+    return streams.finished(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         result = app.main(args=arguments, prog_name="geolookup", standalone_mode=False)
     except GeoLookupError as error:
-        output.fail(str(error))
+        streams.fail(str(error))
         return exit_codes.of_error(error)
     except click.ClickException as error:
-        error.show()
+        with contextlib.suppress(OSError):  # standard error is full: there is nobody left to tell
+            error.show()
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
-        output.fail("interrupted")
+        streams.fail("interrupted")
         return exit_codes.INTERRUPTED
     except OSError as error:
-        output.fail(f"cannot write the result: {error.strerror or error}")
-        return exit_codes.FAILED
+        return streams.failed(error)
     return result if isinstance(result, int) else exit_codes.DONE
 
 

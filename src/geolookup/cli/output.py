@@ -9,8 +9,8 @@ from typing import Any, TextIO
 import click
 import msgspec
 
-from geolookup.cli import exit_codes
-from geolookup.cli.plain import match_line, not_covered_line
+from geolookup.cli import exit_codes, streams
+from geolookup.cli.plain import harmless_lines, match_line, not_covered_line
 from geolookup.model import FLAT_NAMES, Match, flat_not_covered
 from geolookup.text import harmless
 
@@ -19,7 +19,7 @@ _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def done(text: str) -> None:
     """A result, on a line of its own. The text may hold data: it is made harmless for a terminal."""
-    click.echo("\n".join(harmless(line, 10_000) for line in text.split("\n")))
+    click.echo(harmless_lines(text))
 
 
 def row(*cells: str) -> None:
@@ -29,7 +29,7 @@ def row(*cells: str) -> None:
 
 def note(text: str) -> None:
     """Anything but a result: progress, warnings."""
-    click.echo("\n".join(harmless(line, 10_000) for line in text.split("\n")), err=True)
+    streams.note(text)
 
 
 def fail(text: str) -> None:

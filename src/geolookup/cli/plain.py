@@ -22,6 +22,11 @@ def match_line(
     return f"{harmless(address)}\t{place}\t{first}-{last}\t{layer} {locid}{waits}"
 
 
+def harmless_lines(text: str) -> str:
+    """Text that may hold data, made harmless for a terminal line by line."""
+    return "\n".join([harmless(line, 10_000) for line in text.split("\n")])
+
+
 def not_covered_line(address: str) -> str:
     """The line for an address that no block covers."""
     return f"{harmless(address)}\tnot covered"

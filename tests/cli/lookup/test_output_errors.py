@@ -1,0 +1,124 @@
+"""How commands end if the output cannot be written, or the settings are broken: the same on both paths."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from geolookup.settings.table import described
+from tests.support.states import place, publish
+
+#: Plain addresses (the fast path), the same by the click application, and other commands.
+PLAIN = ["8.8.8.8"]
+LONG = ["lookup", "--format", "text", "8.8.8.8"]
+COMMANDS = [PLAIN, LONG, ["status"], ["explain", "8.8.8.8"], ["--help"], ["status", "--help"], ["--version"]]
+
+
+@pytest.fixture(autouse=True)
+def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(home, [place(1, "8.0.0.0/8", country="CH", city="Zürich 🏔")])
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+
+
+def shell(redirection: str, arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command with a redirection, by a shell."""
+    return subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "geolookup", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environ},
+    )
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "standard output is closed")]
+)
+def test_a_result_that_cannot_be_written_is_one_line_and_1(arguments: list[str], redirection: str, reason: str) -> None:
+    done = shell(redirection, arguments)
+    assert (done.returncode, done.stderr) == (1, f"geolookup: writing the result failed: {reason}\n")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_closed_pipe_is_not_an_error(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "geolookup", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "<&-", "2>/dev/full"])
+@pytest.mark.parametrize("arguments", [PLAIN, LONG, ["status"]], ids=" ".join)
+def test_other_streams_that_are_closed_do_no_harm(arguments: list[str], redirection: str) -> None:
+    assert shell(redirection, arguments).returncode == 0
+    assert shell(redirection, ["--no-such-option"]).returncode == 2
+    assert shell(redirection, ["8.8.8"]).returncode == 5
+
+
+@pytest.mark.parametrize("arguments", [PLAIN, LONG], ids=" ".join)
+def test_a_city_that_the_encoding_does_not_have_is_escaped(arguments: list[str]) -> None:
+    done = shell("", arguments, PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Z\\u00fcrich \\ud83c\\udfd4, CH" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--format", "json", "8.8.8.8"], ["--format", "ndjson", "8.8.8.8"], ["explain", "--json", "8.8.8.8"]]
+)
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_stays_json_in_any_encoding(arguments: list[str], encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "geolookup", *arguments],
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    found = json.loads(done.stdout.decode(encoding))
+    assert "Zürich 🏔" in json.dumps(found, ensure_ascii=False)
+
+
+BROKEN = ["attempts = -3\n", 'url = "https://x.example\n', "settel_s = 1\n", 'token = "secret"\n', "auth = 1\n"]
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_broken_settings_are_seen_on_both_paths_alike(tmp_path: Path, text: str) -> None:
+    config = tmp_path / "geolookup.toml"
+    config.write_text(text)
+    plain, long = (shell("", arguments, GEOLOOKUP_CONFIG=str(config)) for arguments in (PLAIN, LONG))
+    assert (plain.returncode, plain.stdout) == (2, "")
+    assert "geolookup.toml" in plain.stderr
+    assert (plain.returncode, plain.stdout, plain.stderr) == (long.returncode, long.stdout, long.stderr)
+
+
+@pytest.mark.parametrize("value", ["-3", ""])
+@pytest.mark.parametrize("name", ["GEOLOOKUP_ATTEMPTS", "GEOLOOKUP_SETTEL_S"])
+def test_broken_variables_are_seen_on_both_paths_alike(name: str, value: str) -> None:
+    plain, long = (shell("", arguments, **{name: value}) for arguments in (PLAIN, LONG))
+    assert (plain.returncode, plain.stdout, plain.stderr) == (long.returncode, long.stdout, long.stderr)
+    assert plain.returncode == (0 if (name, value) == ("GEOLOOKUP_ATTEMPTS", "") else 2)
+
+
+def test_settings_that_change_lookups_count_on_both_paths(tmp_path: Path, home: str) -> None:
+    config = tmp_path / "geolookup.toml"
+    config.write_text('max_age = "1s"\nstale = "refuse"\n')
+    current = Path(home) / "CURRENT"
+    assert current.exists()
+    subprocess.run(["sleep", "1.5"], check=True)
+    plain, long = (shell("", arguments, GEOLOOKUP_CONFIG=str(config)) for arguments in (PLAIN, LONG))
+    assert (plain.returncode, plain.stdout) == (1, "")
+    assert "max_age allows" in plain.stderr
+    assert (plain.returncode, plain.stdout) == (long.returncode, long.stdout)
+    config.write_text(f'home = "{os.path.relpath(home, tmp_path)}"\nattempts = 3\n')
+    plain, long = (shell("", arguments, GEOLOOKUP_CONFIG=str(config), GEOLOOKUP_HOME="") for arguments in (PLAIN, LONG))
+    assert "Zürich" in plain.stdout
+    assert (plain.returncode, plain.stdout, plain.stderr) == (long.returncode, long.stdout, long.stderr)
+    assert {setting.name for setting in described() if setting.bears_on_lookups} == {"home", "max_age", "stale"}

@@ -98,6 +98,21 @@ class Geolocation:
         return place_text(_place_parts(self))
 
 
+_SLOTS = tuple(vars(Geolocation)[name] for name in ("locid", *FIELD_NAMES, "ipblocks"))
+
+
+def geolocation_of(row: tuple[Any, ...]) -> Geolocation:
+    """The geolocation of a locid followed by its fields in the order of `fields.FIELDS`, without blocks.
+
+    It writes the slots themselves: the constructor of a frozen dataclass takes twice as long, and this is most of the
+    time of a lookup that meets a place for the first time.
+    """
+    place: Geolocation = object.__new__(Geolocation)
+    for slot, value in zip(_SLOTS, (*row, ()), strict=True):
+        slot.__set__(place, value)
+    return place
+
+
 class NewGeolocation(TypedDict):
     """What `Editor.create` takes: the fields of `fields.FIELDS`, text perhaps empty, coordinates in degrees."""
 

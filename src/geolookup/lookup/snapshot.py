@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from geolookup.addresses import to_text
-from geolookup.fields import FIELD_NAMES
 from geolookup.index.layers import segment_of_both
 from geolookup.index.native import Records, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
-from geolookup.model import Geolocation, Layer, Match, Segment
+from geolookup.model import Geolocation, Layer, Match, Segment, geolocation_of
 from geolookup.state.current import Published
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ class OpenLayer:
             return self._records[slot]
         except KeyError:
             pass
-        locid, *values = self.reader.location(slot)
-        place = Geolocation(locid=locid, **dict(zip(FIELD_NAMES, values, strict=True)))
+        place = geolocation_of(self.reader.location(slot))
         if isinstance(self._records, dict) and len(self._records) >= MAX_RECORDS:
             self._records.clear()  # cheaper than to keep an order of use; what is asked for again comes back
         self._records[slot] = place

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 import geolookup
+from geolookup.settings.paths import NOT_SETTINGS
 from tests.docs.api import INTERNAL, is_error
 from tests.docs.errors import every_error
 from tests.docs.examples import EXAMPLES
 from tests.docs.pages import FOLDER, PAGES
+from tests.docs.settings import VARIABLES
 from tests.support.states import place, publish
 
 
@@ -30,6 +32,10 @@ def test_an_example_runs(name: str, home: str, monkeypatch: pytest.MonkeyPatch) 
     result = doctest.DocTestRunner().run(found, out=told.append)
     assert result.attempted > 0
     assert result.failed == 0, "".join(told)
+
+
+def test_the_page_of_settings_has_every_variable_that_is_not_a_setting() -> None:
+    assert set(VARIABLES) == NOT_SETTINGS
 
 
 def test_every_public_name_has_an_example() -> None:

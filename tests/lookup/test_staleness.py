@@ -172,5 +172,5 @@ def test_what_is_no_length_of_time_is_refused(home: str, wrong: str | float) -> 
 
 
 def test_an_unknown_rule_is_refused(home: str) -> None:
-    with pytest.raises(SettingsError, match="stale: 'ignore' is none of serve, warn, refuse"):
+    with pytest.raises(SettingsError, match="stale = 'ignore': must be one of serve, warn, refuse"):
         geolookup.open(home, stale="ignore")  # type: ignore[arg-type]

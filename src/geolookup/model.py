@@ -231,7 +231,8 @@ class Status:
     and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
     been so; both are None while all is well. ``temporary`` is true where no state could be written and a throwaway
-    one serves. ``pending_edits`` is None where edits.db cannot be read. ``reader`` names the implementation in use.
+    one serves. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader`` names the
+    implementation in use.
     """
 
     home: str

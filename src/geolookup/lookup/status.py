@@ -2,12 +2,15 @@
 
 from time import monotonic
 
-from geolookup.errors import StateDamagedError
+from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import Status
 from geolookup.state.clock import age_s
 from geolookup.state.directory import StateDirectory
+
+#: A status is for now, and waits for nobody; but for the moment that a commit takes.
+_COMMIT_S = 0.2
 
 
 def describe(
@@ -24,9 +27,9 @@ def describe(
     rows = current.published["rows"]
     pending: int | None = None
     try:
-        pending = directory.local.pending()
-    except StateDamagedError as error:
-        problem = problem or (str(error), monotonic())
+        pending = directory.local.pending(wait_s=_COMMIT_S)
+    except (StateBusyError, StateDamagedError, StateUnwritableError) as error:
+        problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader
     return Status(
         home=home,

@@ -43,6 +43,7 @@ def acknowledge(home: str, **locids: int) -> None:
             outbox.assign(PROVISIONAL_LOCID - int(name[1:]), service_locid)
         for row in outbox.rows(State.QUEUED):
             outbox.change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
+    StateDirectory(home).republish()  # as every push does at its end
 
 
 def put(home: str, number: int, state: State) -> None:

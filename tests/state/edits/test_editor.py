@@ -101,7 +101,7 @@ def test_an_edit_is_durable_before_it_is_published(editor: Editor, home: str, mo
     monkeypatch.undo()
     assert seen == [[("add_block", "queued")]]
     assert located(home, "10.20.30.40") == 1
-    Editor(home).custom()  # whoever takes the publish lock next
+    Editor(home).add_block(-1, "10.21.0.0/16")  # whoever publishes next
     assert located(home, "10.20.30.40") == -1
 
 

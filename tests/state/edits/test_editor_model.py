@@ -200,7 +200,8 @@ class Edited(RuleBasedStateMachine):
                         self.places[service] = self.places.pop(row.locid)
                 outbox.change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
         self.pending.clear()
-        self.editor.custom()  # publishes what was changed behind its back
+        with self.editor.transaction():
+            pass  # publishes what was changed behind its back, as each push does
         self.agrees()
         self.pull_what_the_service_has()
 

@@ -385,7 +385,8 @@ class PushMachine(RuleBasedStateMachine):
     def lookups_say_what_the_model_says(self) -> None:
         if StateDirectory(self.home).current() is None:
             return
-        self._editor().pending()  # whoever comes next makes visible what a crash kept from it
+        with self._editor().transaction():
+            pass  # whoever edits next makes visible what a crash kept from it
         aliases = self._aliases()
         laid = [row for row in self._rows() if row.state != State.DROPPED and row.id not in self.in_list]
         edits = [(row.operation, aliases.get(row.locid, row.locid), row.payload, row.base) for row in laid]

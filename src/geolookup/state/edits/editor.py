@@ -2,12 +2,13 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
-from geolookup.errors import EditError, StateError
+from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.model import Geolocation, IPBlock, NewGeolocation
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
@@ -30,6 +31,11 @@ from geolookup.state.edits.session import EditSession, is_provisional
 from geolookup.state.edits.site_names import SiteNames
 
 _log = logging.getLogger("geolookup")
+
+_T = TypeVar("_T")
+
+#: A publish may remove what a question reads, over and over: but not this often.
+_READ_ATTEMPTS = 10
 
 
 class Editor:
@@ -82,6 +88,23 @@ class Editor:
                 self._session = None
             if changed or head != current.edits:  # the latter where an earlier publish failed
                 self._publish(current, head, layer)
+
+    def _ask(self, question: Callable[[EditSession], _T]) -> _T:
+        """Answer from the transaction under way, or else from what is there: no lock is taken, and no file made."""
+        if self._session is not None:
+            return question(self._session)
+        for _ in range(_READ_ATTEMPTS):
+            # CURRENT first: edits that are newer than it are laid over it, older ones might be there twice.
+            current = self._directory.require_current()
+            try:
+                with self._directory.edits.reading() as database:
+                    outbox = Outbox(database)
+                    return question(EditSession(outbox, SiteNames(database), partial(self._layer, outbox, current)))
+            except StateDamagedError:
+                # A publish may have removed the generation that was served a moment ago.
+                if self._directory.require_current().sequence == current.sequence:
+                    raise
+        raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
     def _publish(self, current: Current, head: int, layer: dict[int, Laid]) -> None:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
@@ -218,8 +241,7 @@ class Editor:
 
     def custom(self) -> list[Laid]:
         """Every custom geolocation with its blocks and pending edits, as lookups see it; by locid, newest last."""
-        with self.transaction():
-            return [laid for _, laid in sorted(self._in_session().layer.items(), reverse=True)]
+        return self._ask(lambda session: [laid for _, laid in sorted(session.layer.items(), reverse=True)])
 
     def get(self, locid: int) -> Laid:
         """One custom geolocation, by the service's locid or a provisional one.
@@ -227,28 +249,27 @@ class Editor:
         :raises UnknownGeolocationError: where there is no such custom geolocation
         :raises DefaultGeolocationError: where it is a default one
         """
-        with self.transaction():
-            return self._in_session().find(locid)[2]
+        return self._ask(lambda session: session.find(locid)[2])
 
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
-        with self.transaction():
-            session = self._in_session()
-            assert self._cached_base is not None
-            _, began_at, custom = self._cached_base
-            listed = {place.locid for place in custom}
-            rows = session.outbox.rows_to_lay(began_at)
-            created = {session.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
-            return [locid for locid in sorted(session.layer, reverse=True) if locid not in listed | created]
+        return self._ask(self._gone)
+
+    def _gone(self, session: EditSession) -> list[int]:
+        layer = session.layer
+        assert self._cached_base is not None
+        _, began_at, custom = self._cached_base
+        listed = {place.locid for place in custom}
+        rows = session.outbox.rows_to_lay(began_at)
+        created = {session.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
+        return [locid for locid in sorted(layer, reverse=True) if locid not in listed | created]
 
     def sites(self) -> dict[str, int]:
         """The names that the file of sites applied last gave, each with its geolocation's locid as lookups see it.
 
         One that was deleted since is still among them.
         """
-        with self.transaction():
-            session = self._in_session()
-            return {name: session.shown(locid) for name, locid in session.names.locids().items()}
+        return self._ask(lambda session: {name: session.shown(locid) for name, locid in session.names.locids().items()})
 
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
         """Keep these names of custom geolocations, given by ``file``, and no others; see `sites`.
@@ -261,29 +282,25 @@ class Editor:
 
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first."""
-        with self.transaction():
-            return self._in_session().outbox.rows(*PENDING_STATES)
+        return self._ask(lambda session: session.outbox.rows(*PENDING_STATES))
 
     def history(self, locid: int | None = None) -> list[dict[str, Any]]:
         """What was done on this machine, oldest first: all of it, or what bears on one geolocation."""
-        with self.transaction():
-            numbers = None if locid is None else self._in_session().numbers_of(locid)
+        numbers = self._ask(lambda session: None if locid is None else session.numbers_of(locid))
         return [line for line in self._directory.edits.history() if numbers is None or line["locid"] in numbers]
 
     # The outbox, by a person
 
     def outbox(self, *states: State) -> list[OutboxRow]:
         """The edits in these states (all, where none is named), oldest first."""
-        with self.transaction():
-            return self._in_session().outbox.rows(*states)
+        return self._ask(lambda session: session.outbox.rows(*states))
 
     def edit(self, number: int) -> OutboxRow:
         """One edit of the outbox.
 
         :raises EditError: where there is none of that number
         """
-        with self.transaction():
-            return self._in_session().outbox.row(number)
+        return self._ask(lambda session: session.outbox.row(number))
 
     def retry(self, number: int) -> OutboxRow:
         """Queue a held or rejected edit again: it overrides what the service had, where that is why it was held.

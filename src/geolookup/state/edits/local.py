@@ -17,10 +17,10 @@ class LocalEdits:
     def __init__(self, edits: Edits) -> None:
         self._edits = edits
 
-    def _ask(self, question: Callable[[Outbox], _T], otherwise: _T) -> _T:
+    def _ask(self, question: Callable[[Outbox], _T], otherwise: _T, *, wait_s: float = 10.0) -> _T:
         if not self._edits.exists():
             return otherwise
-        with self._edits.transaction() as database:
+        with self._edits.reading(wait_s=wait_s) as database:
             return question(Outbox(database))
 
     def laid_over(self, custom: list[Geolocation], began_at: str) -> tuple[dict[int, Laid], int]:
@@ -35,9 +35,12 @@ class LocalEdits:
         """The number of the newest edit."""
         return self._ask(Outbox.head, 0)
 
-    def pending(self) -> int:
-        """How many edits have not reached the service."""
-        return self._ask(lambda outbox: len(outbox.rows(*PENDING_STATES)), 0)
+    def pending(self, *, wait_s: float = 10.0) -> int:
+        """How many edits have not reached the service.
+
+        :raises StateBusyError: if another process holds edits.db exclusively for longer than ``wait_s`` seconds
+        """
+        return self._ask(lambda outbox: len(outbox.rows(*PENDING_STATES)), 0, wait_s=wait_s)
 
     def acknowledged_since(self, moment: str) -> bool:
         """Whether an edit laid over a list begun then is one that the service has acknowledged."""

@@ -7,6 +7,7 @@ import shlex
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.fields import FIELDS, Field
@@ -111,6 +112,59 @@ class Edits:
             finally:
                 connection.close()
 
+    @contextlib.contextmanager
+    def reading(self, *, wait_s: float = 10.0) -> Iterator["Database"]:
+        """One transaction that only reads: it needs no write lock, and creates no file.
+
+        It and a writer wait for each other during a commit only: keep it short. ``wait_s`` is how long this one waits.
+        If there is no file yet, or an older release wrote it, the answers come from a migrated copy in memory.
+
+        :raises StateBusyError: if another process holds the file exclusively
+        :raises StateTooNewError: if a newer release has migrated the file
+        :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
+        """
+        from sqlite_utils import Database
+
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(translated(self.path, advice=self._restoring))
+            connection = opened.enter_context(contextlib.closing(self._connect_reading(wait_s)))
+            database = Database(connection, execute_plugins=False)
+            self._refuse_newer(database)
+            if _migrations().pending(database):
+                copy = opened.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
+                connection.backup(copy)
+                database = Database(copy, execute_plugins=False)
+                _migrations().apply(database)
+            else:
+                connection.execute("BEGIN")
+            yield database
+
+    def _connect_reading(self, wait_s: float) -> sqlite3.Connection:
+        """A connection that only reads; one to an empty database in memory if there is no file."""
+        for mode in ("ro", "rw"):
+            if not self.exists():
+                break
+            connection = sqlite3.connect(
+                f"file:{quote(self.path)}?mode={mode}", uri=True, timeout=wait_s, isolation_level=None
+            )
+            try:
+                connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+            except sqlite3.OperationalError as error:
+                connection.close()
+                # What a crash left half done must be undone before anything can be read, and that is a write.
+                if mode == "rw" or error.sqlite_errorcode & 0xFF not in (
+                    sqlite3.SQLITE_READONLY,
+                    sqlite3.SQLITE_CANTOPEN,
+                ):
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                connection.execute("PRAGMA query_only = on")
+                return connection
+        return sqlite3.connect(":memory:", isolation_level=None)
+
     def check(self) -> None:
         """Have SQLite check the whole file, where there is one.
 
@@ -192,7 +246,7 @@ class Edits:
         """
         if not self.exists():
             return []
-        with self.transaction() as database:
+        with self.reading() as database:
             rows = list(database.table("history").rows_where(order_by="id"))
         try:
             for row in rows:

@@ -16,7 +16,7 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
     """
     if not directory.edits.exists():
         return []
-    with directory.edits.transaction() as database:
+    with directory.edits.reading() as database:
         outbox = Outbox(database)
         rows, aliases = outbox.resent_creates(), outbox.aliases()
         baselines = {row.id: outbox.baseline(row) for row in rows}

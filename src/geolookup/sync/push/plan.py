@@ -102,7 +102,7 @@ def _plan(
     if not edits.exists():
         rows, aliases = [], {}
     else:
-        with edits.transaction() as database:
+        with edits.reading() as database:
             outbox = Outbox(database)
             rows, aliases = outbox.rows(*PENDING_STATES), outbox.aliases()
     content = json.dumps([[locid, described(place)] for locid, place in sorted(service.items())], sort_keys=True)

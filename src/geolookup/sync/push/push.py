@@ -110,7 +110,7 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
     """Count what is in the outbox now."""
     if not directory.edits.exists():
         return
-    with directory.edits.transaction() as database:
+    with directory.edits.reading() as database:
         rows = Outbox(database).rows(*PENDING_STATES)
     for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
         setattr(report, state.value, sum(row.state == state for row in rows))

@@ -1,0 +1,143 @@
+"""Questions to the edits: they take no lock, create nothing, and are answered while others write."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.errors import NoStateError, StateBusyError
+from geolookup.lookup.engine import GeoLookup
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.store import Edits
+from tests.state.edits.editing import BERLIN, DEFAULTS
+from tests.support.states import place, publish
+
+QUESTIONS: dict[str, Callable[[Editor], Any]] = {
+    "custom": Editor.custom,
+    "get": lambda editor: editor.get(-1),
+    "gone": Editor.gone,
+    "sites": Editor.sites,
+    "pending": Editor.pending,
+    "history": Editor.history,
+    "history of one": lambda editor: editor.history(-1),
+    "outbox": Editor.outbox,
+    "edit": lambda editor: editor.edit(1),
+}
+
+
+@pytest.fixture
+def edited(home: str) -> str:
+    """A state with two edits, and the name of a site."""
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16")])
+    editor = Editor(home)
+    editor.add_block(-1, "10.20.0.0/16")
+    editor.keep_sites({"Berlin": editor.create(**BERLIN)}, file="sites.toml")
+    return home
+
+
+def answers(home: str) -> dict[str, Any]:
+    return {name: question(Editor(home)) for name, question in QUESTIONS.items()}
+
+
+@contextlib.contextmanager
+def held(home: str, how: str) -> Iterator[None]:
+    """edits.db, locked by another connection."""
+    connection = sqlite3.connect(Edits(home).path, isolation_level=None)
+    connection.execute(f"BEGIN {how}")
+    try:
+        yield
+    finally:
+        connection.close()
+
+
+def listing(home: str) -> dict[str, tuple[int, int]]:
+    return {
+        str(path.relative_to(home)): (path.stat().st_mtime_ns, path.stat().st_size) for path in Path(home).rglob("*")
+    }
+
+
+def test_questions_are_answered_while_another_process_publishes_and_writes(edited: str) -> None:
+    before = answers(edited)
+    assert len(before["outbox"]) == 2
+    with StateDirectory(edited).publish_lock(), held(edited, "IMMEDIATE"):
+        began = time.monotonic()
+        assert answers(edited) == before
+    assert time.monotonic() - began < 5.0, "some question waited for a lock"
+
+
+def test_questions_write_nothing(edited: str) -> None:
+    os.unlink(os.path.join(edited, "publish.lock"))
+    before = listing(edited)
+    answers(edited)
+    assert listing(edited) == before
+
+
+def test_questions_are_answered_before_the_first_edit_and_create_nothing(home: str) -> None:
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16")])
+    before = listing(home)
+    editor = Editor(home)
+    assert [laid.place.locid for laid in editor.custom()] == [-1]
+    assert (editor.pending(), editor.gone(), editor.sites(), editor.outbox()) == ([], [], {}, [])
+    assert {name: found for name, found in listing(home).items() if "edits.db" in name} == {}
+    assert listing(home) == before
+
+
+def test_questions_about_nothing_create_nothing(tmp_path: Path) -> None:
+    for name, question in QUESTIONS.items():
+        with pytest.raises(NoStateError):
+            question(Editor(str(tmp_path / "none")))
+        assert not (tmp_path / "none").exists(), name
+
+
+def test_questions_to_a_file_of_an_older_release_are_answered_without_migrating_it(edited: str) -> None:
+    with contextlib.closing(sqlite3.connect(Edits(edited).path)) as older:
+        older.execute("DROP TABLE sites")
+        older.execute("DELETE FROM _sqlite_migrations WHERE name = 'm003_sites'")
+        older.commit()
+    before = listing(edited)
+    assert Editor(edited).sites() == {}
+    assert [row.id for row in Editor(edited).outbox()] == [1, 2]
+    assert listing(edited) == before
+
+
+def test_a_question_undoes_what_a_crash_left_half_done(edited: str) -> None:
+    before, path = answers(edited), Edits(edited).path
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as interrupted:
+        interrupted.execute("PRAGMA synchronous = off")  # so that its journal is valid before it is synced
+        interrupted.execute("BEGIN")
+        interrupted.execute("DELETE FROM outbox")
+        for name in ("edits.db", "edits.db-journal"):
+            shutil.copy(os.path.join(edited, name), os.path.join(edited, f"{name}.crashed"))
+    for name in ("edits.db", "edits.db-journal"):
+        os.rename(os.path.join(edited, f"{name}.crashed"), os.path.join(edited, name))
+    with (
+        contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader,
+        pytest.raises(sqlite3.OperationalError),
+    ):
+        reader.execute("SELECT * FROM outbox").fetchall()
+    assert answers(edited) == before
+
+
+def test_a_status_answers_at_once_whoever_writes(edited: str) -> None:
+    with GeoLookup(edited) as geo:
+        with held(edited, "IMMEDIATE"):
+            assert geo.status().pending_edits == 2
+        with held(edited, "EXCLUSIVE"):
+            began = time.monotonic()
+            status = geo.status()
+            assert time.monotonic() - began < 5.0, "it waited for the lock"
+            assert status.pending_edits is None
+            assert "another process keeps it locked" in str(status.problem)
+        assert (geo.status().pending_edits, geo.status().problem) == (2, None)
+
+
+def test_a_question_waits_for_a_commit_but_not_for_ever(edited: str) -> None:
+    with held(edited, "EXCLUSIVE"), pytest.raises(StateBusyError), Edits(edited).reading(wait_s=0.01):
+        pass

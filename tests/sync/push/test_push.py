@@ -13,6 +13,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.operations import Create
 from geolookup.state.edits.outbox import Outbox, State
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.attempts import PushReport
@@ -484,7 +485,7 @@ def test_an_edit_changed_between_planning_and_sending_goes_out_as_changed(
     def meanwhile(outbox: Outbox, row: Any, **options: Any) -> bool:
         if not amended:
             amended.append(row)
-            outbox.amend(row, {"fields": {**FIELDS, "city": "After"}})
+            outbox.amend(row, Create(fields={**FIELDS, "city": "After"}))
         return real(outbox, row, **options)
 
     monkeypatch.setattr(Outbox, "begin_attempt", meanwhile)

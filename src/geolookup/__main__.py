@@ -1,6 +1,6 @@
 """The command's entry: plain addresses are answered at once, everything else goes to the click application.
 
-Half of the time of ``geolookup 8.8.8.8`` would be imports. So if the arguments are nothing but addresses, this file
+Half of the time of ``geolookup 8.8.8.8`` would be imports. So if the arguments are all addresses, this file
 asks the same functions as the click application, without importing the rest of it. At the first sign of anything else
 (an option, a malformed address, no state, damage, a setting that changes lookups or cannot be used) nothing has been
 written yet, and the click application does it all.

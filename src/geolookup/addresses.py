@@ -46,7 +46,7 @@ _CHECK_ZEROS = _c_library_reads_leading_zeros()
 def parse(text: str) -> "tuple[Family, int]":
     """Read an address: (4, value below 2**32) or (6, value below 2**128).
 
-    :raises InvalidAddressError: for anything but strict text, naming it and, where it can be told, what is wrong
+    :raises InvalidAddressError: for anything but strict text, naming it and, if it can be told, what is wrong
     """
     try:
         if ":" not in text:
@@ -90,7 +90,7 @@ def parse_any(address: "AddressLike") -> "tuple[Family, int]":
 def from_integer(family: int, value: int) -> "tuple[Family, int]":
     """Check an address given as an integer and its family; an IPv4-mapped one becomes IPv4.
 
-    :raises InvalidAddressError: where the family is not 4 or 6, or the value does not fit it
+    :raises InvalidAddressError: if the family is not 4 or 6, or the value does not fit it
     """
     if family == 4 and 0 <= value <= IPV4_MAX:
         return 4, value
@@ -133,8 +133,8 @@ def parse_range(first: str, last: str | None = None) -> "tuple[Family, int, int]
 
     A range whose two ends are IPv4-mapped is the IPv4 range.
 
-    :raises InvalidAddressError: where an end is not an address
-    :raises InvalidRangeError: where the ends are of two families or out of order, or the network has host bits
+    :raises InvalidAddressError: if an end is not an address
+    :raises InvalidRangeError: if the ends are of two families or out of order, or the network has host bits
     """
     if last is None:
         if "/" not in first:

@@ -4,7 +4,7 @@
 
     GeoLookupError
     ├── InvalidAddressError       text that is not an IP address (also a ValueError)
-    ├── InvalidRangeError         two addresses that are no range, or text that is no network (also a ValueError)
+    ├── InvalidRangeError         two addresses that are not a range, or text that is not a network (also a ValueError)
     ├── SettingsError             a setting, option or file of settings that cannot be used
     ├── DataFileError             a data file with a bad row: names the file and the line
     ├── ColumnError               a column or field that cannot be located: missing, taken, or of another type
@@ -50,7 +50,7 @@ class InvalidAddressError(GeoLookupError, ValueError):
 
 
 class InvalidRangeError(GeoLookupError, ValueError):
-    """Two addresses that are no inclusive range, or text that is no network."""
+    """Two addresses that are not an inclusive range, or text that is not a network."""
 
 
 class SettingsError(GeoLookupError):
@@ -58,7 +58,7 @@ class SettingsError(GeoLookupError):
 
 
 class DataFileError(GeoLookupError):
-    """A data file that cannot be used: the message begins with the file's name and, where there is one, the line."""
+    """A data file that cannot be used: the message begins with the file's name and, if there is one, the line."""
 
 
 class ColumnError(GeoLookupError, ValueError):
@@ -128,8 +128,8 @@ class UpstreamError(GeoLookupError):
 class UpstreamUnavailableError(UpstreamError):
     """Timeout, 429, 5xx or a broken connection: waiting may help.
 
-    ``sent`` is false only where it is certain that no byte of the request left this machine; ``status`` is the HTTP
-    status where there was an answer; ``retry_after_s`` is what the service asked for, in seconds, or None.
+    ``sent`` is false only if it is certain that no byte of the request left this machine; ``status`` is the HTTP
+    status if there was an answer; ``retry_after_s`` is what the service asked for, in seconds, or None.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class UpstreamAuthError(UpstreamError):
 class UpstreamRefusedError(UpstreamError):
     """A definite refusal: nothing was changed.
 
-    ``status`` is the HTTP status; ``problem_type`` the last part of the problem's ``type`` (RFC 9457), or "" where
+    ``status`` is the HTTP status; ``problem_type`` the last part of the problem's ``type`` (RFC 9457), or "" if
     the service gave none; ``errors`` its (pointer, detail) pairs.
     """
 

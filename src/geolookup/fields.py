@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Field:
     """One field of a geolocation.
 
-    ``kind`` is "text" ("" where nothing is known) or "degrees" (None where nothing is known). Degrees lie between
+    ``kind`` is "text" ("" if nothing is known) or "degrees" (None if nothing is known). Degrees lie between
     ``-limit`` and ``limit``; text has no ``limit`` here, since the service, its clients and the editor each take text
     of another length, the same for every field. ``label`` is what a person calls it. Geolocations can be listed by
     those that are ``filtered``. A field is ``later`` if files and databases of an earlier release lack it: nothing is

@@ -41,8 +41,8 @@ class IPBlock:
     def parse(cls, first: str, last: str | None = None) -> "IPBlock":
         """From two addresses, or from one network or address.
 
-        :raises InvalidAddressError: where an end is not an address
-        :raises InvalidRangeError: where the two are no range
+        :raises InvalidAddressError: if an end is not an address
+        :raises InvalidRangeError: if the two do not make a range
         """
         family, low, high = addresses.parse_range(first, last)
         return cls(family=family, first=low, last=high)
@@ -67,7 +67,7 @@ class IPBlock:
 class Geolocation:
     """A place that addresses resolve to.
 
-    Text is empty where the service knows nothing; ``latitude`` and ``longitude`` are degrees, or None.
+    Text is empty if the service knows nothing; ``latitude`` and ``longitude`` are degrees, or None.
     ``locid`` is below zero for custom geolocations and above zero for default ones; one at or below -10**15 is
     provisional: it was created here and the service has not assigned its own yet. ``ipblocks`` is empty in what a
     lookup returns: ask `explain` for blocks.
@@ -204,7 +204,7 @@ class CoveringBlock:
 class Explanation:
     """Why an address resolves as it does.
 
-    ``match`` is None where nothing covers the address; ``covering`` has every block of both layers that covers it,
+    ``match`` is None if nothing covers the address; ``covering`` has every block of both layers that covers it,
     the winner first and the others in the order in which they would have won. ``generation`` is the published sync
     that answered and ``age_s`` the seconds since it was pulled or last confirmed. ``edits`` describes the pending
     edits behind the answer, oldest first.
@@ -227,10 +227,10 @@ class Status:
     """What an open GeoLookup serves, and how well.
 
     ``age_s`` counts seconds since ``dated``: since the service last confirmed the generation (``checked_at``), or for
-    the embedded default since its own date. ``stale`` is true where that is more than ``max_age_s`` (None: no limit),
+    the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),
     and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
-    been so; both are None while all is well. ``temporary`` is true where no state could be written and a throwaway
+    been so; both are None while all is well. ``temporary`` is true if no state could be written and a throwaway
     one serves. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader`` names the
     implementation in use.
     """

@@ -1,6 +1,6 @@
 """Reading JSON without importing `json`, whose import takes as long as two bare interpreters.
 
-The interpreter's own C scanner does the work; where it is missing (another implementation of Python), the ordinary
+The interpreter's own C scanner does the work; if it is missing (another implementation of Python), the ordinary
 module does.
 """
 
@@ -28,7 +28,7 @@ class _Context:
 def loads(data: bytes) -> "Any":
     """The value of a whole JSON text in UTF-8.
 
-    :raises ValueError: where it is not JSON, or something stands after it
+    :raises ValueError: if it is not JSON, or something stands after it
     """
     text = data.decode("utf-8")
     try:

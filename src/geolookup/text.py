@@ -48,5 +48,5 @@ def _json_character(character: str) -> str:
 
 
 def unchanged(text: str) -> str:
-    """For where there is no secret to take out."""
+    """The text as it is: for answers that hold no secret."""
     return text

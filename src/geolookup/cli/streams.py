@@ -92,4 +92,4 @@ def _discard(stream: "TextIO") -> None:
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
     except (OSError, ValueError):
-        pass  # a test's stand-in is no file
+        pass  # a test's stand-in is not a file

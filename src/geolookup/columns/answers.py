@@ -59,7 +59,7 @@ class Answers:
     def slots(self, column: Any) -> Slots:
         """The slot of each row of an Arrow array; see `SlotFinder` for what they mean.
 
-        :raises ColumnError: where its type holds no addresses
+        :raises ColumnError: if its type holds no addresses
         """
         kind = column.type
         length, offset = len(column), column.offset

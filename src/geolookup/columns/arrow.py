@@ -56,10 +56,10 @@ def locate(
     addresses, and one that does not fit 32 bits is malformed. ``fields`` are names of `fields.FIELDS`; text is
     dictionary-encoded, ``latitude`` and ``longitude`` are float64 in degrees, ``locid`` is int64, ``pending`` bool, and
     ``first`` and ``last`` plain text (they cost some microseconds a distinct address, the others nanoseconds). A row is
-    null where its address is null, not covered or malformed; the schema's metadata count the last two under
+    null if its address is null, not covered or malformed; the schema's metadata count the last two under
     ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers.
 
-    :raises InvalidAddressError: at the first malformed address, naming its row (from 0), where ``errors`` is "raise"
+    :raises InvalidAddressError: at the first malformed address, naming its row (from 0), if ``errors`` is "raise"
     :raises ColumnError: for a column of another type, or an unknown field
     """
     names = checked_fields(fields)
@@ -104,7 +104,7 @@ def enrich(
     generation that it began with. ``observe`` is called with each batch's `Located`, in order, before that batch
     is handed out.
 
-    :raises InvalidAddressError: where ``errors`` is "raise": naming the row, counted from the begin of the stream
+    :raises InvalidAddressError: if ``errors`` is "raise": naming the row, counted from the begin of the stream
     :raises ColumnError: if a batch has no such column or already has one that would be added, or as for `locate`
     """
     names = checked_fields(fields)

@@ -32,7 +32,7 @@ class SlotFinder:
     Every method takes a column in Arrow's memory layout (https://arrow.apache.org/docs/format/Columnar.html): its
     buffers, its ``offset`` and its ``length`` in rows; ``validity`` may be None. The answer has an unsigned 32-bit
     integer a row: a slot of the base, a slot of the overlay with `OVERLAY` set, `EMPTY` if nothing covers the
-    address, `BAD` for what is no address, `ABSENT` for a null. `accelerated` says whether C searches.
+    address, `BAD` for what is not an address, `ABSENT` for a null. `accelerated` says whether C searches.
 
     :raises IndexDamagedError: if a file's slots lead outside it
     """
@@ -58,7 +58,7 @@ class SlotFinder:
         *,
         large: bool = False,
     ) -> Slots:
-        """Strings one after another in ``data``; ``offsets`` are 64 bits wide where ``large``."""
+        """Strings one after another in ``data``; ``offsets`` are 64 bits wide if ``large``."""
         if self._native is not None:
             out = np.empty(length, np.uint32)
             self._native.locate_strings(data, offsets, validity, offset, length, out, large)
@@ -79,13 +79,13 @@ class SlotFinder:
     def views(
         self, views: "Buffer", buffers: "tuple[Buffer, ...]", validity: "Buffer | None", offset: int, length: int
     ) -> Slots:
-        """String views; only where `accelerated`: others have their text copied into one buffer first."""
+        """String views; only if `accelerated`: others have their text copied into one buffer first."""
         out = np.empty(length, np.uint32)
         self._native.locate_views(views, buffers, validity, offset, length, out)
         return out
 
     def integers(self, values: "Buffer", validity: "Buffer | None", offset: int, length: int, *, bits: int) -> Slots:
-        """IPv4 addresses as integers, unsigned where ``bits`` is 32, of either kind where it is 64."""
+        """IPv4 addresses as integers, unsigned if ``bits`` is 32, of either kind if it is 64."""
         if self._native is not None:
             out = np.empty(length, np.uint32)
             locate = self._native.locate_u32 if bits == 32 else self._native.locate_u64

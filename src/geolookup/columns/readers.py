@@ -25,7 +25,7 @@ MAX_LINE_BYTES: Final = 1 << 26
 class Chunk:
     """Some rows that follow each other.
 
-    ``batch`` is a record batch: all columns, or only the address column where ``raw`` has the rows' bytes as they
+    ``batch`` is a record batch: all columns, or only the address column if ``raw`` has the rows' bytes as they
     stand, line ends included. ``lines`` are the rows' numbers in the file, from 1. Those of ``bad`` (row in the chunk,
     what is wrong) could not be read: if there is ``raw`` they are in it all the same, and their address is null;
     else they are left out, and their number is that of the line itself.
@@ -58,7 +58,7 @@ class Reader(Protocol):
 
 
 class CsvReader:
-    """A CSV file with a header; where ``as_is``, rows are handed out as they stand, in any encoding.
+    """A CSV file with a header; if ``as_is``, rows are handed out as they stand, in any encoding.
 
     :raises DataFileError: if it is empty
     :raises ColumnError: if the column is not there once, or one of ``added`` is there already
@@ -127,7 +127,7 @@ class CsvReader:
         bad: list[tuple[int, str]] = []
         for line, row, data in self._records():
             if row and len(row) != len(self._names):
-                what = f"has {len(row)} values where the header names {len(self._names)} columns"
+                what = f"has {len(row)} values, and the header names {len(self._names)} columns"
                 bad.append((len(lines) if self._as_is else line, what))
                 row = []
             if self._as_is or row:

@@ -49,7 +49,7 @@ def locate(
     An answer is null if the address is null, malformed or not covered.
 
     :raises ColumnError: if the frame lacks the column or has one that would be added, or a field is unknown
-    :raises InvalidAddressError: in the worker, and so the job, at a malformed address, where ``errors`` is "raise"
+    :raises InvalidAddressError: in the worker, and so the job, at a malformed address, if ``errors`` is "raise"
     """
     names = checked_fields(fields)
     check_columns(frame.columns, column, [prefix + name for name in names])

@@ -19,7 +19,7 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
     """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
 
     ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, if nothing covers the
-    address, and for what is no address: one bad row does not end a query. With ``geo`` None, the state directory of
+    address, and for what is not an address: one bad row does not end a query. With ``geo`` None, the state directory of
     the settings answers; it is opened at the first call.
     """
     source = _Source(geo)

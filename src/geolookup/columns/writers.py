@@ -32,7 +32,7 @@ class Writer(Protocol):
 def open_writer(
     form: Form, out: BinaryIO, reader: Reader, fields: Sequence[str], prefix: str, *, terminal: bool = False
 ) -> Writer:
-    """A writer of one form for the rows of ``reader``; what it adds is harmless where ``out`` is a terminal."""
+    """A writer of one form for the rows of ``reader``; what it adds is harmless if ``out`` is a terminal."""
     if form == "csv":
         return _CsvWriter(out, reader, [prefix + name for name in fields], terminal=terminal)
     if form == "ndjson":

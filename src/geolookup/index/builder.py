@@ -137,11 +137,11 @@ class IndexBuilder:
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
 
-        :raises IndexFileError: where the two are no range of the family, or no location has the slot
+        :raises IndexFileError: if the two do not make a range of the family, or no location has the slot
         """
         limit = IPV4_MAX if family == 4 else IPV6_MAX
         if not (0 <= first <= last <= limit and 0 <= slot < len(self._slots)):
-            raise IndexFileError(f"{first} to {last} is no range of IPv{family}, or slot {slot} is no location's")
+            raise IndexFileError(f"{first} to {last} is not a range of IPv{family}, or no location has slot {slot}")
         self._require_open()
         if family == 4:
             self._v4[0].append(first)
@@ -162,9 +162,9 @@ class IndexBuilder:
         try:
             low, high = array("I", firsts), array("I", lasts)
         except (OverflowError, TypeError) as error:
-            raise IndexFileError(f"slot {slot}: an end of a block is no IPv4 address: {error}") from error
+            raise IndexFileError(f"slot {slot}: an end of a block is not an IPv4 address: {error}") from error
         if len(low) != len(high) or not all(map(operator.le, low, high)) or not 0 <= slot < len(self._slots):
-            raise IndexFileError(f"the blocks of slot {slot} are no ranges of IPv4, or that is no location's slot")
+            raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv4, or no location has that slot")
         self._v4[0].extend(low)
         self._v4[1].extend(high)
         self._v4[2].extend(array("I", [slot]) * len(low))
@@ -182,9 +182,9 @@ class IndexBuilder:
                 for upper in (True, False)
             ]
         except (OverflowError, TypeError) as error:
-            raise IndexFileError(f"slot {slot}: an end of a block is no IPv6 address: {error}") from error
+            raise IndexFileError(f"slot {slot}: an end of a block is not an IPv6 address: {error}") from error
         if len(firsts) != len(lasts) or not all(map(operator.le, firsts, lasts)) or not 0 <= slot < len(self._slots):
-            raise IndexFileError(f"the blocks of slot {slot} are no ranges of IPv6, or that is no location's slot")
+            raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv6, or no location has that slot")
         for column, values in zip(self._v6, (*ends, array("I", [slot]) * len(firsts)), strict=True):
             column.extend(values)
 
@@ -198,7 +198,7 @@ class IndexBuilder:
         ``extra`` joins the metadata. What was collected is freed on the way, so a builder writes once. Neither is
         the file renamed nor its directory synced: that is publishing.
 
-        :raises IndexFileError: where ``path`` exists or cannot be written; what was begun is removed
+        :raises IndexFileError: if ``path`` exists or cannot be written; what was begun is removed
         """
         self._require_open()
         self._written = True
@@ -277,7 +277,7 @@ def write_index(
     and the sections' types. ``counts`` has the numbers of `layout.COUNT_NAMES`.
 
     :returns: the file's size in bytes and its SHA-256 in hexadecimal
-    :raises IndexFileError: where ``path`` exists or cannot be written; what was begun is removed
+    :raises IndexFileError: if ``path`` exists or cannot be written; what was begun is removed
     """
     require_little_endian()
     metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}

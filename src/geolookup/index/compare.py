@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The default and the custom layer that answer together.
 Layers: TypeAlias = "tuple[IndexReader, IndexReader]"
-#: (before, after), each a country's code, "" where a geolocation has none, None where nothing covers.
+#: (before, after), each a country's code, "" if a geolocation has none, None if nothing covers.
 Change: TypeAlias = tuple[str | None, str | None]
 
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
@@ -28,7 +28,7 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
 
     Not covered counts as a country of its own; a geolocation without a country has the country "".
 
-    :raises IndexDamagedError: where a file's segments or locations cannot be followed
+    :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
     numbers: dict[str, int] = {}
     before, after = (_country_numbers(reader, numbers) for reader in (old, new))
@@ -44,10 +44,10 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
 def changed_answers(old: Layers, new: Layers) -> dict[Literal[4, 6], dict[Change, int]]:
     """How many addresses of each family answer otherwise in ``new`` than in ``old``, by country before and after.
 
-    Answers differ where any of a geolocation's fields does, its locid included; so both countries may be the same.
+    Answers differ if any of a geolocation's fields does, its locid included; so both countries may be the same.
     Exact, in memory that grows with the geolocations only: some seconds for millions of blocks.
 
-    :raises IndexDamagedError: where a file's segments or locations cannot be followed
+    :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
     countries: dict[str, int] = {}
     layers = (*old, *new)
@@ -154,7 +154,7 @@ def _text_numbers(reader: "IndexReader", numbers: dict[bytes, int]) -> I64:
 def texts_of(reader: "IndexReader") -> list[bytes]:
     """Every distinct text of a file, by its number there.
 
-    :raises IndexDamagedError: where one does not lie inside the file
+    :raises IndexDamagedError: if one does not lie inside the file
     """
     arrays = reader.arrays()
     offsets, content = arrays["strings.offsets"].astype(np.int64), arrays["strings.bytes"].tobytes()

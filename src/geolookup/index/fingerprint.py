@@ -1,10 +1,10 @@
-"""A fingerprint of all answers that two layers give together: equal exactly where every address has the same answer.
+"""A fingerprint of all answers that two layers give together: equal exactly if every address has the same answer.
 
 It is the SHA-256 of what follows, integers big-endian, so that any program can compute it from its own copy:
 
 - the text ``geolookup-answers-1`` and a newline;
 - for IPv4, then IPv6: the character ``4`` or ``6``, then each maximal run of addresses with one answer, ascending from
-  the first address of the family: the run's first address (4 or 16 bytes), the answer's locid (8, signed; 0 where
+  the first address of the family: the run's first address (4 or 16 bytes), the answer's locid (8, signed; 0 if
   nothing covers);
 - the character ``L``, then each geolocation that some address has, by ascending locid: the locid (8), latitude and
   longitude (IEEE 754 binary64; one that is not known as the NaN 7ff8000000000000, zero without a sign), then country,
@@ -40,7 +40,7 @@ def fingerprint(layers: "Layers") -> str:
 
     Walks every segment: some seconds for millions of blocks, in memory that grows with the geolocations only.
 
-    :raises IndexDamagedError: where a file's segments or locations cannot be followed
+    :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
     digest = hashlib.sha256(_PREFIX)
     used = [np.zeros(reader.location_count + 1, np.bool_) for reader in layers]

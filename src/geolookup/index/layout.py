@@ -45,7 +45,7 @@ SECTIONS: "Final" = {
     "loc.pending": "U8",
     "strings.bytes": "U8",
 }
-#: ``v6.lo`` is left out where all of it is 0, and the upper bits of slots where 16 bits do. Files from before a field
+#: ``v6.lo`` is left out if all of it is 0, and the upper bits of slots if 16 bits do. Files from before a field
 #: was there lack its section: nothing is known of it.
 OPTIONAL_SECTIONS: "Final" = (
     *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending"),
@@ -153,8 +153,8 @@ class Header:
 def read_header(data: memoryview, path: str) -> Header:
     """Read and check the header of a mapped file, in time that does not grow with the file.
 
-    :raises IndexDamagedError: where it is not a whole index file; the message begins with the path
-    :raises IndexTooNewError: where its major version is not ours
+    :raises IndexDamagedError: if it is not a whole index file; the message begins with the path
+    :raises IndexTooNewError: if its major version is not ours
     """
     size = len(data)
     header_bytes = int.from_bytes(data[:8], "little") if size >= 8 else 0
@@ -260,7 +260,7 @@ def encode_header(tree: "dict[str, Any]") -> bytes:
     ``tree`` begins with ``__metadata__``, whose ``header_check`` may have any value of 16 characters; it stays as it
     is.
 
-    :raises IndexFileError: where the header would be larger than a reader accepts
+    :raises IndexFileError: if the header would be larger than a reader accepts
     """
     import json
 

@@ -50,7 +50,7 @@ class IndexReader:
     ``layer`` is ``"custom"`` or ``"default"``; ``metadata`` has the header's strings, the caller's own among them;
     ``counts`` the whole numbers in it, by the names of `layout.COUNT_NAMES`; ``segment_count_v4`` and
     ``segment_count_v6`` count segments without gaps; ``size_bytes`` is the file's size. A slot is a number below
-    ``location_count``, or `EMPTY` where no geolocation of this layer covers the address.
+    ``location_count``, or `EMPTY` if no geolocation of this layer covers the address.
 
     Nothing in it changes after opening, so threads and forked children may share one. To replace it under running
     lookups, drop the reference: `close` makes those that are under way fail.
@@ -119,7 +119,7 @@ class IndexReader:
         self._v6_table: memoryview[int] = view("v6.table")
         self._empty = NARROW_EMPTY if self._v4_slot_high is None else WIDE_EMPTY
         self._locid: memoryview[int] = view("loc.locid")
-        # A field's texts by their numbers, or its degrees; None where the file is from before the field was there.
+        # A field's texts by their numbers, or its degrees; None if the file is from before the field was there.
         self._columns: tuple[memoryview[Any] | None, ...] = tuple([optional(f"loc.{name}") for name in FIELD_NAMES])
         self._country: memoryview[int] = view("loc.country")
         self._pending = optional("loc.pending")
@@ -145,9 +145,9 @@ class IndexReader:
     def open(cls, path: str | os.PathLike[str]) -> "IndexReader":
         """Map the file at ``path``, in a few hundred microseconds whatever its size. It must not change afterwards.
 
-        :raises IndexFileError: where there is no such file, it cannot be read, or the machine is big-endian
-        :raises IndexDamagedError: where it is no index file, truncated, or damaged where that can be seen at once
-        :raises IndexTooNewError: where its major version is not ours
+        :raises IndexFileError: if there is no such file, it cannot be read, or the machine is big-endian
+        :raises IndexDamagedError: if it is not an index file, is truncated, or has damage that can be seen at once
+        :raises IndexTooNewError: if its major version is not ours
         """
         require_little_endian()
         name = os.fspath(path)
@@ -210,7 +210,7 @@ class IndexReader:
         table = self._v6_table
         first = table[prefix]
         position = bisect_right(self._v6_hi, upper, first, table[prefix + 1]) - 1
-        # Segments rarely share their upper half, and where they do, the last is right as often as not.
+        # Segments rarely share their upper half, and if they do, the last is right as often as not.
         lo = self._v6_lo
         if lo is None or position < first or self._v6_hi[position] != upper or lo[position] <= value & _LOW64:
             return position
@@ -220,7 +220,7 @@ class IndexReader:
     def find4(self, value: int) -> int:
         """The slot of an IPv4 address, or `EMPTY`. ``value`` must be below 2**32.
 
-        :raises IndexDamagedError: where the file's tables lead outside it
+        :raises IndexDamagedError: if the file's tables lead outside it
         """
         # _position4 and _slot4 again: the calls would cost half of the whole.
         prefix = value >> 16
@@ -236,7 +236,7 @@ class IndexReader:
     def find6(self, value: int) -> int:
         """The slot of an IPv6 address, or `EMPTY`. ``value`` must be below 2**128.
 
-        :raises IndexDamagedError: where the file's tables lead outside it
+        :raises IndexDamagedError: if the file's tables lead outside it
         """
         # The common part of _position6, and _slot6, again for the same reason.
         upper = value >> 64
@@ -261,7 +261,7 @@ class IndexReader:
     def segment4(self, value: int) -> tuple[int, int, int]:
         """The segment or gap around an IPv4 address: its slot or `EMPTY`, and its inclusive ends.
 
-        :raises IndexDamagedError: where what the file says there cannot be
+        :raises IndexDamagedError: if what the file says there cannot be
         """
         try:
             position = self._position4(value)
@@ -277,7 +277,7 @@ class IndexReader:
     def segment6(self, value: int) -> tuple[int, int, int]:
         """The segment or gap around an IPv6 address: its slot or `EMPTY`, and its inclusive ends.
 
-        :raises IndexDamagedError: where what the file says there cannot be
+        :raises IndexDamagedError: if what the file says there cannot be
         """
         try:
             position = self._position6(value)
@@ -293,7 +293,7 @@ class IndexReader:
     def first(self, family: "Literal[4, 6]", position: int) -> int:
         """The first address of a segment, counted from 0, gaps included.
 
-        :raises IndexDamagedError: where the file does not say, or has no such segment
+        :raises IndexDamagedError: if the file does not say, or has no such segment
         """
         try:
             return self._first4(position) if family == 4 else self._first6(position)
@@ -312,7 +312,7 @@ class IndexReader:
         The walk begins with the whole segment around the address ``start``; gaps (slot `EMPTY`) are left out unless
         asked for.
 
-        :raises IndexDamagedError: where the file's segments are out of order
+        :raises IndexDamagedError: if the file's segments are out of order
         """
         try:
             position = self._position4(start) if family == 4 else self._position6(start)
@@ -366,9 +366,9 @@ class IndexReader:
     def location(self, slot: int) -> "Location":
         """The locid of a slot, and its fields in the order of `fields.FIELDS`: (locid, country, region, …).
 
-        Text is "" and a coordinate (degrees) None where nothing is known.
+        Text is "" and a coordinate (degrees) None if nothing is known.
 
-        :raises IndexDamagedError: where there is no such slot, or its text is damaged
+        :raises IndexDamagedError: if there is no such slot, or its text is damaged
         """
         self._check_slot(slot)
         try:
@@ -381,7 +381,7 @@ class IndexReader:
                 if field.limit is None:
                     found.append(self._text(value))
                 else:
-                    found.append(value if value == value else None)  # it is NaN where nothing is known
+                    found.append(value if value == value else None)  # it is NaN if nothing is known
             return tuple(found)
         except (IndexError, ValueError) as error:
             raise self._failed(error) from error
@@ -389,7 +389,7 @@ class IndexReader:
     def country(self, slot: int) -> str:
         """The country code of a slot, or "".
 
-        :raises IndexDamagedError: where there is no such slot, or its text is damaged
+        :raises IndexDamagedError: if there is no such slot, or its text is damaged
         """
         self._check_slot(slot)
         try:
@@ -400,7 +400,7 @@ class IndexReader:
     def pending(self, slot: int) -> bool:
         """Whether the edit behind a slot has not reached the service; always false in the default layer.
 
-        :raises IndexDamagedError: where there is no such slot
+        :raises IndexDamagedError: if there is no such slot
         """
         self._check_slot(slot)
         try:
@@ -409,7 +409,7 @@ class IndexReader:
             raise self._failed(error) from error
 
     def slot_of(self, locid: int) -> int | None:
-        """The slot of a locid, or None where this layer has none."""
+        """The slot of a locid, or None if this layer has none."""
         try:
             slot = bisect_left(self._locid, locid, 0, self.location_count)
             return slot if slot < self.location_count and self._locid[slot] == locid else None
@@ -463,7 +463,7 @@ class IndexReader:
         verify_index(self)
 
     def close(self) -> None:
-        """Unmap the file, or, where arrays are still in use, leave that to the last of them; again does nothing."""
+        """Unmap the file, or, if arrays are still in use, leave that to the last of them; again does nothing."""
         for name in self.__slots__:
             views = getattr(self, name, None)
             for view in views if name == "_columns" and views is not None else (views,):

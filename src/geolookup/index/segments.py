@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def segments_v4(reader: "IndexReader", begin: int = 0, end: int | None = None) -> tuple[U32, U32]:
     """First address and slot (or `EMPTY`) of the IPv4 segments from ``begin`` up to ``end``, gaps included: copies.
 
-    :raises IndexDamagedError: where the table does not count the segments
+    :raises IndexDamagedError: if the table does not count the segments
     """
     arrays = reader.arrays()
     low = arrays["v4.low"][begin:end]

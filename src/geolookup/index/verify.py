@@ -21,7 +21,7 @@ def verify_index(index: IndexReader | str | os.PathLike[str]) -> None:
     """Check an open index, or the file at a path: reads the whole of it.
 
     :raises IndexDamagedError: naming the section and the position in it
-    :raises IndexFileError: where a path cannot be opened
+    :raises IndexFileError: if a path cannot be opened
     """
     if isinstance(index, IndexReader):
         _Check(index).run()
@@ -88,7 +88,7 @@ class _Check:
         rising = (hi[1:] > hi[:-1]) | ((hi[1:] == hi[:-1]) & (lo[1:] > lo[:-1]))
         self.require("v6.hi and v6.lo", np.append((hi[0] == 0) & (lo[0] == 0), rising), "is out of order")
         if "v6.lo" in arrays and not lo.any():
-            self.fail("v6.lo: it is there, and has nothing but zeros")
+            self.fail("v6.lo: it is there, and has only zeros")
         is_wide = self.reader.location_count > NARROW_EMPTY
         if any((name in arrays) != is_wide for name in ("v4.slot_high", "v6.slot_high")):
             self.fail(f"the slots of {self.reader.location_count} locations are not of the width that they need")

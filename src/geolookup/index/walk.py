@@ -49,7 +49,7 @@ class Stretch:
 def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6]) -> Iterator[Stretch]:
     """Walk one family of all files from its first address to its last, in memory that does not grow with the files.
 
-    :raises IndexDamagedError: where a file's segments or slots cannot be followed
+    :raises IndexDamagedError: if a file's segments or slots cannot be followed
     """
     files = [_File(reader, family) for reader in readers]
     whole = (IPV4_MAX if family == 4 else IPV6_MAX) + 1

@@ -47,9 +47,9 @@ class GeoLookup:
     ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with the kept generation
     that is meant, as it was served last, and follows nothing.
 
-    :raises UnknownGenerationError: where ``as_of`` means none that is kept
-    :raises NoStateError: where nothing has been published in ``home``
-    :raises StateDamagedError: where nothing whole is left there
+    :raises UnknownGenerationError: if ``as_of`` means none that is kept
+    :raises NoStateError: if nothing has been published in ``home``
+    :raises StateDamagedError: if nothing whole is left there
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class GeoLookup:
     # Lookups
 
     def lookup(self, address: "AddressLike") -> Geolocation | None:
-        """The geolocation of an address, or None where no block covers it.
+        """The geolocation of an address, or None if no block covers it.
 
         ``address`` is strict text (a dotted quad or RFC 4291), or an address object of ``ipaddress`` or ``netaddr``.
 
@@ -204,12 +204,12 @@ class GeoLookup:
             return work(snapshot.base.reader, snapshot.custom.reader)
 
     def match(self, address: "AddressLike") -> Match | None:
-        """What an address resolves to and by which range, or None where no block covers it.
+        """What an address resolves to and by which range, or None if no block covers it.
 
         The range is the largest around the address in which every address has this same geolocation from this same
         layer.
 
-        :raises InvalidAddressError: where the address is malformed
+        :raises InvalidAddressError: if the address is malformed
         """
         if monotonic() >= self._look_at:
             self._look()
@@ -225,7 +225,7 @@ class GeoLookup:
 
         Reads the generation's cache.db from end to end (0.2 s a million blocks).
 
-        :raises InvalidAddressError: where the address is malformed
+        :raises InvalidAddressError: if the address is malformed
         """
         if monotonic() >= self._look_at:
             self._look()
@@ -261,7 +261,7 @@ class GeoLookup:
             yield from self._open_snapshot().segments(family, layer, reached)
 
     def fingerprint(self) -> str:
-        """A fingerprint of all answers: equal on two machines exactly where every address has the same answer on both.
+        """A fingerprint of all answers: equal on two machines exactly if every address has the same answer on both.
 
         In hexadecimal; pending or not makes no difference, a provisional locid does. Walks every segment: some
         seconds for millions of blocks.
@@ -309,7 +309,7 @@ class GeoLookup:
         return snapshot
 
     def _stamp(self) -> tuple[int, ...] | None:
-        """What tells one CURRENT from another without reading it; None where there is none."""
+        """What tells one CURRENT from another without reading it; None if there is none."""
         try:
             found = os.stat(self._current_path)
         except OSError:
@@ -319,7 +319,7 @@ class GeoLookup:
     def _look(self) -> None:
         """Before a lookup: swap in what was published, and see to it that the data are not too old.
 
-        :raises StaleDataError: where they are, and are to be refused
+        :raises StaleDataError: if they are, and are to be refused
         """
         self._follow()
         current = self._open_snapshot().current
@@ -350,7 +350,7 @@ class GeoLookup:
         snapshot = self._open_snapshot()
         stamp = self._stamp()
         if stamp == snapshot.stamp:
-            self._serve(snapshot)  # a fork in the midst of another thread's swap left the accelerator without one
+            self._serve(snapshot)  # a fork during another thread's swap left the accelerator without one
             if snapshot.current.recovered is None:
                 self._problem = None
             return
@@ -390,7 +390,7 @@ class GeoLookup:
     def _fall_back(self, damage: IndexDamagedError) -> None:
         """After damage that only a lookup could find: the newest other generation that is whole serves.
 
-        :raises StateDamagedError: where there is none
+        :raises StateDamagedError: if there is none
         """
         if self._fixed:
             raise damage

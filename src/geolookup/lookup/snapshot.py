@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from geolookup.addresses import Family
     from geolookup.index import _native
 
-#: Geolocation objects kept ready by one reader: some 40 MiB where all are in use.
+#: Geolocation objects kept ready by one reader: some 40 MiB if all are in use.
 MAX_RECORDS = 1 << 17
 
 

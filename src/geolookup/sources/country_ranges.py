@@ -47,7 +47,7 @@ def bundled_date() -> str:
 def read_country_ranges(path: str | os.PathLike[str]) -> Iterator[CountryRange]:
     """The file's rows in its order, read as they are asked for. Other columns are ignored.
 
-    :raises DataFileError: where the file cannot be read, lacks a column, or at a row with a malformed range or without
+    :raises DataFileError: if the file cannot be read, lacks a column, or at a row with a malformed range or without
         a country: names the file and the line
     """
     with CsvRows(path) as rows:
@@ -71,7 +71,7 @@ def ranges(rows: CsvRows) -> Iterator[CountryRange]:
 def read_range(rows: CsvRows, startip: str, endip: str) -> tuple[str, str, Literal[4, 6], int, int]:
     """The two ends of a row's range as text, and its family and ends as integers.
 
-    :raises DataFileError: where it is no range
+    :raises DataFileError: if it is no range
     """
     try:
         family, first, last = addresses.parse_range(startip, endip)

@@ -25,7 +25,7 @@ class CsvRows:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open the file and read its header.
 
-        :raises DataFileError: where it cannot be read, is empty, or its header names a column twice
+        :raises DataFileError: if it cannot be read, is empty, or its header names a column twice
         """
         self.name = os.fspath(path)
         try:
@@ -58,7 +58,7 @@ class CsvRows:
     def columns(self, *names: str) -> list[int]:
         """Where the named columns stand.
 
-        :raises DataFileError: where one is missing
+        :raises DataFileError: if one is missing
         """
         missing = [name for name in names if name not in self.header]
         if missing:

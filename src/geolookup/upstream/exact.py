@@ -48,7 +48,7 @@ def _compact(what: str, answer: Answer) -> bytes:
     if answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
         raise UpstreamAnswerError(f"{what}: the answer is a problem report, though its status says that all is well")
     with _readable(what):
-        answer.body.decode("utf-8")  # msgspec passes over what is no UTF-8
+        answer.body.decode("utf-8")  # msgspec passes over what is not UTF-8
         return msgspec.json.format(answer.body, indent=-1)
 
 

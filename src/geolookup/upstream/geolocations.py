@@ -132,7 +132,7 @@ class Listing:
 class GeolocationsClient:
     """Geolocations and their blocks on the service. Only `list` is ever sent again by itself.
 
-    Errors are those of `Transport.request`; what changes something raises UpstreamAnswerError besides where it was
+    Errors are those of `Transport.request`; what changes something also raises UpstreamAnswerError if it was
     answered with success but not with what the interface promises: then the outcome is unknown.
     """
 
@@ -252,6 +252,6 @@ def _same(locid: int, answer: Answer) -> int:
     answered = _locid(answer)
     if answered != locid:
         raise UpstreamAnswerError(
-            f"the service answered for locid {answered} where {locid} was meant: the outcome is unknown"
+            f"the service answered for locid {answered}, and {locid} was meant: the outcome is unknown"
         )
     return answered

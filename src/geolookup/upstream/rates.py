@@ -69,7 +69,7 @@ class RatesClient:
         request created is reported as ``unchanged`` or ``updated``.
 
         :raises UpstreamRefusedError: if the service refuses it: the hotel is not known, a member is wrong
-        :raises UpstreamAnswerError: where it was answered with success, but not with a record of this rate plan: then
+        :raises UpstreamAnswerError: if it was answered with success, but not with a record of this rate plan: then
             the outcome is unknown
         """
         answer = self._transport.request("POST", self._path, json=rate_plan.content, idempotent=True)

@@ -124,7 +124,7 @@ def _up_to(size: int, lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int,
 
 
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers; of one that is too long, its beginning, which is no JSON."""
+    """The lines that are not blank, with their numbers; of one that is too long, its beginning, which is not JSON."""
     number = 0
     while line := stream.readline(_MAX_BYTES):
         number += 1

@@ -17,7 +17,7 @@ from geolookup.errors import RequestRefusedError, SettingsError
 from geolookup.service.hotels import search
 from geolookup.service.http.access_log import AccessLog
 from geolookup.service.http.auth import Scope, line_for, new_token
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
 from tests.support.plain_http import PLAIN
 from tests.support.raw_http import connected, exchange, parse, read_all
 from tests.support.running_service import FIELDS, RunningService

@@ -11,13 +11,13 @@ import httpx
 import pytest
 
 from geolookup.errors import DataFileError, ServiceError
-from geolookup.service.server import bind, serve
+from geolookup.service.serve import bind, serve
 from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS, RunningService
 
 PROGRAM = """
 import sys
-from geolookup.service.server import serve
+from geolookup.service.serve import serve
 db, load = sys.argv[1] or None, sys.argv[2:]
 serve(port=0, db=db, load=load, on_ready=lambda url: print(url, flush=True))
 print("ended", flush=True)

@@ -11,7 +11,7 @@ import pytest
 
 from geolookup.service.http.auth import Scope, line_for, new_token
 from geolookup.service.http.limits import Limits
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
 from tests.support.raw_http import Answer, exchange
 from tests.support.running_service import FIELDS, RunningService
 from tests.support.service_fixtures import DEFAULTS

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from geolookup.service.geolocations.loader import load_csv
-from geolookup.service.options import Options
-from geolookup.service.server import Server, bind
+from geolookup.service.process.options import Options
+from geolookup.service.serve import Server, bind
 from geolookup.service.store.store import Store
 from tests.support.plain_http import PLAIN
 
@@ -33,7 +33,7 @@ _PATIENCE_S = 30
 class RunningService:
     """A service in a thread. ``url`` is its base address, ``store`` its database, to look into or change directly.
 
-    ``load`` are CSV files; ``options`` are as `geolookup.service.server.serve` takes them, with
+    ``load`` are CSV files; ``options`` are as `geolookup.service.serve.serve` takes them, with
     ``ignore_idempotency_keys`` over them; a ``worker`` shares the database of another that runs. Usable as a context
     manager; `stop` ends it, and is harmless when repeated.
     """

@@ -22,7 +22,7 @@ from geolookup.service.http.health import Health, healthz, readyz
 from geolookup.service.http.metrics import Metrics, metrics_page
 from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.http.wire import DeletedBlocks, LocidAnswer
-from geolookup.service.lookups import lookup
+from geolookup.service.lookups import routes as lookups_routes
 from geolookup.service.lookups.lookup_index import LookupIndex
 from geolookup.service.store import replay
 from geolookup.service.store.store import Store, Transaction
@@ -266,7 +266,7 @@ _HANDLERS = [
     replace_block,
     delete_blocks,
     *hotels_routes.HANDLERS,
-    *lookup.HANDLERS,
+    *lookups_routes.HANDLERS,
     healthz,
     readyz,
     metrics_page,

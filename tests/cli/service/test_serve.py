@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.service.http.auth import Scope, Tokens, line_for, new_token
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox import Outbox, State
 from tests.cli.edits.test_custom import CREATE, Command
@@ -176,8 +176,8 @@ def test_a_service_that_cannot_run_so_says_why_and_does_not_start(
 def test_with_tokens_it_listens_beyond_loopback_under_names_that_are_allowed(tmp_path: Path) -> None:
     program = (
         "import httpx, os, signal\n"
-        "from geolookup.service.options import Options\n"
-        "from geolookup.service.server import serve\n"
+        "from geolookup.service.process.options import Options\n"
+        "from geolookup.service.serve import serve\n"
         "import threading\n"
         "def ask(url):\n"
         "    port = url.rpartition(':')[2]\n"

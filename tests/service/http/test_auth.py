@@ -8,7 +8,7 @@ import pytest
 
 from geolookup.errors import SettingsError
 from geolookup.service.http.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
 from tests.support.clocks import Clock
 from tests.support.running_service import FIELDS, RunningService
 

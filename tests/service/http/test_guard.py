@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from geolookup.service.geolocations import search
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
 from tests.support.running_service import FIELDS, RunningService
 
 

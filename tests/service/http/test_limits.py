@@ -12,7 +12,7 @@ import pytest
 
 from geolookup.service.http.auth import Scope, line_for, new_token
 from geolookup.service.http.limits import MAX_CLIENTS, Limits, RateLimit, address_key
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
 from tests.service.http.test_stream import many, wait_until_none_is_open
 from tests.support.clocks import Clock
 from tests.support.plain_http import PLAIN

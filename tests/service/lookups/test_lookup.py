@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from geolookup.addresses import parse, to_text
 from geolookup.service.geolocations.loader import load_csv
 from geolookup.service.lookups import lookup_index
-from geolookup.service.lookups.lookup import MAX_ADDRESSES
+from geolookup.service.lookups.routes import MAX_ADDRESSES
 from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
 from tests.index.building import ADDRESSES, around
 from tests.oracle.linear_scan import Block, range_around

@@ -164,9 +164,9 @@ def serve(
     Example: geolookup serve --demo --port 8080
     """
     try:
-        from geolookup.service import server
+        from geolookup.service import serve as service
         from geolookup.service.http.limits import Limits
-        from geolookup.service.options import Options
+        from geolookup.service.process.options import Options
     except ImportError as error:
         raise ServiceError(f"the service needs more packages: pip install 'geolookup[serve]' ({error})") from error
     limits = Limits(
@@ -187,7 +187,7 @@ def serve(
         grace_s=given["grace"],
         limits=limits,
     )
-    server.serve(
+    service.serve(
         host=host,
         port=port,
         db=db,

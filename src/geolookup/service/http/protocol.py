@@ -20,7 +20,7 @@ from geolookup.service.http.guard import CROWDED
 from geolookup.service.http.limits import Limits
 from geolookup.service.http.problems import MEDIA_TYPE, problem
 
-#: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.server`. pyproject.toml
+#: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.serve`. pyproject.toml
 #: allows no other, and a test fails with any other.
 TESTED_UVICORN = "0.54"
 

@@ -23,8 +23,8 @@ PATIENCE_S = 60
 
 PROGRAM = """
 import json, sys
-from geolookup.service.options import Options
-from geolookup.service.server import serve
+from geolookup.service.process.options import Options
+from geolookup.service.serve import serve
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
     serve(port=0, db=given["db"], options=Options(**given["options"]), on_ready=lambda url: print(url, flush=True))

@@ -31,10 +31,10 @@ from geolookup.service.http.metrics import Metrics
 from geolookup.service.http.observer import Observer
 from geolookup.service.http.protocol import Protocol
 from geolookup.service.lookups.lookup_index import LookupIndex
-from geolookup.service.options import Options
+from geolookup.service.process.options import Options
+from geolookup.service.process.workers import Supervisor
 from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
-from geolookup.service.workers import Supervisor
 
 
 def _nobody_waits(_url: str) -> None:

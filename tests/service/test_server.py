@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from geolookup.errors import DataFileError, ServiceError
-from geolookup.service.serve import bind, serve
+from geolookup.service.process.listener import bind
+from geolookup.service.serve import serve
 from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS, RunningService
 

@@ -3,15 +3,16 @@
 import os
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 import httpx
 
 from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
-from geolookup.service.serve import Server, bind
+from geolookup.service.process.server import Server
+from geolookup.service.serve import application
 from geolookup.service.store.store import Store
 from tests.support.plain_http import PLAIN
 
@@ -33,9 +34,9 @@ _PATIENCE_S = 30
 class RunningService:
     """A service in a thread. ``url`` is its base address, ``store`` its database, to look into or change directly.
 
-    ``load`` are CSV files; ``options`` are as `geolookup.service.serve.serve` takes them, with
-    ``ignore_idempotency_keys`` over them; a ``worker`` shares the database of another that runs. Usable as a context
-    manager; `stop` ends it, and is harmless when repeated.
+    ``load`` are CSV files; ``options`` and ``ignore_idempotency_keys`` are as `geolookup.service.serve.serve` takes
+    them; a ``worker`` shares the database of another that runs. Usable as a context manager; `stop` ends it, and is
+    harmless when repeated.
     """
 
     def __init__(
@@ -52,9 +53,7 @@ class RunningService:
         load_csv(self.store, load)
         self._socket = bind("127.0.0.1", port)
         self.server = Server(
-            self.store,
-            self._socket,
-            replace(options or Options(), ignore_idempotency_keys=ignore_idempotency_keys),
+            application(self.store, ignore_keys=ignore_idempotency_keys), self._socket, options or Options()
         )
         self.url = self.server.url
         ready = threading.Event()

@@ -12,7 +12,7 @@ from packaging.version import Version
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from geolookup.service.http.protocol import TESTED_UVICORN, Protocol
-from geolookup.service.serve import Server
+from geolookup.service.process.server import Server
 
 ADVICE = "run the tests of limits, attacks and operating with it, then raise TESTED_UVICORN and pyproject.toml"
 

@@ -176,7 +176,6 @@ def serve(
         rate=given["rate_limit"],
     )
     options = Options(
-        ignore_idempotency_keys=given["ignore_idempotency_keys"],
         tokens=given["tokens"],
         allow_hosts=given["allow_host"],
         trusted_proxies=given["trusted_proxy"],
@@ -194,6 +193,7 @@ def serve(
         load=load,
         load_hotels=load_hotels,
         demo=demo,
+        ignore_idempotency_keys=given["ignore_idempotency_keys"],
         options=options,
         on_ready=lambda url: output.note(f"geolookup: serving on {url}"),
     )

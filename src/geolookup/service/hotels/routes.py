@@ -14,9 +14,12 @@ from geolookup.service.hotels.records import SECTIONS
 from geolookup.service.hotels.search import Search
 from geolookup.service.http import openapi
 from geolookup.service.http.openapi import TEXT
+from geolookup.service.http.paths import Paths
 from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.store import Store
+
+PATHS = Paths(lists=frozenset({"/v1/api/hotel/list"}))
 
 _DEGREES = Schema(
     one_of=[Schema(type=OpenAPIType.NUMBER), Schema(type=OpenAPIType.STRING, description="A quoted decimal.")]

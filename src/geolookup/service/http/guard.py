@@ -11,18 +11,13 @@ from geolookup.service.http.auth import Client, Scope, Tokens
 from geolookup.service.http.health import FREE_PATHS, Health
 from geolookup.service.http.host import canonical_address, host_of
 from geolookup.service.http.limits import Limits, RateLimit, address_key
+from geolookup.service.http.paths import SAFE, Paths, plain_path
 from geolookup.service.http.problems import RECORD, RETRY_AFTER_S, Problem, problem, send_problem
 
 HTTPScope: TypeAlias = Any
 
 #: Set in the state of a request whose connection is one too many.
 CROWDED = "geolookup.crowded"
-
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Changes nothing, though it has a body.
-_READING_POST = "/lookup"
-#: Streamed, each from a connection to the database of its own.
-_LISTS = frozenset({"/geolocations", "/v1/api/hotel/list"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +39,7 @@ class Guard:
         app: Any,
         hosts: Iterable[str] = (),
         *,
+        paths: Paths | None = None,
         tokens: Tokens | None = None,
         limits: Limits | None = None,
         health: Health | None = None,
@@ -51,6 +47,7 @@ class Guard:
     ) -> None:
         self.app = app
         self._hosts = frozenset({"localhost", *map(_allowed, hosts)})
+        self._paths = paths or Paths()
         self._tokens = tokens
         self._limits = limits or Limits()
         self._health = health or Health()
@@ -61,7 +58,7 @@ class Guard:
 
     async def __call__(self, scope: HTTPScope, receive: Any, send: Any) -> None:
         """Refuse, or pass on."""
-        if scope["type"] != "http" or (plain_path(scope["path"]) in FREE_PATHS and scope["method"] in _SAFE):
+        if scope["type"] != "http" or (plain_path(scope["path"]) in FREE_PATHS and scope["method"] in SAFE):
             await self.app(scope, receive, send)
             return
         headers: dict[bytes, list[str]] = {}
@@ -77,7 +74,7 @@ class Guard:
             send = _closing(send)
         if b"content-length" in headers or b"transfer-encoding" in headers:
             receive = _InTime(receive, self._limits.request_s)
-        if not _is_list(scope):
+        if not self._paths.is_list(scope["method"], scope["path"]):
             await self.app(scope, receive, send)
             return
         self._lists += 1
@@ -106,7 +103,7 @@ class Guard:
             return _Refusal(problem("bad-request", detail), {"Connection": "close"})
         if scope["http_version"] not in ("1.0", "1.1"):
             return _Refusal(problem("bad-request", "this is a server for HTTP/1.1"), {"Connection": "close"})
-        if _is_list(scope) and self._lists >= self._limits.lists:
+        if self._lists >= self._limits.lists and self._paths.is_list(scope["method"], scope["path"]):
             return _Refusal(problem("busy", "too many lists are being sent: ask again later"), again)
         return None
 
@@ -115,7 +112,7 @@ class Guard:
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
             return _Refusal(problem("unknown-host", "address the service by a name that it goes by"))
-        if scope["method"] in _SAFE:
+        if scope["method"] in SAFE:
             return None
         # A browser names the page's origin in each of its cross-site writes; programs send neither header.
         sites = headers.get(b"sec-fetch-site", [])
@@ -149,9 +146,7 @@ class Guard:
             detail = "this token is not known here" if given else "send one: Authorization: Bearer …"
             body = problem("unauthenticated", detail)
             return _Refusal(body, {"WWW-Authenticate": f'Bearer realm="geolookup"{invalid}'})
-        method, path = scope["method"], plain_path(scope["path"])
-        reads = method in _SAFE or (method == "POST" and path == _READING_POST)
-        if not reads and client.scope < Scope.WRITE:
+        if client.scope < Scope.WRITE and not self._paths.only_reads(scope["method"], scope["path"]):
             challenge = 'Bearer realm="geolookup", error="insufficient_scope", scope="write"'
             body = problem("insufficient-scope", "this needs a token with the scope `write`; this one has `read`")
             return _Refusal(body, {"WWW-Authenticate": challenge})
@@ -189,15 +184,6 @@ class _InTime:
             raise RequestRefusedError("the client left in mid-body", problem="bad-request")
         self._whole = not message.get("more_body", False)
         return message
-
-
-def plain_path(path: str) -> str:
-    """The path as routing reads it, to which slashes that are doubled or at the end mean nothing."""
-    return "/" + "/".join(part for part in path.split("/") if part)
-
-
-def _is_list(scope: HTTPScope) -> bool:
-    return scope["method"] == "GET" and plain_path(scope["path"]) in _LISTS
 
 
 def _closing(send: Any) -> Any:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from geolookup.service.http.access_log import AccessLog, Entry, now, shown
-from geolookup.service.http.guard import plain_path
 from geolookup.service.http.health import FREE_PATHS
 from geolookup.service.http.metrics import Metrics
+from geolookup.service.http.paths import Paths
 from geolookup.service.http.problems import PROBLEMS, RECORD
 
 Scope: TypeAlias = Any
@@ -33,10 +33,11 @@ class Record:
 
 
 class Observer:
-    """An ASGI application, watched. ``log`` None keeps no access log."""
+    """An ASGI application, watched. ``log`` None keeps no access log; ``paths`` are as the log may show them."""
 
-    def __init__(self, app: Any, metrics: Metrics, log: AccessLog | None = None) -> None:
+    def __init__(self, app: Any, metrics: Metrics, log: AccessLog | None = None, paths: Paths | None = None) -> None:
         self.app = app
+        self._paths = paths or Paths()
         self._metrics = metrics
         self._log = log
 
@@ -88,7 +89,7 @@ class Observer:
                     client=shown(client[0]) if client else "",
                     token=record.token,
                     method=shown(scope["method"]),
-                    path=_path(scope),
+                    path=shown(self._paths.logged(scope["path"])),
                     operation=operation,
                     status=record.status,
                     bytes=record.bytes,
@@ -113,10 +114,3 @@ def _operation(scope: Scope) -> str:
         return "none"
     name = getattr(handler, "operation_id", None)
     return name if isinstance(name, str) else str(getattr(handler, "handler_name", "other"))
-
-
-def _path(scope: Scope) -> str:
-    """The path, without the address of a guest that is looked up: logs are kept for longer than that is due."""
-    path = scope["path"]
-    # As routing reads it: what is refused before that still has its doubled slashes.
-    return "/lookup/{ip}" if plain_path(path).startswith("/lookup/") else shown(path)

@@ -76,7 +76,7 @@ _STORAGE = {
 RETRY_AFTER_S = 5
 #: Where an ASGI scope has the request's `geolookup.service.http.observer.Record`.
 RECORD = "geolookup.record"
-#: Set in the scope of an ``OPTIONS``: see `geolookup.service.http.allow`.
+#: Set in the scope of an ``OPTIONS``: see `geolookup.service.http.methods`.
 ASKS_FOR_METHODS = "geolookup.asks_for_methods"
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
 

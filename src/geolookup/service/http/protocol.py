@@ -20,8 +20,8 @@ from geolookup.service.http.guard import CROWDED
 from geolookup.service.http.limits import Limits
 from geolookup.service.http.problems import MEDIA_TYPE, problem
 
-#: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.serve`. pyproject.toml
-#: allows no other, and a test fails with any other.
+#: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.process.server`.
+#: pyproject.toml allows no other, and a test fails with any other.
 TESTED_UVICORN = "0.54"
 
 #: Told the problem's name and the client's address: the id for the answer.

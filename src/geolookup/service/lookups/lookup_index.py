@@ -9,13 +9,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from math import inf
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import anyio
 
 from geolookup.errors import GeoLookupError, RequestRefusedError
-from geolookup.lookup.snapshot import OpenLayer
+from geolookup.lookup.snapshot import OpenLayer, match_in
+from geolookup.model import Match
 from geolookup.service.lookups.compiler import Compiler
 from geolookup.service.store.store import Store
+
+if TYPE_CHECKING:
+    from geolookup.addresses import Family
 
 logger = logging.getLogger("geolookup.service")
 
@@ -39,6 +44,10 @@ class Layers:
     base: OpenLayer
     custom: OpenLayer
     revision: int
+
+    def match(self, address: str, family: "Family", value: int) -> Match | None:
+        """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
+        return match_in(self.base, self.custom, address, family, value)
 
 
 @dataclass(frozen=True, slots=True)

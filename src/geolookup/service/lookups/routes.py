@@ -1,6 +1,6 @@
 """Lookups over HTTP: one address by its path, many by a body, answered from the compiled index."""
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import unquote
 
 import msgspec
@@ -14,17 +14,22 @@ from litestar.response.base import ASGIResponse
 from geolookup import addresses
 from geolookup.errors import InvalidAddressError, RequestRefusedError
 from geolookup.fields import DEGREES, FIELD_NAMES
-from geolookup.lookup.snapshot import match_in
-from geolookup.model import flat_not_covered
+from geolookup.model import Match, flat_not_covered
 from geolookup.service.http import openapi, wire
 from geolookup.service.http.openapi import ADDRESS, NULLABLE_NUMBER
-from geolookup.service.lookups.lookup_index import Layers, LookupIndex
+from geolookup.service.http.paths import Paths
+
+if TYPE_CHECKING:
+    from geolookup.addresses import Family
 
 Flat: TypeAlias = dict[str, str | int | float | bool | None]
 
 #: Addresses in one body: with more, the longest ones would not fit into the bytes that a body may have.
 MAX_ADDRESSES = 1000
 _PATH = "/lookup"
+
+#: The access log keeps no address that was looked up: logs are kept for longer than a guest's address may be.
+PATHS = Paths(reading_posts=frozenset({_PATH}), private={f"{_PATH}/": f"{_PATH}/{{ip}}"})
 
 _NULLABLE_TEXT = Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL])
 _FLAT = openapi.object_of(
@@ -41,6 +46,24 @@ _FLAT = openapi.object_of(
 _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
 
 
+class Layers(Protocol):
+    """Both layers at one moment: they do not change while somebody holds them."""
+
+    def match(self, address: str, family: "Family", value: int) -> Match | None:
+        """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
+
+
+@runtime_checkable
+class Lookups(Protocol):
+    """What lookups are answered from."""
+
+    async def layers(self) -> Layers:
+        """The layers as they are now.
+
+        :raises RequestRefusedError: ``index-not-ready`` if there is nothing to answer from yet
+        """
+
+
 @get(
     f"{_PATH}/{{ip:path}}",
     operation_id="lookupAddress",
@@ -52,11 +75,11 @@ _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
         ("invalid-address", "index-not-ready"),
     ),
 )
-async def lookup_address(request: Request[Any, Any, Any], lookup_index: NamedDependency[LookupIndex]) -> ASGIResponse:
+async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """One address: 200 whether it is covered or not."""
     # Not Litestar's own parameter, in which slashes have been tidied away: an address with a slash is malformed.
     text = unquote(request.scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
-    layers = await lookup_index.layers()
+    layers = await lookups.layers()
     try:
         found = _find(layers, text)
     except InvalidAddressError as error:
@@ -76,13 +99,13 @@ async def lookup_address(request: Request[Any, Any, Any], lookup_index: NamedDep
     ),
     status_code=200,
 )
-async def lookup_addresses(body: RawBody, lookup_index: NamedDependency[LookupIndex]) -> ASGIResponse:
+async def lookup_addresses(body: RawBody, lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """Many addresses at once, all answered from one state of the database."""
     asked = wire.read_json(body)
     if not isinstance(asked, list) or len(asked) > MAX_ADDRESSES:
         detail = f"must be an array of at most {MAX_ADDRESSES} addresses"
         raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=(("", detail),))
-    layers = await lookup_index.layers()
+    layers = await lookups.layers()
     # In a thread: a thousand would hold up everyone else for a while.
     return _json(await to_thread.run_sync(_find_all, layers, asked))
 
@@ -92,7 +115,7 @@ HANDLERS = [lookup_address, lookup_addresses]
 
 def _find(layers: Layers, text: str) -> Flat:
     family, value = addresses.parse(text)
-    found = match_in(layers.base, layers.custom, text, family, value)
+    found = layers.match(text, family, value)
     return flat_not_covered(text) if found is None else found.flat()
 
 

@@ -10,13 +10,11 @@ from geolookup.service.http.limits import Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Everything about running a service but its address and its database.
+    """Everything about running a service except its address and what it serves.
 
     :raises SettingsError: where a trusted proxy is no address or network
     """
 
-    #: A service that knows no ``Idempotency-Key``, as others are.
-    ignore_idempotency_keys: bool = False
     #: A file of token lines (see `geolookup.service.http.auth`), mode 0600.
     tokens: str | None = None
     #: Names by which the service may be addressed, besides those of loopback.

@@ -8,7 +8,7 @@ from geolookup.service.http.problems import ASKS_FOR_METHODS
 _NO_METHOD = "-"
 
 
-class Allow:
+class Methods:
     """An application of Litestar that answers ``OPTIONS`` with the ``Allow`` of its own 405 (RFC 9110, 10.2.1).
 
     Litestar (2.25) answers ``OPTIONS`` by itself, but with the methods of a single handler, even if a path has several.

@@ -1,0 +1,210 @@
+"""Operations 1 to 7 over HTTP: the list of geolocations, and every write to them and their blocks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import msgspec
+from litestar import Request, delete, get, post, put, route
+from litestar.di import NamedDependency
+from litestar.params import RawBody
+from litestar.response.base import ASGIResponse
+
+from geolookup.errors import RequestRefusedError
+from geolookup.service.geolocations import openapi, search, writes
+from geolookup.service.http import wire
+from geolookup.service.http.paths import Paths
+from geolookup.service.http.stream import SnapshotStream
+from geolookup.service.http.wire import DeletedBlocks, LocidAnswer
+from geolookup.service.store import replay
+from geolookup.service.store.store import Store, Transaction
+
+AnyRequest: TypeAlias = Request[Any, Any, Any]
+
+PATHS = Paths(lists=frozenset({"/geolocations"}))
+
+
+@dataclass(frozen=True, slots=True)
+class Geolocations:
+    """What these operations work with; ``ignore_idempotency_keys``: as if ``Idempotency-Key`` were not known."""
+
+    store: Store
+    ignore_idempotency_keys: bool = False
+
+
+@get("/geolocations", operation_id="listGeolocations", operation_class=openapi.LIST, sync_to_thread=True)
+def list_geolocations(request: AnyRequest, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 1."""
+    wanted = search.Filter.parse(request.scope["query_string"])
+    snapshot = geolocations.store.snapshot()
+    try:
+        tag = search.etag(geolocations.store, snapshot.revision, wanted)
+        known = ",".join(request.headers.getall("if-none-match", []))
+        if known and wire.tag_matches(known, lambda _weak, given: given == tag):
+            snapshot.close()
+            return ASGIResponse(status_code=304, headers={"ETag": tag})
+        headers = {"ETag": tag, "X-Total-Count": str(search.count(snapshot, wanted))}
+        return SnapshotStream(search.encode(snapshot, wanted), snapshot, headers=headers)
+    except BaseException:
+        snapshot.close()
+        raise
+
+
+# Not Litestar's own `head`, which would answer with the length of a body of None.
+@route("/geolocations", http_method="HEAD", include_in_schema=False, sync_to_thread=True)
+def head_geolocations(request: AnyRequest, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 1 without its rows."""
+    wanted = search.Filter.parse(request.scope["query_string"])
+    snapshot = geolocations.store.snapshot()
+    try:
+        tag = search.etag(geolocations.store, snapshot.revision, wanted)
+        total = search.count(snapshot, wanted)
+    finally:
+        snapshot.close()
+    headers = {"ETag": tag, "X-Total-Count": str(total), "Content-Type": "application/json"}
+    return ASGIResponse(headers=headers, is_head_response=True)
+
+
+@post("/geolocations", operation_id="createGeolocation", operation_class=openapi.CREATE, sync_to_thread=True)
+def create_geolocation(request: AnyRequest, body: RawBody, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 2."""
+    value = wire.read_json(body)
+
+    def create(transaction: Transaction) -> int:
+        return writes.create(transaction, wire.geolocation(value))
+
+    answer = _once(request, geolocations, "create", None, value, create)
+    locid = msgspec.json.decode(answer.body, type=LocidAnswer).locid
+    return _json(answer.body, answer.status, {"Location": f"/geolocations?locid={locid}"})
+
+
+@put("/geolocations", operation_id="updateGeolocation", operation_class=openapi.UPDATE, sync_to_thread=True)
+def update_geolocation(request: AnyRequest, body: RawBody, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 4."""
+    locid = _locid(request)
+    value = wire.read_json(body)
+    with geolocations.store.write() as transaction:
+        writes.require_custom(transaction, locid)
+        _check_precondition(request, geolocations, transaction)
+        writes.change(transaction, locid, wire.geolocation(value))
+    return _json(_locid_answer(locid))
+
+
+@delete(
+    "/geolocations",
+    operation_id="deleteGeolocation",
+    operation_class=openapi.DELETE,
+    sync_to_thread=True,
+    status_code=200,
+)
+def delete_geolocation(request: AnyRequest, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 6."""
+    locid = _locid(request)
+    with geolocations.store.write() as transaction:
+        writes.require_custom(transaction, locid)
+        _check_precondition(request, geolocations, transaction)
+        writes.remove(transaction, locid)
+    return _json(_locid_answer(locid))
+
+
+@post("/geolocations/ipblocks", operation_id="createBlock", operation_class=openapi.CREATE_BLOCK, sync_to_thread=True)
+def create_block(request: AnyRequest, body: RawBody, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 3."""
+    locid = _locid(request)
+    value = wire.read_json(body)
+
+    def create(transaction: Transaction) -> int:
+        writes.require_custom(transaction, locid)
+        writes.create_block(transaction, locid, wire.block(value))
+        return locid
+
+    answer = _once(request, geolocations, "create-block", locid, value, create)
+    return _json(answer.body, answer.status)
+
+
+@put("/geolocations/ipblocks", operation_id="replaceBlock", operation_class=openapi.REPLACE_BLOCK, sync_to_thread=True)
+def replace_block(request: AnyRequest, body: RawBody, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 5."""
+    locid = _locid(request)
+    value = wire.read_json(body)
+    with geolocations.store.write() as transaction:
+        writes.require_custom(transaction, locid)
+        _check_precondition(request, geolocations, transaction)
+        old, new = wire.block(value), wire.block(value, "newstartip", "newendip")
+        writes.replace_block(transaction, locid, old, new)
+    return _json(_locid_answer(locid))
+
+
+@delete(
+    "/geolocations/ipblocks",
+    operation_id="deleteBlocks",
+    operation_class=openapi.DELETE_BLOCKS,
+    sync_to_thread=True,
+    status_code=200,
+)
+def delete_blocks(request: AnyRequest, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
+    """Operation 7."""
+    locid = _locid(request)
+    with geolocations.store.write() as transaction:
+        writes.require_custom(transaction, locid)
+        _check_precondition(request, geolocations, transaction)
+        matching, deleted = writes.delete_blocks(transaction, locid)
+    counts = DeletedBlocks(total_matching_blocks=matching, customer_defined_matching_blocks=deleted)
+    return _json(msgspec.json.encode(counts))
+
+
+HANDLERS = [
+    list_geolocations,
+    head_geolocations,
+    create_geolocation,
+    update_geolocation,
+    delete_geolocation,
+    create_block,
+    replace_block,
+    delete_blocks,
+]
+
+
+def _once(
+    request: AnyRequest,
+    geolocations: Geolocations,
+    operation: str,
+    locid: int | None,
+    value: Any,
+    create: Callable[[Transaction], int],
+) -> replay.Answer:
+    """Create, or give the answer that the request's idempotency key got before: in one transaction either way."""
+    key = None if geolocations.ignore_idempotency_keys else wire.idempotency_key(request.headers.get("idempotency-key"))
+    with geolocations.store.write() as transaction:
+        wanted = replay.digest(operation, locid, value)
+        if key is not None and (first := replay.find(transaction, key, wanted)) is not None:
+            return first
+        _check_precondition(request, geolocations, transaction)
+        answer = replay.Answer(201, _locid_answer(create(transaction)))
+        if key is not None:
+            replay.keep(transaction, key, wanted, answer)
+        return answer
+
+
+def _check_precondition(request: AnyRequest, geolocations: Geolocations, transaction: Transaction) -> None:
+    """``If-Match`` (RFC 9110, section 13.1.1) against the list's present ETag, whatever the list's filter was."""
+    given = ",".join(request.headers.getall("if-match", []))
+    if not given:
+        return
+    now = f'"{search.revision_tag(geolocations.store, transaction.revision)}-'
+    if not wire.tag_matches(given, lambda weak, tag: not weak and tag.startswith(now)):
+        raise RequestRefusedError(
+            "something in the list has changed since that ETag: read it again", problem="stale-precondition"
+        )
+
+
+def _locid(request: AnyRequest) -> int:
+    return wire.locid(wire.parameters(request.scope["query_string"], "locid"))
+
+
+def _locid_answer(locid: int) -> bytes:
+    return msgspec.json.encode(LocidAnswer(locid=locid))
+
+
+def _json(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> ASGIResponse:
+    return ASGIResponse(body=body, status_code=status, headers=headers, media_type="application/json")

@@ -1,0 +1,55 @@
+"""An application of Litestar with what every application of this service has: probes, metrics, problems, OpenAPI."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from litestar import Litestar, Router
+from litestar.di import Provide
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
+
+from geolookup._version import __version__
+from geolookup.service.http import openapi, problems, wire
+from geolookup.service.http.health import Health, healthz, readyz
+from geolookup.service.http.methods import Methods
+from geolookup.service.http.metrics import Metrics, metrics_page
+
+
+def routed(
+    handlers: Iterable[Any],
+    dependencies: Mapping[str, Any],
+    *,
+    title: str,
+    health: Health | None = None,
+    metrics: Metrics | None = None,
+) -> Methods:
+    """The ASGI application of these handlers; ``dependencies`` are what they ask for by name.
+
+    It refuses nobody by itself: `geolookup.service.http.guard.Guard` goes around it.
+    """
+    known = {**dependencies, "health": health or Health(), "metrics": metrics or Metrics()}
+    app = Litestar(
+        # One router, since Litestar (2.25) wraps a handler in a worker thread once more for each later handler that is
+        # registered with the application itself under the same path.
+        route_handlers=[Router("/", route_handlers=[*handlers, healthz, readyz, metrics_page])],
+        dependencies={name: _provide(value) for name, value in known.items()},
+        exception_handlers=problems.HANDLERS,
+        request_max_body_size=wire.MAX_BODY_BYTES,
+        # The pages that Litestar offers load scripts from other hosts: only the document itself is served.
+        openapi_config=OpenAPIConfig(
+            title=title,
+            version=__version__,
+            components=openapi.COMPONENTS,
+            security=openapi.SECURITY,
+            render_plugins=[JsonRenderPlugin(), YamlRenderPlugin()],
+            openapi_router=Router(
+                "/schema", route_handlers=[], include_in_schema=False, after_request=problems.no_html_not_found
+            ),
+        ),
+        logging_config=None,
+    )
+    return Methods(app)
+
+
+def _provide(value: Any) -> Provide:
+    return Provide(lambda: value, sync_to_thread=False)

@@ -1,0 +1,70 @@
+"""Running an application: take the address, prepare, serve in one process or several, until a signal ends it."""
+
+import contextlib
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+
+from geolookup.service.http.auth import Tokens
+from geolookup.service.http.host import canonical_address, host_of
+from geolookup.service.http.limits import with_files
+from geolookup.service.process.application import Opens
+from geolookup.service.process.listener import bind, url_of
+from geolookup.service.process.options import Options
+from geolookup.service.process.server import Server
+from geolookup.service.process.signals import StopRequested, stopped_by_signals
+from geolookup.service.process.workers import Supervisor
+
+
+def launch(
+    prepared: AbstractContextManager[Opens],
+    *,
+    host: str,
+    port: int,
+    options: Options,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT, then end what is under way and return.
+
+    The address is taken first, and listened on only after ``prepared`` was entered, which may take long: a signal ends
+    that too. ``prepared`` is left when the last process that serves has ended. ``on_ready`` is called with the base
+    address once all processes serve.
+
+    :raises ServiceError: if the host is beyond loopback and there are no tokens, the address cannot be used, or a
+        worker cannot start
+    :raises SettingsError: if the tokens or the access log cannot be used
+    """
+    with contextlib.suppress(StopRequested), contextlib.ExitStack() as stack:
+        stop = stack.enter_context(stopped_by_signals())
+        options = replace(options, limits=with_files(options.limits))
+        tokens = Tokens.load(options.tokens)
+        address = stack.enter_context(bind(host, port, beyond_loopback=tokens is not None))
+        opens = stack.enter_context(prepared)
+        if (name := host_of(host)) is not None and canonical_address(name) is None:
+            options = replace(options, allow_hosts=(name, *options.allow_hosts))
+        if options.workers == 1:
+            server = Server(stack.enter_context(opens(None)), address, options)
+            server.when_ready = on_ready
+            stop.call = server.handle_exit
+            server.run(sockets=[address])
+            return
+        supervisor = Supervisor(
+            partial(_work, opens, address, options),
+            count=options.workers,
+            stop_within_s=options.drain_s + options.grace_s,
+        )
+        stop.call = supervisor.stop
+        supervisor.run(lambda: on_ready(url_of(address)), [address])
+
+
+def _work(opens: Opens, address: socket.socket, options: Options, folder: str, ready: Callable[[], None]) -> None:
+    """One worker, in a process of its own: ``folder`` is one that all workers share."""
+    with contextlib.suppress(StopRequested), contextlib.ExitStack() as stack:
+        stop = stack.enter_context(stopped_by_signals())
+        stack.enter_context(address)
+        server = Server(stack.enter_context(opens(folder)), address, options)
+        server.when_ready = lambda _url: ready()
+        stop.call = server.handle_exit
+        server.run(sockets=[address])

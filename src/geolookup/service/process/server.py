@@ -1,0 +1,104 @@
+"""uvicorn around one application, with the guard and the observer in between, and an end in order."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from geolookup.addresses import is_loopback
+from geolookup.service.http.access_log import AccessLog
+from geolookup.service.http.auth import Tokens
+from geolookup.service.http.guard import Guard
+from geolookup.service.http.limits import ACCEPTED_AT_ONCE
+from geolookup.service.http.observer import Observer
+from geolookup.service.http.protocol import Protocol
+from geolookup.service.process.application import Application
+from geolookup.service.process.listener import url_of
+from geolookup.service.process.options import Options
+
+
+def _nobody_waits(_url: str) -> None:
+    pass
+
+
+class Server(uvicorn.Server):
+    """uvicorn around the application, on a socket that is bound already. ``url`` is the base address.
+
+    :raises SettingsError: if the tokens or the access log cannot be used
+    """
+
+    def __init__(self, application: Application, address: socket.socket, options: Options | None = None) -> None:
+        options = options or Options()
+        self.application = application
+        self.health, self.metrics = application.health, application.metrics
+        self.tokens = Tokens.load(options.tokens)
+        if self.tokens is not None:
+            self.tokens.reloaded = self.metrics.tokens_reloaded
+        self._log = None
+        if options.access_log is not None:
+            self._log = AccessLog(options.access_log, options.access_log_format)
+        self._drain_s = options.drain_s
+        guard = Guard(
+            application.asgi,
+            options.allow_hosts,
+            paths=application.paths,
+            tokens=self.tokens,
+            limits=options.limits,
+            health=self.health,
+            beyond_loopback=not is_loopback(str(address.getsockname()[0])),
+        )
+        observer = Observer(guard, self.metrics, self._log, application.paths)
+        app: Any = observer
+        if options.trusted_proxies:
+            app = ProxyHeadersMiddleware(observer, list(options.trusted_proxies))
+        # uvicorn calls what it takes for a class.
+        protocol: Any = partial(Protocol, limits=options.limits, refused=observer.refused_unread)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol,
+                access_log=False,
+                log_config=None,
+                # What it warns of is what clients send: that is for the access log.
+                log_level="error",
+                lifespan="off",
+                server_header=False,
+                proxy_headers=False,
+                ws="none",
+                # asyncio accepts so many in one go, before it closes any that are too many.
+                backlog=ACCEPTED_AT_ONCE,
+                h11_max_incomplete_event_size=options.limits.head_bytes,
+                timeout_keep_alive=options.limits.keep_alive_s,  # type: ignore[arg-type]  # it becomes a timer's delay
+                timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # likewise
+            )
+        )
+        self.url = url_of(address)
+        self.when_ready: Callable[[str], None] = _nobody_waits
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so."""
+        await super().startup(sockets)
+        self.application.start()
+        self.when_ready(self.url)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end: `Health` says so at once."""
+        self.health.draining = True
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve on for the time of the drain, let running answers end, then close the application."""
+        self.health.draining = True
+        until = asyncio.get_running_loop().time() + self._drain_s
+        while not self.force_exit and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(0.1)
+        self.health.stopping = True
+        await super().shutdown(sockets)
+        self.application.close()
+        if self._log is not None:
+            self._log.close()

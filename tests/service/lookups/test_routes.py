@@ -1,0 +1,56 @@
+"""The routes of lookups need no database: whatever has layers answers, here index files of the test's own."""
+
+import ipaddress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from litestar.testing import TestClient
+
+from geolookup.errors import RequestRefusedError
+from geolookup.index.builder import IndexBuilder
+from geolookup.index.reader import IndexReader
+from geolookup.lookup.snapshot import OpenLayer, match_in
+from geolookup.model import Layer, Match
+from geolookup.service.http.routing import routed
+from geolookup.service.lookups.routes import HANDLERS
+
+if TYPE_CHECKING:
+    from geolookup.addresses import Family
+
+
+class Files:
+    """Both layers from files: `match` is theirs, ``ready`` says whether there is anything to answer from."""
+
+    def __init__(self, folder: Path) -> None:
+        self.base = self._layer(folder, "default", 1, "192.0.2.0/24", "Austin")
+        self.custom = self._layer(folder, "custom", -1, "192.0.2.128/25", "Oakland")
+        self.ready = True
+
+    @staticmethod
+    def _layer(folder: Path, layer: Layer, locid: int, network: str, city: str) -> OpenLayer:
+        builder = IndexBuilder(layer)
+        slot = builder.add_location(locid, "US", "", city, "", None, None, "", "")
+        found = ipaddress.ip_network(network)
+        builder.extend_v4(slot, [int(found[0])], [int(found[-1])])
+        builder.write(str(folder / layer))
+        return OpenLayer(IndexReader.open(str(folder / layer)), {})
+
+    def match(self, address: str, family: "Family", value: int) -> Match | None:
+        return match_in(self.base, self.custom, address, family, value)
+
+    async def layers(self) -> "Files":
+        if not self.ready:
+            raise RequestRefusedError("nothing yet", problem="index-not-ready")
+        return self
+
+
+def test_lookups_are_answered_from_whatever_has_layers(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    with TestClient(routed(HANDLERS, {"lookups": files}, title="files")) as client:
+        found = client.get("/lookup/192.0.2.5").json()
+        assert (found["locid"], found["city"], found["layer"], found["last"]) == (1, "Austin", "default", "192.0.2.127")
+        many = client.post("/lookup", json=["192.0.2.200", "198.51.100.1"]).json()
+        assert [(each["locid"], each["layer"]) for each in many] == [(-1, "custom"), (None, None)]
+        files.ready = False
+        answer = client.get("/lookup/192.0.2.5")
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:geolookup:problem:index-not-ready")

@@ -166,6 +166,7 @@ def serve(
     try:
         from geolookup.service import serve as service
         from geolookup.service.http.limits import Limits
+        from geolookup.service.process.log import log_to_standard_error
         from geolookup.service.process.options import Options
     except ImportError as error:
         raise ServiceError(f"the service needs more packages: pip install 'geolookup[serve]' ({error})") from error
@@ -186,6 +187,7 @@ def serve(
         grace_s=given["grace"],
         limits=limits,
     )
+    log_to_standard_error()
     service.serve(
         host=host,
         port=port,

@@ -20,6 +20,7 @@ from prometheus_client.multiprocess import mark_process_dead
 
 from geolookup.errors import GeoLookupError, ServiceError
 from geolookup.service.http.metrics import SHARED_DIRECTORY
+from geolookup.service.process.log import log_to_standard_error
 
 logger = logging.getLogger("geolookup.service")
 
@@ -54,7 +55,7 @@ class Supervisor:
     """Keeps ``count`` processes running ``target`` until it is told to `stop`.
 
     Workers end with it, however it ends: each holds the end of a pipe that closes when this process is gone. They get
-    SIGTERM then, as they do when it is told to stop, and SIGKILL where they take longer than ``stop_within_s``.
+    SIGTERM then, as they do when it is told to stop, and SIGKILL if they take longer than ``stop_within_s``.
     """
 
     def __init__(self, target: Target, *, count: int, stop_within_s: float) -> None:
@@ -179,7 +180,7 @@ def _shared_folders() -> Iterator[tuple[str, str]]:
 
 def _main(target: Target, folder: str, ready: Connection, stop_within_s: float) -> None:
     """What a worker's process runs."""
-    logging.basicConfig(format="geolookup: %(message)s")
+    log_to_standard_error()
     threading.Thread(target=_end_with_parent, args=(stop_within_s,), daemon=True, name="parent").start()
 
     def tell() -> None:

@@ -1,0 +1,31 @@
+"""What a process of the service logs, on standard error: none of it can steer a terminal or pass for another line."""
+
+import logging
+
+from geolookup.text import harmless
+
+_MAX_LENGTH = 10_000
+
+
+class LineFormatter(logging.Formatter):
+    """``geolookup: message`` on one line, and the lines of a traceback below it, each indented.
+
+    Both may quote what a client sent. Every unprintable character is escaped, and no line but the first of a record
+    begins with ``geolookup:``.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record."""
+        lines = [f"geolookup: {harmless(record.getMessage(), _MAX_LENGTH)}"]
+        if record.exc_info:
+            # Not splitlines(), for which more than line feeds end a line: those are escaped.
+            told = self.formatException(record.exc_info).split("\n")
+            lines += [f"  {harmless(line, _MAX_LENGTH)}" for line in told]
+        return "\n".join(lines)
+
+
+def log_to_standard_error() -> None:
+    """Have everything that this process logs, or its libraries warn of, written by `LineFormatter`."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter())
+    logging.getLogger().handlers[:] = [handler]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
-from litestar import Request, delete, get, post, put, route
+from litestar import Request, delete, get, post, put
 from litestar.di import NamedDependency
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
@@ -48,21 +48,6 @@ def list_geolocations(request: AnyRequest, geolocations: NamedDependency[Geoloca
     except BaseException:
         snapshot.close()
         raise
-
-
-# Not Litestar's own `head`, which would answer with the length of a body of None.
-@route("/geolocations", http_method="HEAD", include_in_schema=False, sync_to_thread=True)
-def head_geolocations(request: AnyRequest, geolocations: NamedDependency[Geolocations]) -> ASGIResponse:
-    """Operation 1 without its rows."""
-    wanted = search.Filter.parse(request.scope["query_string"])
-    snapshot = geolocations.store.snapshot()
-    try:
-        tag = search.etag(geolocations.store, snapshot.revision, wanted)
-        total = search.count(snapshot, wanted)
-    finally:
-        snapshot.close()
-    headers = {"ETag": tag, "X-Total-Count": str(total), "Content-Type": "application/json"}
-    return ASGIResponse(headers=headers, is_head_response=True)
 
 
 @post("/geolocations", operation_id="createGeolocation", operation_class=openapi.CREATE, sync_to_thread=True)
@@ -155,7 +140,6 @@ def delete_blocks(request: AnyRequest, geolocations: NamedDependency[Geolocation
 
 HANDLERS = [
     list_geolocations,
-    head_geolocations,
     create_geolocation,
     update_geolocation,
     delete_geolocation,

@@ -1,4 +1,4 @@
-"""Which methods a path has: ``OPTIONS`` and 405 say it in one and the same way."""
+"""Methods that every path has: ``OPTIONS`` says which there are, ``HEAD`` answers as ``GET`` without the body."""
 
 from typing import Any
 
@@ -9,9 +9,11 @@ _NO_METHOD = "-"
 
 
 class Methods:
-    """An application of Litestar that answers ``OPTIONS`` with the ``Allow`` of its own 405 (RFC 9110, 10.2.1).
+    """An application of Litestar that answers ``OPTIONS`` and ``HEAD`` for each of its paths.
 
-    Litestar (2.25) answers ``OPTIONS`` by itself, but with the methods of a single handler, even if a path has several.
+    ``OPTIONS`` gets the ``Allow`` of the path's own 405 (RFC 9110, section 10.2.1): Litestar (2.25) answers it by
+    itself, but with the methods of a single handler, even if a path has several. ``HEAD`` gets the head that ``GET``
+    would get (section 9.3.2).
     """
 
     def __init__(self, app: Any) -> None:
@@ -19,6 +21,31 @@ class Methods:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            await self._head(scope, receive, send)
+            return
         if scope["type"] == "http" and scope["method"] == "OPTIONS":
             scope = {**scope, "method": _NO_METHOD, ASKS_FOR_METHODS: True}
         await self.app(scope, receive, send)
+
+    async def _head(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer by ``GET`` up to the head; a stream ends there, since its client then counts as gone."""
+        over = False
+
+        async def without_body(message: Any) -> None:
+            nonlocal over
+            if message["type"] == "http.response.start" and not over:
+                await send(message)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                over = True
+
+        async def until_over() -> Any:
+            return {"type": "http.disconnect"} if over else await receive()
+
+        get = {**scope, "method": "GET"}
+        try:
+            await self.app(get, until_over, without_body)
+        finally:
+            # The access log and the metrics read from the scope which operation it was.
+            if "route_handler" in get:
+                scope["route_handler"] = get["route_handler"]

@@ -152,8 +152,10 @@ def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any
     headers = error.headers
     if isinstance(error, MethodNotAllowedException):
         # The router names the methods in the order of a set, which differs from one process to the next.
-        methods = sorted((headers or {}).get("allow", "").split(", "))
-        headers = {"Allow": ", ".join(methods)}
+        methods = set((headers or {}).get("allow", "").split(", "))
+        if "GET" in methods:
+            methods.add("HEAD")
+        headers = {"Allow": ", ".join(sorted(methods))}
         if request.scope.get(ASKS_FOR_METHODS):
             return Response(None, status_code=204, headers=headers)
     name = _BY_STATUS.get(error.status_code, "bad-request")

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
-from geolookup.fields import FIELD_NAMES, LATER_NAMES
+from geolookup.fields import FIELD_NAMES, FILTER_NAMES, LATER_NAMES
 from geolookup.service.http import wire
-from geolookup.service.store.schema import FILTERS, fold, geolocations, ipblocks, unpadded
+from geolookup.service.store.schema import fold, geolocations, ipblocks, unpadded
 from geolookup.service.store.store import Snapshot, Store
 
 #: Bytes of a piece of the answer, about.
@@ -46,8 +46,8 @@ class Filter(msgspec.Struct, frozen=True):
 
         :raises RequestRefusedError: as `wire.parameters`, `wire.top` and `wire.locid` do
         """
-        found = wire.parameters(query, "top", "locid", *FILTERS)
-        texts = tuple((name, fold(found[name])) for name in FILTERS if found.get(name))
+        found = wire.parameters(query, "top", "locid", *FILTER_NAMES)
+        texts = tuple((name, fold(found[name])) for name in FILTER_NAMES if found.get(name))
         return cls(texts=texts, locid=wire.locid(found) if "locid" in found else None, top=wire.top(found))
 
     def condition(self) -> list[ColumnElement[bool]]:

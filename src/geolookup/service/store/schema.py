@@ -26,9 +26,6 @@ from geolookup.fields import FIELDS, FILTER_NAMES
 
 SCHEMA_VERSION = 2
 
-#: The text fields that a list can be filtered by; each has a column ``<name>_key`` beside it.
-FILTERS = FILTER_NAMES
-
 #: The type of an address stored as digits, which sort alike in every collation: by bytes, no locale needs to be asked.
 NUMBER = String(39).with_variant(String(39, collation="C"), "postgresql")
 
@@ -62,7 +59,7 @@ def place_columns() -> list[Column[Any]]:
             for field in FIELDS
         ),
         # lower() of a database may know ASCII only (SQLite's does), and knows no folding: Python folds.
-        *(Column(f"{name}_key", Text, nullable=False) for name in FILTERS),
+        *(Column(f"{name}_key", Text, nullable=False) for name in FILTER_NAMES),
     ]
 
 
@@ -128,4 +125,4 @@ def fold(value: str) -> str:
 
 def with_keys(fields: dict[str, Any]) -> dict[str, Any]:
     """The fields, with the keys that go into the columns beside them."""
-    return {**fields, **{f"{name}_key": fold(fields[name]) for name in FILTERS}}
+    return {**fields, **{f"{name}_key": fold(fields[name]) for name in FILTER_NAMES}}

@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from geolookup.errors import SettingsError
 from geolookup.service.geolocations import search
 from geolookup.service.process.options import Options
 from tests.support.running_service import FIELDS, RunningService
@@ -94,17 +95,31 @@ def test_an_allowed_name_is_served_whole_only(tmp_path: Path) -> None:
             assert client.get("/", headers={"Host": host}).status_code == 421
 
 
+@pytest.mark.parametrize("name", ["geo.example:8080", "geo.example:", "127.0.0.1:80", "[::1]:443"])
+def test_an_allowed_name_with_a_port_is_refused_since_ports_are_not_compared(name: str) -> None:
+    with pytest.raises(SettingsError, match="leave out the port"):
+        Options(allow_hosts=("good.example", name))
+
+
+@pytest.mark.parametrize(
+    "name", ["http://geo.example", "geo example", "", "fe80::1%eth0", "*.example", "geo.example/x"]
+)
+def test_an_allowed_name_that_no_request_can_have_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError, match="not a host name"):
+        Options(allow_hosts=(name,))
+
+
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/", "GET, OPTIONS"),
+        ("/", "GET, HEAD, OPTIONS"),
         ("/geolocations", "DELETE, GET, HEAD, OPTIONS, POST, PUT"),
         ("//geolocations/", "DELETE, GET, HEAD, OPTIONS, POST, PUT"),
         ("/geolocations/ipblocks", "DELETE, OPTIONS, POST, PUT"),
         ("/lookup", "OPTIONS, POST"),
-        ("/lookup/192.0.2.1", "GET, OPTIONS"),
-        ("/v1/api/hotel/H1/details", "GET, OPTIONS"),
-        ("/schema/openapi.json", "GET, OPTIONS"),
+        ("/lookup/192.0.2.1", "GET, HEAD, OPTIONS"),
+        ("/v1/api/hotel/H1/details", "GET, HEAD, OPTIONS"),
+        ("/schema/openapi.json", "GET, HEAD, OPTIONS"),
     ],
 )
 def test_options_and_405_name_the_same_methods(

@@ -9,7 +9,7 @@ from geolookup.addresses import is_loopback
 from geolookup.errors import RequestRefusedError
 from geolookup.service.http.auth import Client, Scope, Tokens
 from geolookup.service.http.health import FREE_PATHS, Health
-from geolookup.service.http.host import canonical_address, host_of
+from geolookup.service.http.host import allowed_host, canonical_address, host_of
 from geolookup.service.http.limits import Limits, RateLimit, address_key
 from geolookup.service.http.paths import SAFE, Paths, plain_path
 from geolookup.service.http.problems import RECORD, RETRY_AFTER_S, Problem, problem, send_problem
@@ -46,7 +46,7 @@ class Guard:
         beyond_loopback: bool = False,
     ) -> None:
         self.app = app
-        self._hosts = frozenset({"localhost", *map(_allowed, hosts)})
+        self._hosts = frozenset({"localhost", *map(allowed_host, hosts)})
         self._paths = paths or Paths()
         self._tokens = tokens
         self._limits = limits or Limits()
@@ -195,11 +195,6 @@ def _closing(send: Any) -> Any:
         await send(message)
 
     return closing
-
-
-def _allowed(host: str) -> str:
-    """A name as requests are compared with it; an IPv6 address may be given without its brackets."""
-    return canonical_address(host) or host_of(host) or host.lower()
 
 
 def _origin_host(origin: str) -> str:

@@ -3,7 +3,8 @@
 import re
 
 from geolookup import addresses
-from geolookup.errors import InvalidAddressError
+from geolookup.errors import InvalidAddressError, SettingsError
+from geolookup.text import harmless
 
 # RFC 9110, section 7.2: uri-host [":" port]. Of RFC 3986, section 3.2.2, there are IP addresses and the characters of
 # names; what else a reg-name may have (percent-encoding, sub-delims) is in no name that a service goes by.
@@ -26,6 +27,24 @@ def host_of(header: str) -> str | None:
         return canonical_address(found["literal"]) if ":" in found["literal"] else None
     name = str(found["name"])
     return canonical_address(name) or name.lower()
+
+
+def allowed_host(name: str) -> str:
+    """A name that a service may go by, as `host_of` finds it in a request.
+
+    It is a name or an address, and an IPv6 address may be given without its brackets. A port is refused rather than
+    ignored: RFC 9110, section 7.2, has it in ``Host``, but here it is not compared.
+
+    :raises SettingsError: if it is anything else, which no ``Host`` could match
+    """
+    if (address := canonical_address(name)) is not None:
+        return address
+    host = host_of(name)
+    if host is None:
+        raise SettingsError(f"allowed host {harmless(name)!r}: not a host name: give a name like geo.example")
+    if _HOST.fullmatch(name)["port"] is not None:  # type: ignore[index]  # `host_of` has matched it
+        raise SettingsError(f"allowed host {name!r}: leave out the port: a name is allowed with every port")
+    return host
 
 
 def canonical_address(text: str) -> str | None:

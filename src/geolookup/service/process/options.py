@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from geolookup.errors import SettingsError
+from geolookup.service.http.host import allowed_host
 from geolookup.service.http.limits import Limits
 
 
@@ -12,12 +13,13 @@ from geolookup.service.http.limits import Limits
 class Options:
     """Everything about running a service except its address and what it serves.
 
-    :raises SettingsError: where a trusted proxy is no address or network
+    :raises SettingsError: if an allowed host is not a host name without a port, or a trusted proxy is not an address or
+        network
     """
 
     #: A file of token lines (see `geolookup.service.http.auth`), mode 0600.
     tokens: str | None = None
-    #: Names by which the service may be addressed, besides those of loopback.
+    #: Names by which the service may be addressed, in addition to those of loopback.
     allow_hosts: tuple[str, ...] = ()
     #: Addresses and networks whose ``X-Forwarded-For`` is believed.
     trusted_proxies: tuple[str, ...] = ()
@@ -33,8 +35,10 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        for name in self.allow_hosts:
+            allowed_host(name)
         for proxy in self.trusted_proxies:
             try:
                 ipaddress.ip_network(proxy)
             except ValueError as error:
-                raise SettingsError(f"trusted proxy {proxy!r:.80}: is no address or network: {error}") from error
+                raise SettingsError(f"trusted proxy {proxy!r:.80}: not an address or network: {error}") from error

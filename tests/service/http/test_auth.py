@@ -110,7 +110,7 @@ def test_a_file_of_another_user_is_refused_by_name(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    for path, said in ((pipe, "is no file"), (tmp_path, "is no file"), (tmp_path / "none", "No such file")):
+    for path, said in ((pipe, "is not a file"), (tmp_path, "is not a file"), (tmp_path / "none", "No such file")):
         with pytest.raises(SettingsError, match=said):
             Tokens.load(path, environ={})
 
@@ -162,7 +162,7 @@ def test_a_file_that_turns_bad_keeps_the_tokens_from_before_and_says_so_once(
             for _ in range(3):
                 clock.now += 2
                 assert tokens.find(bearer(READER)) is not None
-        assert caplog.text.count("the tokens from before stay good") == 1
+        assert caplog.text.count("the tokens from before remain valid") == 1
     assert told == [False] * 4
     write(path, LINES[1])
     clock.now += 2

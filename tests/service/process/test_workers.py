@@ -157,5 +157,5 @@ def test_a_worker_that_cannot_start_ends_the_service_with_its_reason(tmp_path: P
     out, err = service.process.communicate(timeout=PATIENCE_S)
     assert service.process.returncode != 0
     assert "the access log cannot be written" in err
-    assert "before it served" in err
+    assert "before it could serve" in err
     assert "ended" not in out

@@ -59,7 +59,7 @@ def create_staging(transaction: Transaction) -> None:
 
 
 def known_countries(transaction: Transaction) -> dict[str, int]:
-    """The default geolocations that are nothing but a country, by its code; the first of several."""
+    """The default geolocations that have only a country, by its code; the first of several."""
     empty = [geolocations.c[name] == "" for name in TEXT_NAMES if name != "country"]
     no_place = [geolocations.c[name].is_(None) for name in DEGREES]
     rows = select(geolocations.c.country, func.min(geolocations.c.locid)).where(
@@ -70,7 +70,7 @@ def known_countries(transaction: Transaction) -> dict[str, int]:
 
 
 def greatest_locid(transaction: Transaction) -> int:
-    """The greatest locid of a default geolocation, 0 where there is none."""
+    """The greatest locid of a default geolocation, 0 if there is none."""
     query = select(func.max(geolocations.c.locid)).where(geolocations.c.locid > 0)
     return transaction.connection.execute(query).scalar() or 0
 
@@ -78,10 +78,10 @@ def greatest_locid(transaction: Transaction) -> int:
 def merge(transaction: Transaction, name: str) -> tuple[int, int, int]:
     """Move what was staged into the tables: how many geolocations were added and changed, and blocks added.
 
-    The transaction is told whether anything changed. It counts as a change of the default layer where the file has
+    The transaction is told whether anything changed. It counts as a change of the default layer if the file has
     default geolocations at all.
 
-    :raises DataFileError: where a custom block belongs to another custom geolocation; ``name`` is the file's
+    :raises DataFileError: if a custom block belongs to another custom geolocation; ``name`` is the file's
     """
     connection = transaction.connection
     for table in (staged_geolocations, staged_blocks):

@@ -43,11 +43,11 @@ _LOCID_ANSWER = object_of({"locid": INTEGER})
 _DELETED = object_of({"totalMatchingBlocks": INTEGER, "customerDefinedMatchingBlocks": INTEGER})
 _LOCID = query("locid", INTEGER, "The custom geolocation's locid.", required=True)
 _KEY = header("Idempotency-Key", "The same key and body get the first answer again, and create nothing twice.")
-_IF_MATCH = header("If-Match", "The ETag of a list: refused where anything in the list has changed since.")
+_IF_MATCH = header("If-Match", "The ETag of a list: refused if anything in the list has changed since.")
 _LIST_PARAMETERS = [
     query("top", Schema(type=OpenAPIType.INTEGER, minimum=1), "The most geolocations to return; all by default."),
-    *(query(name, TEXT, "Compared without regard to case; empty is no filter.") for name in FILTER_NAMES),
-    query("locid", INTEGER, "Only this geolocation (beyond the interface: what Location points to)."),
+    *(query(name, TEXT, "Compared without regard to case; empty sets no filter.") for name in FILTER_NAMES),
+    query("locid", INTEGER, "Only this geolocation (an addition to the interface: what Location points to)."),
     header("If-None-Match", "An ETag given out before: 304 while the list is the same."),
 ]
 _DONE = {"200": answer(_LOCID_ANSWER, "Done.")}

@@ -171,7 +171,7 @@ def _once(
 
 
 def _check_precondition(request: AnyRequest, geolocations: Geolocations, transaction: Transaction) -> None:
-    """``If-Match`` (RFC 9110, section 13.1.1) against the list's present ETag, whatever the list's filter was."""
+    """``If-Match`` (RFC 9110, section 13.1.1) against the list's present ETag, with any filter."""
     given = ",".join(request.headers.getall("if-match", []))
     if not given:
         return

@@ -25,7 +25,7 @@ _block_rows = itemgetter(0)
 _block_json = itemgetter(1)
 
 
-# A geolocation as the service writes it, but for its blocks.
+# A geolocation as the service writes it, without its blocks.
 _PLACE_NAMES = ("locid", *FIELD_NAMES)
 _Place = msgspec.defstruct("_Place", _PLACE_NAMES)
 
@@ -42,7 +42,7 @@ class Filter(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, query: bytes) -> "Filter":
-        """From the query: an empty text is no filter, and parameters that we do not know are ignored.
+        """From the query: an empty text sets no filter, and parameters that we do not know are ignored.
 
         :raises RequestRefusedError: as `wire.parameters`, `wire.top` and `wire.locid` do
         """

@@ -41,7 +41,7 @@ def read(body: bytes) -> Document:
 
 
 def without(text: str, names: Container[str]) -> bytes:
-    """The JSON of a kept object but for its members of these names."""
+    """The JSON of a kept object without its members of these names."""
     members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     return msgspec.json.encode({name: member for name, member in members.items() if name not in names})
 
@@ -52,7 +52,7 @@ def same(one: str, other: str) -> bool:
 
 
 def _exact(text: str) -> Any:
-    # A number as a pair, lest it equals a text or, as 1 does in Python, true.
+    # A number as a pair: else it could equal a text or, as 1 does in Python, true.
     return json.loads(text, parse_int=_number, parse_float=_number)
 
 

@@ -34,7 +34,7 @@ def load_hotels(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded
 
     A replaced hotel keeps its rate plans. Blank lines are passed over.
 
-    :raises DataFileError: where a file cannot be read or a line is bad: the message has a line for each bad one, up to
+    :raises DataFileError: if a file cannot be read or a line is bad: the message has a line for each bad one, up to
         a hundred, and nothing of any file is kept
     """
     bad: list[str] = []

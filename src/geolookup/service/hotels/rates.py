@@ -32,7 +32,7 @@ def put(transaction: Transaction, document: Document) -> tuple[Outcome, str]:
     value = _check(document.value)
     key, code = fold(value["hotelId"]), value["ratePlanCode"]
     connection = transaction.connection
-    # Locked, where a database has several writers: two that create the same plan at once come one after the other.
+    # Locked if a database has several writers: two that create the same plan at once must come one after the other.
     hotel = select(hotels_table.c.hotel_key).where(hotels_table.c.hotel_key == key).with_for_update()
     if connection.execute(hotel).first() is None:
         raise hotels.unknown_hotel(value["hotelId"])

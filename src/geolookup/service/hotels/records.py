@@ -11,7 +11,7 @@ from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.schema import fold
 
-#: The sections that a record has only where they are asked for.
+#: The sections that a record has only if they are asked for.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")
 #: Characters of a hotel's identifier, and of an amenity. Both fit together into one index entry of any database.
 MAX_NAME = 100
@@ -76,7 +76,7 @@ def check(document: Document) -> HotelRecord:
 def identifier(value: object) -> str:
     """A hotel's identifier.
 
-    :raises ValueError: where it is none
+    :raises ValueError: if it is not one
     """
     text = _name(value)
     if _NOT_IN_IDENTIFIERS.search(text) or text in (".", ".."):

@@ -57,7 +57,7 @@ _RATE_PLAN = openapi.object_of(
         "currency": TEXT,
     }
 )
-_INCLUDE = _texts(hotels.INCLUDE, f"Sections to have besides, of {', '.join(SECTIONS)}.")
+_INCLUDE = _texts(hotels.INCLUDE, f"Sections to add to the record, of {', '.join(SECTIONS)}.")
 _HOTEL_ID = Parameter(
     name="hotelId", param_in="path", schema=TEXT, required=True, description="The hotel's identifier."
 )
@@ -71,7 +71,7 @@ _DETAILS = openapi.operation(
 _SEARCH = openapi.operation(
     "Search hotels by address, by destination, by identifier or by amenity",
     [
-        *(openapi.query(name, TEXT, "Compared without regard to case; empty is none.") for name in ADDRESS_KEYS),
+        *(openapi.query(name, TEXT, "Compared without regard to case; empty sets no filter.") for name in ADDRESS_KEYS),
         openapi.query("destinationId", TEXT, "The destination; not together with an address."),
         _texts("id", f"Identifiers, at most {hotels.MAX_IDS}; not together with an address or a destination."),
         _texts("amenity", f"Amenities that must all be there, at most {hotels.MAX_ASKED_AMENITIES}."),
@@ -81,7 +81,7 @@ _SEARCH = openapi.operation(
     {
         "200": openapi.answer(
             openapi.array_of(_hotel()),
-            "The records in the order of the identifiers asked for, else by hotelId. X-Missing-Ids, where it is there, "
+            "The records in the order of the identifiers asked for, else by hotelId. X-Missing-Ids, if present, "
             "names the identifiers that are not known: percent-encoded, separated by commas.",
         )
     },

@@ -25,7 +25,7 @@ _ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which hotels are asked for. All texts but the identifiers are folded; ``places`` pairs columns with texts.
+    """Which hotels are asked for. All texts except the identifiers are folded; ``places`` pairs columns with texts.
 
     At most one of ``places``, ``destination`` and ``ids`` is not empty; ``hidden`` are the sections not asked for.
     """
@@ -38,9 +38,9 @@ class Search:
 
     @classmethod
     def parse(cls, query: bytes) -> "Search":
-        """From the query: an empty text is no search, and parameters that we do not know are ignored.
+        """From the query: an empty text is ignored, and parameters that we do not know are ignored.
 
-        :raises RequestRefusedError: ``invalid-parameter`` where nothing is searched by, or two of address, destination
+        :raises RequestRefusedError: ``invalid-parameter`` if nothing is searched by, or two of address, destination
             and identifiers, or a section is asked for that there is not; also as `wire.parameters` does
         """
         found = wire.parameters(query, "destinationId", *ADDRESS_KEYS)
@@ -75,12 +75,12 @@ class Search:
 def hidden_sections(query: bytes) -> frozenset[str]:
     """The sections that the query does not ask for.
 
-    :raises RequestRefusedError: ``invalid-parameter`` where it asks for one that there is not
+    :raises RequestRefusedError: ``invalid-parameter`` if it asks for an unknown section
     """
     asked = set(_items(query, INCLUDE, None))
     unknown = sorted(asked.difference(SECTIONS))
     if unknown:
-        raise _parameter(f"{INCLUDE}: there is no section {unknown[0]!r:.60}; there are {', '.join(SECTIONS)}")
+        raise _parameter(f"{INCLUDE}: unknown section {unknown[0]!r:.60}; the sections are {', '.join(SECTIONS)}")
     return frozenset(SECTIONS).difference(asked)
 
 
@@ -111,7 +111,7 @@ def missing(snapshot: Snapshot, search: Search) -> list[str]:
 def header_list(items: list[str]) -> str:
     """Texts as the value of a header: percent-encoded UTF-8 (RFC 3986, 2.1), separated by commas.
 
-    They come from whoever asks: encoded, none of them can end the header and begin another.
+    They come from the client: encoded, none of them can end the header and begin another.
     """
     return ",".join(quote(item, safe="") for item in items)
 

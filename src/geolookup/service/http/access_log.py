@@ -1,4 +1,4 @@
-"""One line for each request that is over, and nothing secret in it."""
+"""One line for each request that has ended, without anything secret."""
 
 import logging
 import os
@@ -18,9 +18,9 @@ _MAX_TEXT = 300
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the log tells it.
 
-    There is no query, no header and no body in it: tokens and addresses of guests may be in any of them. ``client`` is
+    It has no query, header or body: tokens and addresses of guests may be in any of them. ``client`` is
     the address that asked, ``token`` the name of its token ("" for none), ``problem`` that of the problem it got;
-    ``whole`` is false where the answer was cut short.
+    ``whole`` is false if the answer was cut short.
     """
 
     time: str
@@ -40,9 +40,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 class AccessLog:
     """Writes entries to a file, or to standard error.
 
-    The file is opened anew when it was moved away, as log rotation does; several processes may write to it.
+    The file is opened again after it was moved away, as log rotation does; several processes may write to it.
 
-    :raises SettingsError: where the file cannot be written
+    :raises SettingsError: if the file cannot be written
     """
 
     def __init__(self, path: str, form: Literal["json", "text"] = "json") -> None:
@@ -51,7 +51,7 @@ class AccessLog:
         except OSError as error:
             raise SettingsError(f"{path}: the access log cannot be written: {error.strerror}") from error
         self._handler.setFormatter(logging.Formatter("%(message)s"))
-        self._logger = logging.Logger("geolookup.service.access")  # noqa: LOG001 - this service's own, known to nobody
+        self._logger = logging.Logger("geolookup.service.access")  # noqa: LOG001 - this service's own, not in the tree of loggers
         self._logger.addHandler(self._handler)
         self._form = form
 
@@ -87,7 +87,7 @@ def _as_text(entry: Entry) -> str:
 
 
 class _PrivateFile(WatchedFileHandler):
-    """Readable by its owner only, however it came to be opened."""
+    """Readable by its owner only, also after a rotation."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, encoding="utf-8", errors="backslashreplace")

@@ -17,7 +17,7 @@ from geolookup.errors import SettingsError
 
 logger = logging.getLogger("geolookup.service")
 
-#: The variable that holds token lines, for where there is no file; several are separated by ``;`` or line ends.
+#: The variable that holds token lines, used if there is no file; several are separated by ``;`` or line ends.
 VARIABLE = "GEOLOOKUP_SERVE_TOKENS"
 
 _MAX_FILE_BYTES = 1 << 20
@@ -44,7 +44,7 @@ class Scope(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Whoever has a token: the name is no secret, and appears in logs."""
+    """A client that has a token: its name is not secret, and appears in logs."""
 
     name: str
     scope: Scope
@@ -61,7 +61,7 @@ def new_token() -> str:
 def line_for(name: str, scope: Scope, token: str) -> str:
     """The line that a file of tokens keeps: with it a token is recognised, and from it none can be had.
 
-    :raises SettingsError: where the name is none
+    :raises SettingsError: if the name is not valid
     """
     if not _NAME.fullmatch(name):
         raise SettingsError(f"{name!r:.80}: a token's name is 1 to 64 of the characters A-Z, a-z, 0-9, dot, - and _")
@@ -77,14 +77,14 @@ def _digest(token: str) -> bytes:
 def parse(lines: Iterable[str], where: str) -> Keys:
     """Token lines: name, scope and hash, separated by blanks; ``#`` begins a comment.
 
-    :raises SettingsError: naming the line, where one is none of these; where there are no tokens, or too many
+    :raises SettingsError: if a line is not of this form (the message names it), or there are no tokens or too many
     """
     keys: dict[bytes, Client] = {}
     for number, line in enumerate(lines, start=1):
         words = line.partition("#")[0].split()
         if not words:
             continue
-        # The line itself is not shown: somebody may have put a token there.
+        # The line itself is not shown: someone may have put a token there.
         name, scope, digest = words if len(words) == 3 else ("", "", "")
         found = _DIGEST.fullmatch(digest)
         if not _NAME.fullmatch(name) or scope not in ("read", "write") or found is None:
@@ -132,21 +132,21 @@ class Tokens:
         environ: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> "Tokens | None":
-        """From the file, else from `VARIABLE`; None where there is neither.
+        """From the file, else from `VARIABLE`; None if neither is given.
 
-        :raises SettingsError: where both are given, or the one cannot be used
+        :raises SettingsError: if both are given, or the one cannot be used
         """
         text = (os.environ if environ is None else environ).get(VARIABLE, "")
         if path is None:
             return cls(parse(re.split(r"[;\n]", text), VARIABLE), clock=clock) if text.strip() else None
         if text.strip():
-            raise SettingsError(f"{VARIABLE} is set beside a file of tokens: keep to one of the two")
+            raise SettingsError(f"{VARIABLE} is set and a file of tokens is given: use one of the two")
         path = os.path.abspath(path)
         seen = _look(path)
         return cls(_read(path), path=path, seen=seen, clock=clock)
 
     def find(self, authorization: str) -> Client | None:
-        """Whose token the header ``Authorization`` has, None where it is nobody's."""
+        """Whose token the header ``Authorization`` has, None if the token is not known."""
         self._follow()
         if len(authorization) > _MAX_HEADER or not (given := _BEARER.fullmatch(authorization)):
             return None
@@ -169,7 +169,7 @@ class Tokens:
             self._keys = _read(self._path)
         except SettingsError as error:
             # No stack trace: what is wrong is in the file, and the message says what.
-            logger.error("%s; the tokens from before stay good", error)  # noqa: TRY400
+            logger.error("%s; the tokens from before remain valid", error)  # noqa: TRY400
             self.reloaded(False)
         else:
             logger.warning("%s: read again, %d tokens", self._path, len(self._keys))
@@ -195,7 +195,7 @@ def _read(path: str) -> Keys:
         stack.callback(os.close, descriptor)
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise SettingsError(f"{path}: is no file")
+            raise SettingsError(f"{path}: is not a file")
         if found.st_uid != os.geteuid():
             raise SettingsError(f"{path}: belongs to another user than the service: run `chown` on it")
         if stat.S_IMODE(found.st_mode) & 0o077:
@@ -203,7 +203,7 @@ def _read(path: str) -> Keys:
         file = stack.enter_context(os.fdopen(descriptor, "rb", closefd=False))
         data = file.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
-        raise SettingsError(f"{path}: has more than {_MAX_FILE_BYTES} bytes: this is no file of tokens")
+        raise SettingsError(f"{path}: has more than {_MAX_FILE_BYTES} bytes: this is not a file of tokens")
     try:
         return parse(data.decode("utf-8").splitlines(), path)
     except UnicodeDecodeError as error:
@@ -211,9 +211,9 @@ def _read(path: str) -> Keys:
 
 
 def append(path: str, line: str) -> None:
-    """Add a token line to a file, which is made where there is none: readable by its owner only.
+    """Add a token line to a file, which is made if there is none: readable by its owner only.
 
-    :raises SettingsError: where the file cannot be written, or others could read it
+    :raises SettingsError: if the file cannot be written, or others could read it
     """
     with contextlib.ExitStack() as stack:
         try:

@@ -1,4 +1,4 @@
-"""What is refused before routing: strangers, names that are not ours, cross-site writes, and whatever is too much."""
+"""What is refused before routing: unknown clients, unknown names, cross-site writes, and what exceeds the limits."""
 
 import asyncio
 from collections.abc import Iterable
@@ -29,9 +29,9 @@ class _Refusal:
 class Guard:
     """The application behind its guard: an ASGI application itself.
 
-    ``hosts`` are the names, besides those of loopback, by which the service may be addressed. Without ``tokens``
-    anybody may do anything, which is for loopback only. ``beyond_loopback`` lets the address on which a connection came
-    in be its name, too.
+    ``hosts`` are the names by which the service may be addressed, in addition to those of loopback. Without
+    ``tokens`` anyone may do anything, which is for loopback only. ``beyond_loopback`` lets the address on which a
+    connection came in be a name, too.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Guard:
             self._lists -= 1
 
     def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """What is refused whoever asks: sizes, doubtful framing, and more than there is room for."""
+        """What is refused to every client: sizes, doubtful framing, and more than the limits allow."""
         again = {"Retry-After": str(RETRY_AFTER_S)}
         if self._health.stopping:
-            body = problem("shutting-down", "ask again: another process may be there by then")
+            body = problem("shutting-down", "this process is ending: send the request again")
             return _Refusal(body, {**again, "Connection": "close"})
         if scope["state"].get(CROWDED):
             return _Refusal(problem("busy", "too many connections"), {**again, "Connection": "close"})
@@ -98,8 +98,8 @@ class Guard:
         if target + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > self._limits.head_bytes:
             return _Refusal(problem("head-too-large", f"at most {self._limits.head_bytes} bytes"))
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            # RFC 9112, section 6.1: whoever sends both may be smuggling, and the connection is not to be trusted.
-            detail = "Content-Length and Transfer-Encoding exclude each other"
+            # RFC 9112, section 6.1: who sends both may be smuggling a request; the connection cannot be trusted.
+            detail = "Content-Length and Transfer-Encoding cannot both be given"
             return _Refusal(problem("bad-request", detail), {"Connection": "close"})
         if scope["http_version"] not in ("1.0", "1.1"):
             return _Refusal(problem("bad-request", "this is a server for HTTP/1.1"), {"Connection": "close"})
@@ -111,7 +111,7 @@ class Guard:
         """DNS rebinding, and writes that another site's page sends."""
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
-            return _Refusal(problem("unknown-host", "address the service by a name that it goes by"))
+            return _Refusal(problem("unknown-host", "use a name that the service is configured to have"))
         if scope["method"] in SAFE:
             return None
         # A browser names the page's origin in each of its cross-site writes; programs send neither header.
@@ -141,7 +141,7 @@ class Guard:
         if self._tokens is None:
             return None
         if client is None:
-            # RFC 6750, section 3: no error code where no token was given.
+            # RFC 6750, section 3: no error code if no token was given.
             invalid = ', error="invalid_token"' if given else ""
             detail = "this token is not known here" if given else "send one: Authorization: Bearer …"
             body = problem("unauthenticated", detail)
@@ -180,8 +180,8 @@ class _InTime:
         except TimeoutError:
             raise RequestRefusedError("the body took too long", problem="request-timeout") from None
         if message["type"] == "http.disconnect":
-            # Nobody sees the answer, but a log entry without a stack trace is due.
-            raise RequestRefusedError("the client left in mid-body", problem="bad-request")
+            # Nobody sees the answer, but the log gets an entry without a stack trace.
+            raise RequestRefusedError("the client left before its body was complete", problem="bad-request")
         self._whole = not message.get("more_body", False)
         return message
 

@@ -12,7 +12,7 @@ from litestar.response.base import ASGIResponse
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.service.http import openapi
 
-#: Answered to anybody, by whatever name, and however much there is to do.
+#: Answered to everyone, under every host name, and also if the service is busy.
 FREE_PATHS = frozenset({"/healthz", "/readyz"})
 
 #: Anybody may ask whether it is ready: what that costs is spent once in this many seconds.
@@ -22,9 +22,9 @@ _KEEP_S = 0.5
 class Health:
     """What is said about one process.
 
-    ``checks`` are by name; each returns false or raises a `GeoLookupError` where it finds something wrong, and may take
+    ``checks`` are by name; each returns false or raises a `GeoLookupError` if it finds something wrong, and may take
     a moment.
-    ``draining`` is set when the process was told to end, ``stopping`` when it listens no longer.
+    ``draining`` is set when the process was told to end, ``stopping`` when it stopped listening.
     """
 
     def __init__(self, **checks: Callable[[], Any]) -> None:
@@ -35,7 +35,7 @@ class Health:
         self._found: tuple[float, tuple[str, ...]] | None = None
 
     def failing(self) -> tuple[str, ...]:
-        """The names of the checks that found something wrong, half a second ago at the most."""
+        """The names of the checks that found something wrong, at most half a second ago."""
         with self._lock:
             now = time.monotonic()
             if self._found is None or now - self._found[0] >= _KEEP_S:
@@ -62,6 +62,6 @@ def readyz(health: NamedDependency[Health]) -> ASGIResponse:
     if health.draining:
         raise RequestRefusedError("it was told to end", problem="shutting-down")
     if failing := health.failing():
-        # Names alone: whoever asks may be anybody, and the log has the reasons.
+        # Only their names: everyone may ask, and the log has the reasons.
         raise RequestRefusedError(f"not ready: {', '.join(failing)}", problem="not-ready")
     return ASGIResponse(body=b'{"status":"ready"}', media_type="application/json")

@@ -1,4 +1,4 @@
-"""The header ``Host``, read whole: whatever is left over after a good name makes it a bad one."""
+"""The header ``Host``, read as a whole: a good name with anything after it is not a good name."""
 
 import re
 
@@ -6,8 +6,8 @@ from geolookup import addresses
 from geolookup.errors import InvalidAddressError, SettingsError
 from geolookup.text import harmless
 
-# RFC 9110, section 7.2: uri-host [":" port]. Of RFC 3986, section 3.2.2, there are IP addresses and the characters of
-# names; what else a reg-name may have (percent-encoding, sub-delims) is in no name that a service goes by.
+# RFC 9110, section 7.2: uri-host [":" port]. Of RFC 3986, section 3.2.2, it takes IP addresses and the
+# characters of names; a reg-name may also have percent-encoding and sub-delims, but the name of a service has neither.
 _HOST = re.compile(
     r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._~-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII
 )

@@ -22,18 +22,18 @@ class Limits:
     head_bytes: int = 16384
     #: Bytes of a request's path and query.
     target_bytes: int = 8192
-    #: Seconds in which a request's head must have come, and once more those for its body.
+    #: Seconds for a request's head to arrive, and again for its body.
     request_s: float = 30.0
-    #: Seconds in which a client that takes nothing of its answer is dropped.
+    #: Seconds after which a client that reads nothing of its answer is dropped.
     stall_s: float = 120.0
-    #: Seconds that a connection may be idle between two requests. Longer than proxies keep theirs (nginx: 60), lest
-    #: one sends a request into a connection that is just being closed.
+    #: Seconds that a connection may be idle between two requests. Longer than proxies keep theirs (nginx: 60): else
+    #: a proxy could send a request into a connection that is just being closed.
     keep_alive_s: float = 75.0
-    #: Connections at once; beyond them requests are refused, and beyond twice as many nothing is even read.
+    #: Connections at once: requests on more than these are refused, and more than twice as many are closed unread.
     connections: int = 1000
     #: Lists, of geolocations or of hotels, that are being sent at once.
     lists: int = 100
-    #: Requests a second that one client may make on average, and twice as many at once; 0 is no limit.
+    #: Requests a second that one client may make on average, and twice as many at once; 0 sets no limit.
     rate: float = 0.0
 
 
@@ -48,8 +48,8 @@ _OTHER_FILES = 128 + ACCEPTED_AT_ONCE
 def with_files(limits: Limits) -> Limits:
     """Let this process and its children open as many files as the limits may need, or else allow fewer connections.
 
-    Commonly 1024 are allowed, though any process may ask for more. A process that has none left can accept nothing,
-    and asyncio then does little else than to say so.
+    Commonly 1024 are allowed, though any process may ask for more. A process that has none left cannot accept
+    connections, and asyncio then does little except log that.
     """
     others = _FILES_OF_A_LIST * limits.lists + _OTHER_FILES
     needed = 2 * limits.connections + others

@@ -62,7 +62,7 @@ class Metrics:
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livemostrecent")
 
     def before_each(self, read: Callable[[], None]) -> None:
-        """Have gauges set anew for each `exposition`: ``read`` does it, and raises nothing."""
+        """Have gauges set again for each `exposition`: ``read`` does it, and raises nothing."""
         self._readers.append(read)
 
     def observe(self, operation: str, method: str, status: int, seconds: float, body_bytes: int, problem: str) -> None:

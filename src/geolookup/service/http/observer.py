@@ -14,7 +14,7 @@ from geolookup.service.http.problems import PROBLEMS, RECORD
 
 Scope: TypeAlias = Any
 
-#: An id that comes from outside is kept where it can do no harm in any log.
+#: An id that a client sent is kept if it is harmless in every log.
 _HARMLESS_ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")
 #: nginx's word for a client that left before there was an answer.
 _CLIENT_LEFT = 499
@@ -79,7 +79,7 @@ class Observer:
     def _over(self, scope: Scope, record: Record, seconds: float) -> None:
         operation = _operation(scope)
         self._metrics.observe(operation, scope["method"], record.status, seconds, record.bytes, record.problem)
-        # Probes ask every few seconds: their answers are news only where they are no.
+        # Probes ask every few seconds: their answers are logged only if they say no.
         if self._log is not None and (scope["path"] not in FREE_PATHS or record.status >= 400):
             client = scope.get("client")
             self._log.write(
@@ -108,7 +108,7 @@ def _request_id(scope: Scope) -> str:
 
 
 def _operation(scope: Scope) -> str:
-    """The operation's id, or its handler's name; ``none`` where no handler was reached."""
+    """The operation's id, or its handler's name; ``none`` if no handler was reached."""
     handler = scope.get("route_handler")
     if handler is None:
         return "none"

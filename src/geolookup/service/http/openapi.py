@@ -33,7 +33,7 @@ NULLABLE_NUMBER = Schema(type=[OpenAPIType.NUMBER, OpenAPIType.NULL])
 
 
 def object_of(properties: dict[str, Schema], *, optional: tuple[str, ...] = ()) -> Schema:
-    """An object with these members, all required but the optional ones; it may have others."""
+    """An object with these members, all required except the optional ones; it may have others."""
     required = [name for name in properties if name not in optional]
     return Schema(type=OpenAPIType.OBJECT, properties=dict(properties), required=required)
 
@@ -99,7 +99,7 @@ def operation(
 ) -> type[Operation]:
     """A class that Litestar fills in from the handler, and that then says what the handler's signature cannot.
 
-    ``answers`` are by status; ``refusals`` are names of `problems.PROBLEMS`, besides those that any operation has.
+    ``answers`` are by status; ``refusals`` are names of `problems.PROBLEMS`, in addition to those of every operation.
     """
 
     @dataclass
@@ -140,7 +140,7 @@ METRICS = operation(
 COMPONENTS = Components(
     security_schemes={
         "token": SecurityScheme(
-            type="http", scheme="bearer", description="With the scope read or write, where the service has tokens."
+            type="http", scheme="bearer", description="With the scope read or write, if the service has tokens."
         )
     }
 )

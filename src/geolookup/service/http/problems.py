@@ -19,7 +19,7 @@ MEDIA_TYPE = "application/problem+json"
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed-json": (400, "The body is not JSON"),
     "invalid-parameter": (400, "A query parameter or header cannot be used"),
-    "invalid-address": (400, "What was to be looked up is no IP address"),
+    "invalid-address": (400, "What was to be looked up is not an IP address"),
     "bad-request": (400, "The request cannot be understood"),
     "unauthenticated": (401, "The request needs a token that this service knows"),
     "default-geolocation-immutable": (403, "Default geolocations can be neither edited nor deleted"),
@@ -36,7 +36,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "stale-precondition": (412, "The list has changed since its ETag was given out"),
     "body-too-large": (413, "The body is too large"),
     "target-too-long": (414, "The path and query are too long"),
-    "unknown-host": (421, "The service does not go by this name"),
+    "unknown-host": (421, "The service does not have this name"),
     "invalid-body": (422, "The body is JSON, but not what was asked for"),
     "idempotency-key-reused": (422, "The idempotency key was used for another request"),
     "too-many-requests": (429, "More requests than this client may make"),
@@ -46,11 +46,11 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "storage-unavailable": (503, "The database cannot be used at the moment"),
     "outcome-unknown": (503, "The database was lost while it kept the change"),
     "index-not-ready": (503, "The index for lookups is being compiled"),
-    "busy": (503, "The service has as much to do as it may"),
+    "busy": (503, "The service is at the limit of what it takes"),
     "shutting-down": (503, "This process of the service is ending"),
     "not-ready": (503, "The service cannot answer requests yet"),
 }
-#: What any operation may answer, whatever it is: given before its handler, or in its place.
+#: What every operation may answer: given before its handler runs, or instead of it.
 ANYWHERE = (
     "unauthenticated",
     "insufficient-scope",
@@ -66,13 +66,13 @@ ANYWHERE = (
     "shutting-down",
 )
 
-# Of the database's failures, what the client is told: the message itself names the database, and quotes it.
+# What a client is told if the database fails: the error's own message names the database, and quotes it.
 _STORAGE = {
     "storage-unavailable": "nothing was changed; try again later",
-    "outcome-unknown": "the change was made or it was not: look before you send it again",
+    "outcome-unknown": "it is not known whether the change was made: look before you send it again",
 }
 
-#: Seconds that a client waits before it asks again, where nothing tells better.
+#: Seconds that a client waits before it asks again, if nothing better is known.
 RETRY_AFTER_S = 5
 #: Where an ASGI scope has the request's `geolookup.service.http.observer.Record`.
 RECORD = "geolookup.record"
@@ -141,7 +141,7 @@ def _refused(request: Request[Any, Any, Any], error: RequestRefusedError) -> Res
     if (told := _STORAGE.get(error.problem)) is not None:
         logger.error("%s", error)
         body = problem(error.problem, told)
-    # Of a request that did not come in time, the rest may still come, and would be taken for the next one's head.
+    # The rest of a request that came too late may still arrive, and would be read as the next request's head.
     closing = {408: {"Connection": "close"}, 503: {"Retry-After": str(RETRY_AFTER_S)}}
     return _answer(request, body, closing.get(body.status))
 
@@ -164,7 +164,7 @@ def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any
 
 def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
     logger.error("%s %s failed", harmless(request.method), harmless(request.url.path), exc_info=error)
-    return _answer(request, problem("internal-error", "this is a defect of the service: its log says more"))
+    return _answer(request, problem("internal-error", "this is an error in the service: its log says more"))
 
 
 async def no_html_not_found(response: Response[Any]) -> Response[Any]:

@@ -153,10 +153,10 @@ class Protocol(H11Protocol):
             fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, system)
         return waiting + system[0]
 
-    # What is no request
+    # What is not a request
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what could not be parsed; uvicorn calls this where its parser gave up."""
+        """Answer what could not be parsed; uvicorn calls this if its parser gave up."""
         error = sys.exc_info()[1]
         hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
         self._refuse(_BY_STATUS.get(hint, "bad-request"), str(error or msg))

@@ -29,7 +29,7 @@ def routed(
     """
     known = {**dependencies, "health": health or Health(), "metrics": metrics or Metrics()}
     app = Litestar(
-        # One router, since Litestar (2.25) wraps a handler in a worker thread once more for each later handler that is
+        # One router, since Litestar (2.25) wraps a handler in one more worker thread for each later handler that is
         # registered with the application itself under the same path.
         route_handlers=[Router("/", route_handlers=[*handlers, healthz, readyz, metrics_page])],
         dependencies={name: _provide(value) for name, value in known.items()},

@@ -1,4 +1,4 @@
-"""An answer that is streamed from a snapshot, and gives the snapshot back whatever happens to the client."""
+"""An answer that is streamed from a snapshot, and closes the snapshot even if the client leaves."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol

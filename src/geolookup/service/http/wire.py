@@ -1,4 +1,4 @@
-"""What requests carry, read strictly: query parameters, headers, bodies; each with its problem where it is wrong."""
+"""Query parameters, headers and bodies, read strictly: what is wrong gets its problem."""
 
 import json
 import re
@@ -43,7 +43,7 @@ class DeletedBlocks(msgspec.Struct, frozen=True, rename="camel"):
 def parameters(query: bytes, *names: str) -> dict[str, str]:
     """Those of the named parameters that the query has; others are ignored.
 
-    :raises RequestRefusedError: ``invalid-parameter`` where one is repeated, or the query is not percent-encoded UTF-8
+    :raises RequestRefusedError: ``invalid-parameter`` if one is repeated, or the query is not percent-encoded UTF-8
     """
     found: dict[str, str] = {}
     for name, value in repeated(query, *names):
@@ -54,9 +54,9 @@ def parameters(query: bytes, *names: str) -> dict[str, str]:
 
 
 def repeated(query: bytes, *names: str) -> list[tuple[str, str]]:
-    """The named parameters with their values in the query's order, where they may come more than once.
+    """The named parameters with their values in the query's order; they may come more than once.
 
-    :raises RequestRefusedError: ``invalid-parameter`` where the query is not percent-encoded UTF-8
+    :raises RequestRefusedError: ``invalid-parameter`` if the query is not percent-encoded UTF-8
     """
     try:
         pairs = parse_qsl(query.decode("ascii"), True, errors="strict", max_num_fields=_MAX_PARAMETERS)
@@ -72,8 +72,8 @@ def repeated(query: bytes, *names: str) -> list[tuple[str, str]]:
 def locid(found: Mapping[str, str]) -> int:
     """The parameter ``locid``, which is required.
 
-    :raises RequestRefusedError: ``invalid-parameter`` where it is missing, no whole number, or zero;
-        ``unknown-geolocation`` where it is greater than any can be
+    :raises RequestRefusedError: ``invalid-parameter`` if it is missing, not a whole number, or zero;
+        ``unknown-geolocation`` if it is greater than any can be
     """
     text = found.get("locid", "")
     if not _SIGNED.fullmatch(text) or not int(text):
@@ -86,9 +86,9 @@ def locid(found: Mapping[str, str]) -> int:
 
 
 def top(found: Mapping[str, str]) -> int | None:
-    """The parameter ``top``, None where it is not given.
+    """The parameter ``top``, None if it is not given.
 
-    :raises RequestRefusedError: ``invalid-parameter`` where it is not a positive whole number
+    :raises RequestRefusedError: ``invalid-parameter`` if it is not a positive whole number
     """
     text = found.get("top")
     if text is None:
@@ -99,9 +99,9 @@ def top(found: Mapping[str, str]) -> int | None:
 
 
 def idempotency_key(header: str | None) -> str | None:
-    """The header ``Idempotency-Key``, None where it is not given.
+    """The header ``Idempotency-Key``, None if it is not given.
 
-    :raises RequestRefusedError: ``invalid-parameter`` where it is not 1 to 255 visible ASCII characters
+    :raises RequestRefusedError: ``invalid-parameter`` if it is not 1 to 255 visible ASCII characters
     """
     if header is not None and not _KEY.fullmatch(header):
         raise _parameter("Idempotency-Key is 1 to 255 visible ASCII characters")
@@ -129,7 +129,7 @@ def read_json(body: bytes) -> Any:
     """The value of a JSON text (RFC 8259) in UTF-8.
 
     :raises RequestRefusedError: ``malformed-json``; also for what JSON allows and readers disagree upon: a member
-        given twice, NaN and the infinities, nesting or numbers beyond all use
+        given twice, NaN or an infinity, or nesting or numbers that are far too long
     """
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -172,7 +172,7 @@ def geolocation(value: Any) -> dict[str, Any]:
 def text(value: object) -> str:
     """A text field.
 
-    :raises ValueError: where it is no text, too long, or holds what no database and no UTF-8 can
+    :raises ValueError: if it is not text, too long, or holds what databases and UTF-8 cannot
     """
     if not isinstance(value, str) or len(value) > MAX_TEXT:
         raise ValueError(f"must be text of at most {MAX_TEXT} characters")
@@ -184,7 +184,7 @@ def text(value: object) -> str:
 def coordinate(value: object, limit: float) -> float:
     """Degrees from a number or from quoted decimals, between ``-limit`` and ``limit``.
 
-    :raises ValueError: where it is neither, or out of range
+    :raises ValueError: if it is neither, or out of range
     """
     if isinstance(value, str) and len(value) <= 64 and _DECIMAL.fullmatch(value):
         value = float(value)
@@ -197,7 +197,7 @@ def coordinate(value: object, limit: float) -> float:
 def block(value: Any, start: str = "startip", end: str = "endip") -> IPBlock:
     """The block that two members of the body say.
 
-    :raises RequestRefusedError: ``invalid-body`` where one is missing, no strict address, or the two are no range
+    :raises RequestRefusedError: ``invalid-body`` if one is missing or not a strict address, or the two are not a range
     """
     errors: list[tuple[str, str]] = []
     members = _members(value, (start, end), errors)

@@ -27,8 +27,8 @@ _PREFIX, _TEMPORARY = "default-", "tmp-"
 class Compiler:
     """Index files made from one database.
 
-    ``folder`` is shared with other processes of this host that serve the same database: whoever finds a content of the
-    default layer first compiles it, for all. Without one, files are private and have no name any more once they are
+    ``folder`` is shared with other processes of this host that serve the same database: the first that needs a
+    content of the default layer compiles it for all. Without one, files are private, and are deleted once they are
     mapped. ``is_stopped`` is asked every few thousand rows.
     """
 
@@ -40,7 +40,7 @@ class Compiler:
     def default_layer(self) -> tuple[int, IndexReader]:
         """The default layer as the database has it now, and the revision of it.
 
-        :raises GeoLookupError: where the database cannot be read, the file not be written, or the service ends
+        :raises GeoLookupError: if the database cannot be read, the file not be written, or the service ends
         """
         if self._folder is None:
             with contextlib.closing(self._store.snapshot()) as snapshot:
@@ -63,7 +63,7 @@ class Compiler:
 
     @contextlib.contextmanager
     def _turn(self, folder: str) -> Iterator[None]:
-        """Whoever has the lock may compile: others wait, since the same work twice would take each of them longer."""
+        """Who has the lock compiles; the others wait: the same work done twice would take both longer."""
         path = os.path.join(folder, "compile.lock")
         with contextlib.ExitStack() as stack:
             while True:
@@ -108,8 +108,7 @@ class Compiler:
         builder.write(path)
 
     def _rows(self, snapshot: Snapshot, query: Select[Any], layer: Layer) -> Iterator[Any]:
-        # In no order but the database's own: sorting millions of rows would take a database that keeps them otherwise
-        # longer than it saves here.
+        # In the database's own order: sorting millions of rows takes some databases longer than it saves here.
         (locid, *_) = query.selected_columns
         result = snapshot.connection.execution_options(yield_per=_ROWS).execute(
             query.where(locid < 0 if layer == "custom" else locid > 0)
@@ -120,4 +119,4 @@ class Compiler:
 
     def _go_on(self) -> None:
         if self._is_stopped():
-            raise ServiceError("the service ends, so nothing more is compiled")
+            raise ServiceError("the service is ending: compiling was stopped")

@@ -28,11 +28,11 @@ logger = logging.getLogger("geolookup.service")
 LOOK_INTERVAL_S = 0.25
 #: An answer that may be older than this waits for the look that is under way.
 _OLDEST_S = 0.7
-#: Nobody waits for a look or for the first index beyond this: what there is answers.
+#: A lookup waits no longer than this for a look or for the first index: then it is answered by what is there.
 _PATIENCE_S = 1.0
-#: A custom layer so large that a look takes longer than the interval gets no more than half of a processor.
+#: A custom layer so large that a look takes longer than the interval gets at most half of a processor.
 _REST = 1.0
-#: Before the default layer is tried again, where it could not be compiled.
+#: Before the default layer is tried again, if it could not be compiled.
 _RETRY_S = 10.0
 _CLOSING_S = 10.0
 
@@ -61,7 +61,7 @@ class LookupIndex:
     """Both layers of one database, compiled, for one process of the service.
 
     A lookup sees what was committed, by whichever process, a second before: at most every `LOOK_INTERVAL_S` one of them
-    has a thread look at the database's revision, and compile the custom layer anew where it moved. The default layer
+    has a thread look at the database's revision, and compile the custom layer again if it moved. The default layer
     is compiled when this is started and when its own revision has moved, which may take many seconds; until then the
     one before serves, with the newest custom layer above it. While the database cannot be read, what is there serves.
     """
@@ -105,7 +105,7 @@ class LookupIndex:
     async def layers(self) -> Layers:
         """What a lookup is to be answered from now.
 
-        :raises RequestRefusedError: ``index-not-ready`` where the first compilation has not ended
+        :raises RequestRefusedError: ``index-not-ready`` if the first compilation has not ended
         """
         layers, now = self._layers, monotonic()
         if now >= self._look_at:
@@ -148,7 +148,7 @@ class LookupIndex:
             if self._closed.is_set():
                 return None
             done: Future[None] = Future()
-            # Running from now on: whoever stops waiting for it must not cancel it for the others.
+            # Running from now on: a caller that stops waiting must not cancel it for the others.
             done.set_running_or_notify_cancel()
             # A daemon, since a process that ends waits for all other threads, and compiling may take long.
             thread = threading.Thread(target=self._run, args=(work, done), daemon=True, name="geolookup-index")

@@ -35,7 +35,7 @@ _NULLABLE_TEXT = Schema(type=[OpenAPIType.STRING, OpenAPIType.NULL])
 _FLAT = openapi.object_of(
     {
         "ip": Schema(type=OpenAPIType.STRING, description="As it was asked for."),
-        "locid": Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL], description="Null where nothing covers it."),
+        "locid": Schema(type=[OpenAPIType.INTEGER, OpenAPIType.NULL], description="Null if nothing covers it."),
         **{name: NULLABLE_NUMBER if name in DEGREES else _NULLABLE_TEXT for name in FIELD_NAMES},
         "first": _NULLABLE_TEXT,
         "last": _NULLABLE_TEXT,
@@ -47,7 +47,7 @@ _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
 
 
 class Layers(Protocol):
-    """Both layers at one moment: they do not change while somebody holds them."""
+    """Both layers at one moment: they do not change while someone holds them."""
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
         """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
@@ -71,7 +71,7 @@ class Lookups(Protocol):
         "Look an address up",
         [openapi.path("ip", ADDRESS, "Percent-encoded or not.")],
         None,
-        {"200": openapi.answer(_FLAT, "Its geolocation and range; all null where nothing covers it.")},
+        {"200": openapi.answer(_FLAT, "Its geolocation and range; all null if nothing covers it.")},
         ("invalid-address", "index-not-ready"),
     ),
 )
@@ -132,7 +132,7 @@ def _find_all(layers: Layers, asked: list[Any]) -> list[Flat]:
             errors.append((f"/{position}", str(error)))
     if errors:
         raise RequestRefusedError(
-            f"{len(errors)} of {len(asked)} are no addresses", problem="invalid-address", errors=tuple(errors)
+            f"{len(errors)} of {len(asked)} are not addresses", problem="invalid-address", errors=tuple(errors)
         )
     return found
 

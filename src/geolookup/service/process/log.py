@@ -10,7 +10,7 @@ _MAX_LENGTH = 10_000
 class LineFormatter(logging.Formatter):
     """``geolookup: message`` on one line, and the lines of a traceback below it, each indented.
 
-    Both may quote what a client sent. Every unprintable character is escaped, and no line but the first of a record
+    Both may quote what a client sent. Every unprintable character is escaped, and only the first line of a record
     begins with ``geolookup:``.
     """
 

@@ -64,7 +64,7 @@ class Server(uvicorn.Server):
                 http=protocol,
                 access_log=False,
                 log_config=None,
-                # What it warns of is what clients send: that is for the access log.
+                # It warns of what clients send: that belongs in the access log.
                 log_level="error",
                 lifespan="off",
                 server_header=False,
@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
                 backlog=ACCEPTED_AT_ONCE,
                 h11_max_incomplete_event_size=options.limits.head_bytes,
                 timeout_keep_alive=options.limits.keep_alive_s,  # type: ignore[arg-type]  # it becomes a timer's delay
-                timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # likewise
+                timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # the same
             )
         )
         self.url = url_of(address)

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: they end the server, or whatever comes before there is one."""
+"""SIGTERM and SIGINT: they end the server, or what is done before the server runs."""
 
 import contextlib
 import signal
@@ -14,8 +14,8 @@ class StopRequested(BaseException):
 class Stop:
     """What a signal does: it ends the server, or raises `StopRequested` before there is one.
 
-    uvicorn has handlers of its own while it runs, and at its end raises what it caught once more: these catch it, so
-    that the process lives to clean up.
+    uvicorn has handlers of its own while it runs, and raises the signal again when it ends: these handlers catch it,
+    so that the process can clean up.
     """
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ _LONGEST_WAIT_S = 30.0
 _PATIENCE_S = 5.0
 _TICK_S = 0.5
 
-# Not forked: a fork takes along half of whatever the threads of this process are doing, and SQLite forbids it.
+# Spawned, not forked: a fork copies this process in the middle of what its threads do, and SQLite forbids it.
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -80,7 +80,7 @@ class Supervisor:
         ``held`` are sockets that are closed as soon as it is told to stop: as long as anybody has them, clients are not
         refused but left waiting.
 
-        :raises ServiceError: where a worker ends before it ever served
+        :raises ServiceError: if a worker ends before it ever served
         """
         with _shared_folders() as (metrics, folder):
             try:
@@ -136,10 +136,10 @@ class Supervisor:
                 continue
             how = f"worker {process.pid} ended with {_how(process.exitcode)}"
             if not self._served:
-                raise ServiceError(f"{how} before it served: its message says why")
+                raise ServiceError(f"{how} before it could serve: see its message above")
             if lived_s >= _LONG_LIFE_S:
                 worker.wait_s = 0.0
-            logger.error("%s: another takes its place in %.1f s", how, worker.wait_s)
+            logger.error("%s: it is replaced in %.1f s", how, worker.wait_s)
             worker.start_at = time.monotonic() + worker.wait_s
             worker.wait_s = min(_LONGEST_WAIT_S, max(_FIRST_WAIT_S, 2 * worker.wait_s))
 
@@ -151,7 +151,7 @@ class Supervisor:
         for process in processes:
             process.join(max(0.0, until - time.monotonic()))
             if process.exitcode is None:
-                logger.error("worker %s does not end: it is killed", process.pid)
+                logger.error("worker %s does not end in time: it is killed", process.pid)
                 process.kill()
                 process.join()
 
@@ -199,7 +199,7 @@ def _end_with_parent(stop_within_s: float) -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
-    logger.error("the process that watches over this worker is gone: it ends")
+    logger.error("the process that started this worker is gone: the worker ends")
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(stop_within_s + _PATIENCE_S)
     os._exit(1)

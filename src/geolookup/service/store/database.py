@@ -34,9 +34,9 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def exclusive(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
-        """What keeps other processes from writing, where the database's own locks do not suffice.
+        """What keeps other processes from writing, if the database's own locks are not enough.
 
-        :raises TimeoutError: where it could not be had in ``wait_s`` seconds
+        :raises TimeoutError: if it could not be had in ``wait_s`` seconds
         """
 
     @abc.abstractmethod
@@ -67,7 +67,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def analyze(self, connection: Connection, table: Table) -> None:
-        """Let the planner know how many rows a temporary table got, where it does not find out by itself."""
+        """Let the planner know how many rows a temporary table got, if it does not find out by itself."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -79,8 +79,8 @@ class Database(abc.ABC):
         return RequestRefusedError(message, problem="storage-unavailable") if self.in_service else ServiceError(message)
 
     def _translate(self, context: ExceptionContext) -> BaseException | None:
-        # SQLAlchemy raises what is returned in place of its own error. A ping that fails is no error: the pool connects
-        # anew.
+        # SQLAlchemy raises what is returned in place of its own error. A ping that fails is not an error: the pool
+        # connects again.
         if context.is_pre_ping or context.sqlalchemy_exception is None:
             return None
         return self.failure(context.original_exception)

@@ -15,7 +15,7 @@ _COUNT_EVERY_S = 30.0
 
 
 class DatabaseGauges:
-    """Gauges of one database, set anew whenever the metrics are asked for."""
+    """Gauges of one database, set again each time the metrics are asked for."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store = store

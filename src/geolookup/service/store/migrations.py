@@ -13,9 +13,9 @@ _KNOWN_BY = {"meta", "geolocations", "ipblocks", "idempotency"}
 
 
 def check(connection: Connection, name: str) -> int:
-    """The schema version of the database, 0 where it is empty; ``name`` is the database's, for messages.
+    """The schema version of the database, 0 if it is empty; ``name`` is the database's, for messages.
 
-    :raises ServiceError: where it is another program's, or of a newer release
+    :raises ServiceError: if it is another program's, or of a newer release
     """
     tables = set(inspect(connection).get_table_names())
     if not tables:

@@ -49,11 +49,11 @@ def is_url(db: str) -> bool:
 class PostgreSQL(Database):
     """The database that a URL names, in which any number of processes may work at the same time.
 
-    The URL may leave out whatever libpq finds by itself (the password in ``~/.pgpass``, ``PGPASSFILE`` or
+    The URL may leave out what libpq finds by itself (the password in ``~/.pgpass``, ``PGPASSFILE`` or
     ``PGPASSWORD``), and may have libpq's parameters as its query.
 
-    :raises ServiceError: where it is no such URL
-    :raises MissingExtraError: where the driver is not installed
+    :raises ServiceError: if it is not such a URL
+    :raises MissingExtraError: if the driver is not installed
     """
 
     def __init__(self, url: str) -> None:
@@ -93,7 +93,7 @@ class PostgreSQL(Database):
     def lock_schema(self, connection: Connection) -> None:
         """Until the transaction ends, let no other process create or migrate tables.
 
-        :raises ServiceError: where the database's encoding cannot hold every text
+        :raises ServiceError: if the database's encoding cannot hold every text
         """
         self.prepare_wait(connection, _SCHEMA_WAIT_S)
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
@@ -110,7 +110,7 @@ class PostgreSQL(Database):
         return int(connection.execute(select(_custom_locids.next_value())).scalar_one())
 
     def reserve_locids(self, connection: Connection, lowest: int) -> None:
-        """See `Database.reserve_locids`; it holds even where the transaction is undone."""
+        """See `Database.reserve_locids`; it holds even if the transaction is undone."""
         last, is_called = connection.exec_driver_sql("SELECT last_value, is_called FROM custom_locids").one()
         if lowest < last or (lowest == last and not is_called):
             connection.execute(select(func.setval(_custom_locids.name, lowest)))
@@ -150,7 +150,7 @@ def _engine(url: URL, settings: dict[str, str], idle_s: int, isolation: str, **p
         url,
         isolation_level=isolation,
         connect_args=settings,
-        # A server that was started anew has forgotten every connection that the pool has.
+        # A server that was restarted has forgotten every connection that the pool has.
         pool_pre_ping=True,
         hide_parameters=True,
         **pool,

@@ -30,11 +30,11 @@ def digest(operation: str, locid: int | None, body: Any) -> str:
 
 
 def find(transaction: Transaction, key: str, wanted: str) -> Answer | None:
-    """The first answer to the key, None where there is none.
+    """The first answer to the key, None if there is none.
 
     Refusals are not kept: they changed nothing, and what was in the way may be gone when the client asks again.
 
-    :raises RequestRefusedError: ``idempotency-key-reused`` where it answered a request with another digest
+    :raises RequestRefusedError: ``idempotency-key-reused`` if it answered a request with another digest
     """
     row = transaction.connection.execute(select(idempotency).filter_by(key=key)).first()
     if row is None:

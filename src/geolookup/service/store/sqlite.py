@@ -20,9 +20,9 @@ _POLL_S = 0.0005
 
 
 class SQLite(Database):
-    """The SQLite file ``path``, created where it is missing; a ``worker`` shares it with the process that started it.
+    """The SQLite file ``path``, created if it is missing; a ``worker`` shares it with the process that started it.
 
-    :raises ServiceError: where the file cannot be used, or another service uses it
+    :raises ServiceError: if the file cannot be used, or another service uses it
     """
 
     def __init__(self, path: str, *, worker: bool = False) -> None:
@@ -58,7 +58,7 @@ class SQLite(Database):
         Two locks, since a process that let go of a single one would have it again before those that wait wake up: who
         waits holds the next turn.
 
-        :raises TimeoutError: where it could not be had in ``wait_s`` seconds
+        :raises TimeoutError: if it could not be had in ``wait_s`` seconds
         """
         deadline = time.monotonic() + wait_s
         with _flock(self._next, deadline):
@@ -97,7 +97,7 @@ class SQLite(Database):
 
     def close(self) -> None:
         """Close every connection, and let other processes have the database; harmless when repeated."""
-        if self._closed:  # the locks' descriptors may be somebody else's by now
+        if self._closed:  # the locks' descriptors may be someone else's by now
             return
         self._closed = True
         with contextlib.ExitStack() as stack:
@@ -162,7 +162,7 @@ def _lock_file(stack: contextlib.ExitStack, path: str, suffix: str) -> int:
     """A file beside the database to lock, open until the stack closes.
 
     Beside it, since closing any descriptor of the database itself would drop SQLite's own locks on it. The file stays:
-    whoever unlinked it could let two processes in.
+    if it were unlinked, two processes could get in.
     """
     name = f"{path}.{suffix}"
     try:

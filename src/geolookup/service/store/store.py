@@ -20,7 +20,7 @@ _ATTEMPTS = 3
 
 @dataclass(slots=True)
 class Transaction:
-    """A write transaction; set ``changed`` where it changes a geolocation or a block.
+    """A write transaction; set ``changed`` if it changes a geolocation or a block.
 
     ``changed_default`` says that one of the default layer was among them.
     """
@@ -63,14 +63,14 @@ class Store:
 
     @classmethod
     def open(cls, db: str | os.PathLike[str], *, worker: bool = False) -> "Store":
-        """Open an SQLite file, created where it is missing, or the PostgreSQL database that a URL names.
+        """Open an SQLite file, created if it is missing, or the PostgreSQL database that a URL names.
 
         Any number of processes may use a PostgreSQL database. An SQLite file belongs to one process, and to those
         ``worker`` processes that it starts, and ends before it closes the file.
 
-        :raises ServiceError: where another process has the file open, it is no database of ours, one of a newer
+        :raises ServiceError: if another process has the file open, it is not a database of ours, one of a newer
             release, or cannot be read and written
-        :raises MissingExtraError: where PostgreSQL's driver is not installed
+        :raises MissingExtraError: if PostgreSQL's driver is not installed
         """
         if isinstance(db, str) and postgres.is_url(db):
             database: Database = postgres.PostgreSQL(db)
@@ -100,12 +100,12 @@ class Store:
 
     @contextlib.contextmanager
     def write(self, *, wait_s: float = WAIT_S) -> Iterator[Transaction]:
-        """One transaction: durable when the ``with`` ends, and without any trace where it ends by an exception.
+        """One transaction: durable when the ``with`` ends, and without any trace if it ends by an exception.
 
         Of all processes that use the database, one is in here at a time; others wait, for ``wait_s`` at most.
 
-        :raises RequestRefusedError: ``storage-unavailable`` where the database cannot be written; ``outcome-unknown``
-            where it was lost just as it was to keep the transaction
+        :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be written; ``outcome-unknown``
+            if it was lost just as it was to keep the transaction
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._translated())
@@ -143,9 +143,9 @@ class Store:
                 return connection, int(revision)
 
     def snapshot(self) -> Snapshot:
-        """The database as it is now; whatever is written later does not show in it.
+        """The database as it is now; what is written later does not show in it.
 
-        :raises RequestRefusedError: ``storage-unavailable`` where the database cannot be read
+        :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be read
         """
         meta = schema.meta.c
         with self._translated():
@@ -185,7 +185,7 @@ class Store:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """What the database's driver raises is translated where it is raised: this is for whatever comes besides."""
+        """What the database's driver raises is translated as it is raised: this is for everything else."""
         try:
             yield
         except (TimeoutError, SQLAlchemyError) as error:

@@ -91,11 +91,11 @@ class _Batches:
 
 def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
     start, end = rows.columns("startip", "endip")
-    # A file from before a field was there has no column for it.
+    # A file that is older than a field has no column for it.
     names = [name for name in FIELD_NAMES if name not in LATER_NAMES or name in rows.header]
     place_columns = rows.columns("locid", *names)
     geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
-    # Digests in place of the rows: what stays in memory is some 300 bytes a geolocation, however many blocks it has.
+    # Digests in place of the rows: what stays in memory is some 300 bytes a geolocation, with any number of blocks.
     digest = _Digest()
     known_texts: dict[bytes, int] = {}
     known_places: dict[int, bytes] = {}

@@ -17,7 +17,7 @@ from geolookup.service.store.store import Snapshot, Store
 #: Bytes of a piece of the answer, about.
 CHUNK_BYTES = 131072
 _ROWS = 2000
-#: Changes whenever the same content is written differently, so that no ETag survives that.
+#: Changes whenever the same content is written differently, so that no old ETag matches.
 _WIRE_VERSION = 1 + len(LATER_NAMES)
 
 _encode = msgspec.json.Encoder().encode
@@ -79,7 +79,7 @@ def count(snapshot: Snapshot, wanted: Filter) -> int:
 
 
 def encode(snapshot: Snapshot, wanted: Filter) -> Iterator[bytes]:
-    """The answer's JSON in pieces of about `CHUNK_BYTES`, whatever the size of a geolocation.
+    """The answer's JSON in pieces of about `CHUNK_BYTES`, also if one geolocation is larger.
 
     Geolocations come by ascending locid, their blocks by family, first and last address. Two ordered results are
     walked side by side, since a join would repeat each geolocation with every block of it.

@@ -68,7 +68,7 @@ def load_demo_hotels(store: Store) -> LoadedHotels:
 
 
 def _keep(connection: Connection, record: HotelRecord) -> tuple[bool, bool]:
-    """Add the hotel or put it in place of what it was: whether it is new, and whether it is another than before."""
+    """Add or replace the hotel: whether it is new, and whether it differs from before."""
     here = hotels.c.hotel_key == record.hotel_key
     before = connection.execute(select(hotels.c.content).where(here)).scalar()
     if before is not None and documents.same(before, record.text):
@@ -91,7 +91,7 @@ def _keep(connection: Connection, record: HotelRecord) -> tuple[bool, bool]:
 
 
 def _lines(name: str) -> Iterator[tuple[str, bytes]]:
-    """The file's lines that are not blank, each with what to call it; of one that is too long, more than may be."""
+    """The file's lines that are not blank, each with a name for messages; one that is too long is cut."""
     try:
         with open(name, "rb") as stream:
             number = 0

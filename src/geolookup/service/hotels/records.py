@@ -24,7 +24,7 @@ _NOT_IN_IDENTIFIERS = re.compile(r"[,/\\]")
 
 @dataclass(frozen=True, slots=True)
 class HotelRecord:
-    """A sound record: ``text`` as it is kept, and the folded keys; ``places`` is by column."""
+    """A valid record: ``text`` as it is kept, and the folded keys; ``places`` is by column."""
 
     hotel_id: str
     hotel_key: str

@@ -59,7 +59,7 @@ def new_token() -> str:
 
 
 def line_for(name: str, scope: Scope, token: str) -> str:
-    """The line that a file of tokens keeps: with it a token is recognised, and from it none can be had.
+    """The line that a file of tokens keeps: it identifies the token, and does not reveal it.
 
     :raises SettingsError: if the name is not valid
     """

@@ -1,4 +1,4 @@
-"""How one service is run: what each of its processes must know, in a form that travels to them."""
+"""How one service is run: what each of its processes must know, in a form that can be sent to them."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Options:
     access_log_format: Literal["json", "text"] = "json"
     #: Processes that answer requests.
     workers: int = 1
-    #: Seconds between ``/readyz`` saying no and the end of listening: what a load balancer needs to look elsewhere.
+    #: Seconds between ``/readyz`` saying no and the end of listening: the time a load balancer needs.
     drain_s: float = 0.0
     #: Seconds that answers under way may take after that.
     grace_s: float = 10.0

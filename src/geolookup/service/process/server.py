@@ -70,7 +70,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
-                # asyncio accepts so many in one go, before it closes any that are too many.
+                # asyncio accepts so many at once, before it closes those that are too many.
                 backlog=ACCEPTED_AT_ONCE,
                 h11_max_incomplete_event_size=options.limits.head_bytes,
                 timeout_keep_alive=options.limits.keep_alive_s,  # type: ignore[arg-type]  # it becomes a timer's delay
@@ -92,7 +92,7 @@ class Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve on for the time of the drain, let running answers end, then close the application."""
+        """Continue to serve for the time of the drain, let running answers end, then close the application."""
         self.health.draining = True
         until = asyncio.get_running_loop().time() + self._drain_s
         while not self.force_exit and asyncio.get_running_loop().time() < until:

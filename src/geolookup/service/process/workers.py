@@ -77,8 +77,8 @@ class Supervisor:
     def run(self, on_ready: Callable[[], None], held: Iterable[socket.socket] = ()) -> None:
         """Start the workers, replace those that die, end them in order; ``on_ready`` is called once all serve.
 
-        ``held`` are sockets that are closed as soon as it is told to stop: as long as anybody has them, clients are not
-        refused but left waiting.
+        ``held`` are sockets that are closed as soon as it is told to stop: as long as a process has them open, clients
+        wait instead of being refused.
 
         :raises ServiceError: if a worker ends before it ever served
         """

@@ -1,4 +1,4 @@
-"""What the store asks of a database: two engines, and the few things that each kind does in its own way."""
+"""What the store asks of a database: two engines, and what each kind does in its own way."""
 
 import abc
 import contextlib
@@ -27,7 +27,7 @@ class Database(abc.ABC):
     reader: Engine
 
     def __init__(self) -> None:
-        #: False while it is being opened: from then on, what fails is the failure of a request.
+        #: False while it is being opened; then true: what fails after that is the failure of a request.
         self.in_service = False
         for engine in (self.writer, self.reader):
             event.listen(engine, "handle_error", self._translate)
@@ -36,12 +36,12 @@ class Database(abc.ABC):
     def exclusive(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
         """What keeps other processes from writing, if the database's own locks are not enough.
 
-        :raises TimeoutError: if it could not be had in ``wait_s`` seconds
+        :raises TimeoutError: if it could not be taken in ``wait_s`` seconds
         """
 
     @abc.abstractmethod
     def prepare_wait(self, connection: Connection, wait_s: float) -> None:
-        """Let this transaction wait for locks that long, where `WAIT_S` is not enough."""
+        """Let this transaction wait for locks that long, if `WAIT_S` is not enough."""
 
     @abc.abstractmethod
     def lock_schema(self, connection: Connection) -> None:
@@ -63,7 +63,7 @@ class Database(abc.ABC):
     def insert_many(
         self, connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
     ) -> None:
-        """Insert many rows, the values of the columns ``names``, by the fastest way that the database has."""
+        """Insert many rows, the values of the columns ``names``, in the fastest way that the database has."""
 
     @abc.abstractmethod
     def analyze(self, connection: Connection, table: Table) -> None:
@@ -74,7 +74,7 @@ class Database(abc.ABC):
         """Close every connection, and let other processes have the database; harmless when repeated."""
 
     def failure(self, error: object) -> ServiceError:
-        """What to raise for an error of the driver, or for anything else that the database would not do."""
+        """What to raise for an error of the driver, or for anything else that the database refused."""
         message = f"{self.name}: {' '.join(str(error).split())}"
         return RequestRefusedError(message, problem="storage-unavailable") if self.in_service else ServiceError(message)
 

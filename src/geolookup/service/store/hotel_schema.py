@@ -1,4 +1,4 @@
-"""The tables of hotels, their amenities and their rate plans: content as it was sent, beside the keys to find it by."""
+"""The tables of hotels, their amenities and their rate plans: content as it was sent, with the keys to find it by."""
 
 from sqlalchemy import Column, ForeignKey, Table, Text
 

@@ -8,7 +8,7 @@ from geolookup.errors import ServiceError
 from geolookup.service.store import hotel_schema, schema
 from geolookup.service.store.database import Database
 
-#: What every version has had. Names the service's databases apart from other programs'.
+#: What every version has had: it tells the service's databases from those of other programs.
 _KNOWN_BY = {"meta", "geolocations", "ipblocks", "idempotency"}
 
 
@@ -57,7 +57,7 @@ def identity(connection: Connection) -> str:
 
 def _add_hotels_and_default_revision(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE meta ADD COLUMN default_revision BIGINT DEFAULT 0 NOT NULL"))
-    # As they are in version 2. Whoever changes one of them in a later version writes here what it was.
+    # As they are in version 2. If a later version changes one of them, write here what it was.
     tables = [hotel_schema.hotels, hotel_schema.hotel_amenities, hotel_schema.rate_plans]
     schema.metadata.create_all(connection, tables=tables, checkfirst=False)
 

@@ -19,7 +19,7 @@ _SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 #: Snapshots that one process can have open at once; the server's ``max_connections`` (100 unless set) is for all.
 _READERS = 20
 _READER_WAIT_S = 5.0
-# By its own account, libpq would wait for minutes on a server that is gone. What the URL says goes before these.
+# By default, libpq waits for minutes on a server that is gone. What the URL says overrides these.
 _CONNECTION = {
     "connect_timeout": "5",
     "keepalives_idle": "20",
@@ -28,10 +28,10 @@ _CONNECTION = {
     "tcp_user_timeout": "20000",
     "application_name": "geolookup",
 }
-# Of a writer that hangs, the transaction is undone, since others wait for it. Readers wait for their clients.
+# The transaction of a writer that hangs is undone, since others wait for it. Readers may wait for their clients.
 _WRITER_IDLE_S = 30
 _READER_IDLE_S = 600
-# "geolookup" in ASCII, cut to 63 bits: any number would do that other programs do not use for an advisory lock.
+# "geolookup" in ASCII, cut to 63 bits: a number that other programs are unlikely to use for an advisory lock.
 _SCHEMA_LOCK = 0x67656F6C6F6F6B75
 _SCHEMA_WAIT_S = 120.0
 
@@ -62,7 +62,7 @@ class PostgreSQL(Database):
         self._secrets = [text for text in (parsed.password, parsed.query.get("password")) if isinstance(text, str)]
         settings = {name: value for name, value in _CONNECTION.items() if name not in parsed.query}
         try:
-            # One connection writes: the writers of a process queue for it, and do not take all that the server has.
+            # One connection writes: the writers of a process queue for it, which leaves connections to others.
             self.writer = _engine(
                 parsed, settings, _WRITER_IDLE_S, "READ COMMITTED", pool_size=1, max_overflow=0, pool_timeout=WAIT_S
             )
@@ -118,7 +118,7 @@ class PostgreSQL(Database):
     def insert_many(
         self, connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
     ) -> None:
-        """Insert by ``COPY``, which takes a quarter of the time that ``INSERT`` does."""
+        """Insert by ``COPY``, which takes a quarter of the time of ``INSERT``."""
         driver: Any = connection.connection.driver_connection
         target = f"{table.name} ({', '.join(names)})"
         try:
@@ -133,7 +133,7 @@ class PostgreSQL(Database):
         connection.exec_driver_sql(f"ANALYZE {table.name}")
 
     def failure(self, error: object) -> ServiceError:
-        """See `Database.failure`; without the password, should the server's or libpq's message have it."""
+        """See `Database.failure`; without the password, which a message of the server or of libpq may quote."""
         text = str(error)
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -158,7 +158,7 @@ def _engine(url: URL, settings: dict[str, str], idle_s: int, isolation: str, **p
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _record: Any) -> None:
-        # Not as libpq's `options`, which the URL may have, and which poolers between us and the server refuse.
+        # Not by libpq's `options`: the URL may have them, and poolers between us and the server refuse them.
         connection.execute(f"SET lock_timeout = {int(WAIT_S * 1000)}")
         connection.execute(f"SET idle_in_transaction_session_timeout = {idle_s * 1000}")
         connection.commit()

@@ -25,7 +25,7 @@ class Answer:
 
 
 def digest(operation: str, locid: int | None, body: Any) -> str:
-    """What a key stands for: two requests are the same where these are, however their JSON is spaced or ordered."""
+    """What a key stands for: requests with one digest are the same, however their JSON is spaced or ordered."""
     return hashlib.sha256(json.dumps([operation, locid, body], sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The service's tables, in SQLAlchemy Core, with nothing in them that only one database knows."""
+"""The service's tables, in SQLAlchemy Core, without anything that only one database knows."""
 
 import unicodedata
 from typing import Any
@@ -26,7 +26,7 @@ from geolookup.fields import FIELDS, FILTER_NAMES
 
 SCHEMA_VERSION = 2
 
-#: The type of an address stored as digits, which sort alike in every collation: by bytes, no locale needs to be asked.
+#: The type of an address stored as digits, which sort alike in every collation: compared by bytes.
 NUMBER = String(39).with_variant(String(39, collation="C"), "postgresql")
 
 # Decimal digits of the greatest address of a family.
@@ -52,7 +52,7 @@ meta = Table(
 
 
 def place_columns() -> list[Column[Any]]:
-    """The fields and their keys, as new columns. A later field is one more in databases of before: by a migration."""
+    """The fields and their keys, as new columns. A later field is added to older databases by a migration."""
     return [
         *(
             Column(field.name, Text, nullable=False) if field.limit is None else Column(field.name, Float(53))
@@ -75,7 +75,7 @@ ipblocks = Table(
     metadata,
     Column("locid", BigInteger, ForeignKey("geolocations.locid", ondelete="CASCADE"), primary_key=True),
     Column("family", SmallInteger, primary_key=True),
-    # Numbers as decimal text padded to the family's width: IPv6 fits no integer that databases share, and within
+    # Numbers as decimal text padded to the family's width: no shared integer type can hold IPv6, and within
     # a family this text sorts as the numbers do.
     Column("startipnum", NUMBER, primary_key=True),
     Column("endipnum", NUMBER, primary_key=True),

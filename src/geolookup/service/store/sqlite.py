@@ -1,4 +1,4 @@
-"""All that only SQLite needs: its connections, its pragmas, and the locks beside its file."""
+"""All that only SQLite needs: its connections, its pragmas, and the locks next to its file."""
 
 import contextlib
 import fcntl
@@ -58,7 +58,7 @@ class SQLite(Database):
         Two locks, since a process that let go of a single one would have it again before those that wait wake up: who
         waits holds the next turn.
 
-        :raises TimeoutError: if it could not be had in ``wait_s`` seconds
+        :raises TimeoutError: if it could not be taken in ``wait_s`` seconds
         """
         deadline = time.monotonic() + wait_s
         with _flock(self._next, deadline):
@@ -139,7 +139,7 @@ def _engine(path: str, begin: str, *pragmas: str, **pool: int) -> Engine:
     engine = create_engine(
         URL.create("sqlite", database=path),
         poolclass=QueuePool,
-        # A streamed list is taken up by whichever thread is free, one after the other.
+        # A streamed list is continued by any thread that is free, one after the other.
         connect_args={"timeout": WAIT_S, "check_same_thread": False},
         **pool,
     )
@@ -190,7 +190,7 @@ def _flock(descriptor: int, deadline: float) -> Iterator[None]:
 
 
 def _create_private(path: str) -> None:
-    """Make sure that the file is there, readable by its owner only: SQLite would go by the umask."""
+    """Make sure that the file is there, readable by its owner only: SQLite would use the umask."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

@@ -14,7 +14,7 @@ from geolookup.service.store import migrations, postgres, schema
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.sqlite import SQLite
 
-# How often a transaction is begun before its request fails for a connection that was lost.
+# How often a transaction is begun before a lost connection makes its request fail.
 _ATTEMPTS = 3
 
 
@@ -122,7 +122,7 @@ class Store:
             _commit(connection)
 
     def _begin(self, wait_s: float) -> tuple[Connection, int]:
-        """A connection with an open transaction that has the turn of all processes, and the revision that it found."""
+        """A connection with the one transaction that may write, and the revision that it found."""
         attempt = 1
         while True:
             connection = self._database.writer.connect()
@@ -130,7 +130,7 @@ class Store:
                 if wait_s > WAIT_S:
                     self._database.prepare_wait(connection, wait_s)
                 # Every writer locks this row first, so they come one after the other: the revision rises by one a
-                # change, none acts upon what another is about to change, and there is no deadlock or conflict among
+                # change, none acts on what another is about to change, and there is no deadlock or conflict among
                 # them that one of them would have to be repeated for.
                 revision = connection.execute(select(schema.meta.c.revision).with_for_update()).scalar_one()
             except BaseException:

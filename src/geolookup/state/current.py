@@ -11,6 +11,7 @@ from geolookup.errors import (
     StateDamagedError,
     StateTooNewError,
 )
+from geolookup.index.layout import self_check
 from geolookup.index.reader import IndexReader
 
 TYPE_CHECKING = False
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION = "1.0"
 _CHECK_MARK = b'"check": "'
-_CHECK_DIGITS = 16
-_CHECK_MODULUS = (1 << 61) - 1
 _MAX_BYTES = 1 << 20
 #: A publish may land between reading CURRENT and opening what it names, over and over: but not this often.
 _OPEN_ATTEMPTS = 50
@@ -218,13 +217,8 @@ def parse_current(data: bytes, path: str) -> Current:
 
 
 def content_check(data: bytes) -> str:
-    """The checksum of CURRENT's bytes, the digits of its own member ``check`` taken as zeros.
-
-    The same as the index's `layout.header_check`, and for the same reason: no import on the way to a first answer.
-    """
-    start = data.rfind(_CHECK_MARK) + len(_CHECK_MARK)
-    blanked = data[:start] + b"0" * _CHECK_DIGITS + data[start + _CHECK_DIGITS :]
-    return f"{int.from_bytes(blanked, 'little') % _CHECK_MODULUS:0{_CHECK_DIGITS}x}"
+    """The checksum of CURRENT's bytes, the digits of its own member ``check`` taken as zeros; see `self_check`."""
+    return self_check(data, data.rfind(_CHECK_MARK) + len(_CHECK_MARK))
 
 
 class Published:

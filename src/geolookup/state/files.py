@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import random
 import shutil
 import time
 from collections.abc import Iterator
@@ -80,9 +81,22 @@ def sync_file(path: str) -> None:
     _sync(path, os.O_RDONLY)
 
 
+def open_private(path: str) -> int:
+    """Create a file that must not exist yet, readable by its owner only, and open it for writing: its descriptor."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def open_lock(path: str) -> int:
+    """Open a file to lock, created if it is missing: its descriptor.
+
+    It is never unlinked: whoever did that could let two processes in.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
 def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
     """Write a file that must not exist yet, durably; its name is durable once the directory is synced."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    descriptor = open_private(path)
     with open(descriptor, "wb") as file:
         if mode != 0o600:
             os.fchmod(descriptor, mode)  # whatever the umask says
@@ -160,24 +174,31 @@ def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
     :raises StateUnwritableError: where the lock file cannot be opened, or its file system has no locks
     """
     with translated(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_lock(path)
     try:
         with translated(path):
-            _lock(descriptor, time.monotonic() + wait_s, busy)
+            locked_now = take_lock(descriptor, time.monotonic() + wait_s)
+        if not locked_now:
+            raise StateBusyError(busy)
         yield
     finally:
         os.close(descriptor)  # which releases the lock
 
 
-def _lock(descriptor: int, deadline: float, busy: str) -> None:
-    pause_s = 0.001
+def take_lock(descriptor: int, deadline: float, *, first_pause_s: float = 0.001, last_pause_s: float = 0.05) -> bool:
+    """Take an exclusive flock, looking again and again until ``deadline``; false if another process still has it.
+
+    ``deadline`` is a moment of `time.monotonic`. Pauses between two looks double from the first to the last, give or
+    take a half, so that processes do not look in step.
+    """
+    pause_s = first_pause_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise StateBusyError(busy) from None
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 2, 0.05)
+                return False
+            time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, hides nothing
+            pause_s = min(pause_s * 2, last_pause_s)
         else:
-            return
+            return True

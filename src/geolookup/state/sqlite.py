@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.fields import Field
+from geolookup.state import files
 
 
 @contextlib.contextmanager
@@ -64,4 +65,4 @@ def open_published(path: str) -> Iterator[sqlite3.Connection]:
 
 def create_private(path: str) -> None:
     """Create an empty file of mode 0600: SQLite would use the umask, and gives its journals the mode of the file."""
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.close(files.open_private(path))

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from sqlalchemy.pool import QueuePool
 from geolookup.errors import ServiceError
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.schema import meta
+from geolookup.state import files
 
 # Between two looks at a lock of another process: less than a transaction takes.
 _POLL_S = 0.0005
@@ -166,7 +166,7 @@ def _lock_file(stack: contextlib.ExitStack, path: str, suffix: str) -> int:
     """
     name = f"{path}.{suffix}"
     try:
-        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = files.open_lock(name)
     except OSError as error:
         raise ServiceError(f"{name}: {error.strerror}: the database needs a folder that can be written") from error
     stack.callback(os.close, descriptor)
@@ -175,14 +175,8 @@ def _lock_file(stack: contextlib.ExitStack, path: str, suffix: str) -> int:
 
 @contextlib.contextmanager
 def _flock(descriptor: int, deadline: float) -> Iterator[None]:
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise TimeoutError("another process has been writing for too long") from None
-            time.sleep(_POLL_S * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, hides nothing
+    if not files.take_lock(descriptor, deadline, first_pause_s=_POLL_S, last_pause_s=_POLL_S):
+        raise TimeoutError("another process has been writing for too long")
     try:
         yield
     finally:
@@ -192,7 +186,7 @@ def _flock(descriptor: int, deadline: float) -> Iterator[None]:
 def _create_private(path: str) -> None:
     """Make sure that the file is there, readable by its owner only: SQLite would use the umask."""
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.close(files.open_private(path))
     except FileExistsError:
         pass
     except OSError as error:

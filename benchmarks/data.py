@@ -176,7 +176,7 @@ class DataSet:
 
     def _publish(self, path: str) -> None:
         directory = StateDirectory(os.path.join(path, "geolookup"))
-        with directory.run_lock(), directory.candidate() as candidate:
+        with directory.locks.run(), directory.candidate() as candidate:
             with Staging(candidate) as staging:
                 for batch in self.batches():
                     staging.add(batch)

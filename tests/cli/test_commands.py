@@ -51,7 +51,7 @@ def test_sync_exit_status_tells_failed_held_and_busy(home: str, capsys: pytest.C
         assert run(["sync", "--url", server.url]) == 3
         error = capsys.readouterr().err
         assert "--accept" in error
-        with StateDirectory(home).run_lock():
+        with StateDirectory(home).locks.run():
             assert run(["sync", "--url", server.url]) == 75
     assert run(["sync", "--url", "ftp://x"]) == 2
     assert run(["sync"]) == 2

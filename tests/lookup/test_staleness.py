@@ -65,7 +65,7 @@ def test_stale_data_are_refused_whatever_is_asked_until_the_service_confirms_the
         with pytest.raises(StaleDataError):
             ask(geo)
         directory = StateDirectory(home)
-        with directory.run_lock():
+        with directory.locks.run():
             directory.confirm(etag=None)
         again = ask(geo)
         assert again == fresh or question == "explain"
@@ -98,7 +98,7 @@ def test_stale_data_are_warned_of_once_and_again_after_they_were_fresh(
             geo.look_soon()
             assert geo.lookup("8.8.8.8") is not None
         assert warnings() == 1
-        with directory.run_lock():
+        with directory.locks.run():
             directory.confirm(etag=None)
         geo.lookup("8.8.8.8")
         wall.ahead = timedelta(hours=4)

@@ -16,7 +16,7 @@ import pytest
 
 from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.state import files
-from geolookup.state import publish as publishing_module
+from geolookup.state import locks as locks_module
 from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.store import Edits
@@ -42,7 +42,7 @@ def test_sequence_and_overlay_numbers_always_rise_whatever_is_published(home: st
     found = [publish(home, stamped(1)), publish(home, stamped(2))]
     found.append(directory.republish())
     found.append(directory.rollback())
-    with directory.run_lock():
+    with directory.locks.run():
         found.append(directory.confirm(etag='"x"'))
     found.append(publish(home, stamped(3)))
     assert [current.sequence for current in found] == [1, 2, 3, 4, 5, 6]
@@ -76,7 +76,7 @@ def test_numbers_and_refusals_survive_where_only_the_generations_are_damaged(hom
     publish(home, stamped(2))
     directory = StateDirectory(home)
     refused = directory.rollback().refused
-    with directory.run_lock():
+    with directory.locks.run():
         directory.confirm(etag=None)
     for number in (1, 2):
         os.truncate(os.path.join(home, "generations", f"{number:06d}", "index"), 9)
@@ -128,7 +128,7 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path, umask: int) ->
 def test_a_file_where_the_directory_belongs_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "state"
     path.write_text("mine")
-    with pytest.raises(StateUnwritableError, match=str(path)), StateDirectory(str(path)).run_lock():
+    with pytest.raises(StateUnwritableError, match=str(path)), StateDirectory(str(path)).locks.run():
         pytest.fail("the lock was given")
     assert path.read_text() == "mine"
 
@@ -138,7 +138,7 @@ def test_a_file_where_the_directory_belongs_is_refused_by_name(tmp_path: Path) -
 HOLDER = """
 import sys
 from geolookup.state.directory import StateDirectory
-with getattr(StateDirectory(sys.argv[1]), sys.argv[2])():
+with getattr(StateDirectory(sys.argv[1]).locks, sys.argv[2])():
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -165,9 +165,9 @@ def test_a_second_run_is_busy_at_once_and_edits_go_on(home: str, monkeypatch: py
     def no_waiting(_seconds: float) -> None:
         pytest.fail("it waited")
 
-    with held_elsewhere(home, "run_lock"):
+    with held_elsewhere(home, "run"):
         monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=no_waiting))
-        with pytest.raises(StateBusyError, match="another sync"), directory.run_lock():
+        with pytest.raises(StateBusyError, match="another sync"), directory.locks.run():
             pytest.fail("the lock was given twice")
         with pytest.raises(StateBusyError, match="another sync"):
             directory.rollback()
@@ -176,10 +176,10 @@ def test_a_second_run_is_busy_at_once_and_edits_go_on(home: str, monkeypatch: py
 
 
 def test_the_lock_of_a_killed_run_is_free(home: str) -> None:
-    with held_elsewhere(home, "run_lock") as process:
+    with held_elsewhere(home, "run") as process:
         process.kill()
         process.wait()
-        with StateDirectory(home).run_lock():
+        with StateDirectory(home).locks.run():
             assert os.path.exists(os.path.join(home, "run.lock"))
 
 
@@ -195,7 +195,7 @@ def test_a_publish_waits_for_the_one_under_way(home: str, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(files, "time", SimpleNamespace(**{**vars(files.time), "sleep": sleep}))
     second = threading.Thread(target=directory.republish)
-    with directory.publish_lock():
+    with directory.locks.publish():
         second.start()
         assert waiting.wait(60)
         assert read_current(home).sequence == 1
@@ -205,9 +205,9 @@ def test_a_publish_waits_for_the_one_under_way(home: str, monkeypatch: pytest.Mo
 
 def test_a_publish_does_not_wait_for_ever(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(home, stamped(1))
-    monkeypatch.setattr(publishing_module, "PUBLISH_WAIT_S", 0.0)
+    monkeypatch.setattr(locks_module, "PUBLISH_WAIT_S", 0.0)
     before = tree(home)
-    with held_elsewhere(home, "publish_lock"), pytest.raises(StateBusyError, match="publishing"):
+    with held_elsewhere(home, "publish"), pytest.raises(StateBusyError, match="publishing"):
         StateDirectory(home).republish()
     assert tree(home) == before
 
@@ -222,7 +222,7 @@ def test_a_held_candidate_is_replaced_by_a_newer_one_and_published_by_rename(hom
         with staged(directory, stamped(number)) as candidate:
             directory.hold(candidate)
     assert (served(home), generations(home), strays(home)) == ((1, {"1"}), [1], [])
-    with directory.run_lock():
+    with directory.locks.run():
         held = directory.held()
         assert held is not None
         held.verify()
@@ -242,7 +242,7 @@ def test_what_was_held_still_is_after_a_kill_between_the_two_renames(home: str) 
     assert held is not None
     before = tree(held.path)
     os.rename(held.path, os.path.join(home, "held.tmp-1-abc"))
-    with directory.run_lock():
+    with directory.locks.run():
         assert tree(held.path) == before
     assert strays(home) == []
 
@@ -293,7 +293,7 @@ def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(home: str)
     for name in ("custom/.tmp-1-a", "CURRENT.tmp-1-a"):
         Path(home, name).write_bytes(b"x")
     shutil.copyfile(os.path.join(home, "custom", "000002"), os.path.join(home, "custom", "000003"))
-    with StateDirectory(home).run_lock():
+    with StateDirectory(home).locks.run():
         assert tree(home) == whole
     assert publish(home, stamped(3)).generation == 3
 
@@ -312,7 +312,7 @@ def test_nothing_with_a_number_is_removed_while_current_is_unreadable(home: str)
     publish(home, stamped(1))
     publish(home, stamped(2))
     Path(home, "CURRENT").write_bytes(b"{")
-    with StateDirectory(home).run_lock():
+    with StateDirectory(home).locks.run():
         assert (generations(home), overlays(home)) == ([1, 2], [1, 2])
     assert served(home) == (2, {"2"})
 
@@ -426,7 +426,7 @@ def test_a_run_is_not_begun_where_it_would_not_fit(home: str, monkeypatch: pytes
         monkeypatch.setattr(os, "statvfs", lambda _path: found)
 
     def begin() -> None:
-        with directory.run_lock(), directory.candidate() as candidate:
+        with directory.locks.run(), directory.candidate() as candidate:
             assert os.path.isdir(candidate.path)
 
     free(15)

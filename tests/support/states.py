@@ -35,7 +35,7 @@ def place(locid: int, *ranges: str, country: str = "", city: str = "", **fields:
 def publish(home: str, places: Iterable[PulledGeolocation], *, url: str | None = URL, keep: int = 7) -> Current:
     """Publish the geolocations as the next generation of ``home``, as a pull would."""
     directory = StateDirectory(home, keep_generations=keep)
-    with directory.run_lock(), directory.candidate() as candidate:
+    with directory.locks.run(), directory.candidate() as candidate:
         with Staging(candidate) as staging:
             staging.add(list(places))
             staged = staging.finish({"url": url or ""})

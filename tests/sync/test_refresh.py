@@ -101,7 +101,7 @@ def test_a_304_that_the_push_had_does_for_the_pull_where_nothing_was_sent_since(
 
 
 def test_another_run_under_way_is_busy_and_nothing_is_asked(machine: Machine, proxy: FaultProxy) -> None:
-    with machine.directory.run_lock(), pytest.raises(StateBusyError):
+    with machine.directory.locks.run(), pytest.raises(StateBusyError):
         run(machine, started=lambda: pytest.fail("it did not start"))
     assert proxy.requests == []
 
@@ -111,7 +111,7 @@ def test_the_lock_is_held_from_the_first_request_to_the_last(machine: Machine, p
 
     def fault(service: Any) -> Any:
         try:
-            with StateDirectory(machine.home).run_lock():
+            with StateDirectory(machine.home).locks.run():
                 busy.append(False)
         except StateBusyError:
             busy.append(True)

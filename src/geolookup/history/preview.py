@@ -64,6 +64,6 @@ def preview_pull(
         finally:
             published.close()
 
-    with directory.run_lock(), Transport(settings) as transport:
+    with directory.locks.run(), Transport(settings) as transport:
         pull_locked(directory, settings, transport, report, url_moved=url_moved, progress=progress, preview=show)
     return report

@@ -72,7 +72,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
     :raises StateUnwritableError: if the directory cannot be written
     """
     directory = StateDirectory(home)
-    with directory.run_lock(wait_s=_BUILD_WAIT_S):
+    with directory.locks.run(wait_s=_BUILD_WAIT_S):
         if directory.current() is not None:
             return
         if not quiet:

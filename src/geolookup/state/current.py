@@ -135,21 +135,36 @@ class Current:
 def read_current(home: str) -> Current:
     """What CURRENT says.
 
-    :raises NoStateError: where there is none
-    :raises StateDamagedError: where it is not what was written
-    :raises StateTooNewError: where its major version is not ours
+    :raises NoStateError: if there is none
+    :raises StateDamagedError: if it is not what was written
+    :raises StateTooNewError: if its major version is not ours
+    """
+    return current_of(home, current_bytes(home))
+
+
+def current_bytes(home: str) -> bytes | None:
+    """CURRENT as it stands in the file, None if there is none; of one that is too long, the beginning.
+
+    :raises StateDamagedError: if it cannot be read
     """
     path = os.path.join(home, "CURRENT")
     try:
         with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
+            return file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
-        if _has_overlays(home):
-            raise StateDamagedError(f"{path}: is gone, though something was published here") from None
-        raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`") from None
+        return None
     except OSError as error:
-        raise StateDamagedError(f"{path}: cannot be read: {error.strerror}") from error
-    return parse_current(data, path)
+        raise StateDamagedError(f"{path}: reading failed: {error.strerror}") from error
+
+
+def current_of(home: str, data: bytes | None) -> Current:
+    """What these bytes of CURRENT say, as `current_bytes` read them; the errors are those of `read_current`."""
+    path = os.path.join(home, "CURRENT")
+    if data is not None:
+        return parse_current(data, path)
+    if _has_overlays(home):
+        raise StateDamagedError(f"{path}: is gone, though something was published here")
+    raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
 
 
 def _has_overlays(home: str) -> bool:

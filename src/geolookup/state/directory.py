@@ -7,19 +7,23 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from geolookup.errors import StateDamagedError, StateError, UnknownGenerationError
+from geolookup.errors import NoStateError, StateDamagedError, StateError, UnknownGenerationError
 from geolookup.state import files
 from geolookup.state.clock import now_text
-from geolookup.state.current import Current, generation_name
+from geolookup.state.current import Current, Published, generation_name
 from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox import Outbox
-from geolookup.state.generations import retention as cleaning
+from geolookup.state.edits.store import Edits
+from geolookup.state.generations import retention as retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, read_report
 from geolookup.state.generations.candidate import Candidate as Candidate
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.timeline import by_recency
-from geolookup.state.publish import Publishing, began_at_of
+from geolookup.state.locks import Locks
+from geolookup.state.publish import Publish, began_at_of, publishing
+from geolookup.state.served import open_served
 
 _log = logging.getLogger("geolookup")
 
@@ -27,8 +31,73 @@ _log = logging.getLogger("geolookup")
 _LEAST_SPACE_BYTES = 16 << 20
 
 
-class StateDirectory(Publishing):
-    """One state directory. Opening it touches nothing; whatever writes creates what is missing."""
+class StateDirectory:
+    """One state directory. Opening it touches nothing; whatever writes creates what is missing.
+
+    ``locks`` are its two locks; ``edits`` is its edits.db, and ``local`` what is asked of that. ``keep_generations`` is
+    how many generations a publish keeps.
+    """
+
+    def __init__(self, home: str, *, keep_generations: int = 7) -> None:
+        self.home = home
+        self.keep_generations = keep_generations
+        self.locks = Locks(home)
+        self.edits = Edits(home)
+        self.local = LocalEdits(self.edits)
+
+    def path(self, *parts: str) -> str:
+        """A path inside the directory."""
+        return os.path.join(self.home, *parts)
+
+    # What is published
+
+    def open(self) -> Published:
+        """Open what is published, or the newest whole generation if CURRENT or what it names is damaged.
+
+        :raises NoStateError: if nothing has been published
+        :raises StateDamagedError: if nothing whole is left
+        :raises StateTooNewError: if a newer release published it
+        """
+        return open_served(self.home)
+
+    def current(self) -> Current | None:
+        """What is published, or what recovery falls back to; None if nothing was ever published.
+
+        :raises StateTooNewError: if a newer release wrote CURRENT
+        """
+        try:
+            published = self.open()
+        except NoStateError:
+            return None
+        published.close()
+        return published.current
+
+    def current_or_none(self) -> Current | None:
+        """`current` for whoever publishes: if nothing whole is left, what comes next is the first again."""
+        try:
+            return self.current()
+        except StateDamagedError:
+            return None
+
+    def require_current(self) -> Current:
+        """What is published.
+
+        :raises NoStateError: if nothing is
+        """
+        current = self.current_or_none()
+        if current is None:
+            raise NoStateError(f"{self.home}: nothing has been published here yet: run `geolookup sync`")
+        return current
+
+    @contextlib.contextmanager
+    def publishing(self) -> Iterator[Publish]:
+        """The publish lock, and a publish under way.
+
+        :raises StateBusyError: if another process has been publishing for ten seconds
+        :raises StateTooNewError: if a newer release wrote CURRENT
+        """
+        with self.locks.publish(), publishing(self.home, self.local) as publish:
+            yield publish
 
     def cache(self, generation: int) -> Cache:
         """A generation's cache.db."""
@@ -37,7 +106,7 @@ class StateDirectory(Publishing):
     def report(self, generation: int) -> dict[str, Any]:
         """What a generation's report.json holds.
 
-        :raises StateDamagedError: where it is not what was written
+        :raises StateDamagedError: if it is not what was written
         """
         return read_report(self.path("generations", generation_name(generation)))
 
@@ -52,7 +121,7 @@ class StateDirectory(Publishing):
             sizes = (record["bytes"] for record in found.published["files"].values())
             needed_bytes = max(needed_bytes, int(1.2 * sum(sizes)))
         files.require_space(self.home, needed_bytes)
-        path = self.path("generations", f"{cleaning.CANDIDATE}{os.getpid()}-{secrets.token_hex(4)}")
+        path = self.path("generations", f"{retention.CANDIDATE}{os.getpid()}-{secrets.token_hex(4)}")
         with files.translated(path):
             os.mkdir(path, 0o700)
         try:
@@ -63,7 +132,7 @@ class StateDirectory(Publishing):
     def hold(self, candidate: Candidate) -> None:
         """Keep a sealed candidate for a person, in place of one held before."""
         held = self.path("held")
-        old = cleaning.temporary_path(held)
+        old = retention.temporary_path(held)
         with files.translated(held):
             # So that a run killed while it publishes this one leaves it to be held again, and not to be lost.
             files.write_new(os.path.join(candidate.path, HELD_MARK), b"")
@@ -82,7 +151,7 @@ class StateDirectory(Publishing):
     def held(self) -> Candidate | None:
         """The held candidate, or None where there is none that can be read.
 
-        :raises StateTooNewError: where a newer release holds one
+        :raises StateTooNewError: if a newer release holds one
         """
         candidate = Candidate(path=self.path("held"))
         try:
@@ -94,7 +163,7 @@ class StateDirectory(Publishing):
     def drop_held(self) -> None:
         """Forget the held candidate: something else was published."""
         held = self.path("held")
-        files.discard_tree(held, cleaning.temporary_path(held))
+        files.discard_tree(held, retention.temporary_path(held))
 
     # Publishing
 
@@ -106,19 +175,18 @@ class StateDirectory(Publishing):
         Where that fails, the candidate is where it was.
         """
         record = candidate.document()["published"]
-        with self._attempt() as attempt:
-            attempt.refused = attempt.refused if refused is None else refused
-            number = 1 + attempt.newest
+        with self.publishing() as publish:
+            publish.refused = publish.refused if refused is None else refused
+            number = 1 + publish.newest
             target = self.path("generations", generation_name(number))
             # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
-            draft = self._draft_overlay(attempt, number, Cache(candidate.cache), record)
+            draft = publish.draft_overlay(number, Cache(candidate.cache), record)
             with files.translated(target):
                 os.rename(candidate.path, target)
-                attempt.undo.callback(_rename_back, target, candidate.path)
+                publish.undo.callback(_rename_back, target, candidate.path)
                 files.sync_directory(self.path("generations"))
             now = now_text()
-            published = self._commit(
-                attempt,
+            published = publish.commit(
                 draft,
                 generation=number,
                 newest=number,
@@ -126,7 +194,7 @@ class StateDirectory(Publishing):
                 published_at=now,
                 checked_at=checked_at or now,
             )
-            self._clean(published)
+            publish.clean(published, keep_generations=self.keep_generations)
         return published
 
     def republish(
@@ -141,18 +209,18 @@ class StateDirectory(Publishing):
 
         ``refused`` and ``pins`` are as in `Current`, and so are ``changes``: other members of it.
 
-        :raises NoStateError: where nothing has been published
+        :raises NoStateError: if nothing has been published
         """
-        with self._attempt() as attempt:
-            current = self._required(attempt.current)
-            attempt.refused = attempt.refused if refused is None else refused
-            attempt.pins = attempt.pins if pins is None else pins
+        with self.publishing() as publish:
+            current = publish.required()
+            publish.refused = publish.refused if refused is None else refused
+            publish.pins = publish.pins if pins is None else pins
             number = current.generation if generation is None else generation
             record = current.published if generation is None else self.report(number)["published"]
-            draft = self._draft_overlay(attempt, number, self.cache(number), record)
+            draft = publish.draft_overlay(number, self.cache(number), record)
             members = {"generation": number, "published": record, "published_at": now_text(), **changes}
-            published = self._commit(attempt, draft, **members)
-            self._clean(published)
+            published = publish.commit(draft, **members)
+            publish.clean(published, keep_generations=self.keep_generations)
         return published
 
     def confirm(self, *, etag: str | None, began_at: str | None = None) -> Current:
@@ -161,16 +229,16 @@ class StateDirectory(Publishing):
         What it acknowledged before is in that list, so it is laid over no longer: somebody else may have undone it. The
         run lock must be held.
         """
-        with self._attempt() as attempt:
-            current = self._required(attempt.current)
+        with self.publishing() as publish:
+            current = publish.required()
             changes = {name: value for name, value in (("etag", etag), ("began_at", began_at)) if value}
             published = {**current.published, **changes}
             acknowledged = self.local.acknowledged_since(str(current.published.get("began_at", "")))
             if current.recovered is not None or acknowledged or self.local.head() != current.edits:
-                draft = self._draft_overlay(attempt, current.generation, self.cache(current.generation), published)
-                return self._commit(attempt, draft, published=published, checked_at=now_text())
-            confirmed = current.replace(sequence=attempt.sequence, published=published, checked_at=now_text())
-            self._write_current(confirmed)
+                draft = publish.draft_overlay(current.generation, self.cache(current.generation), published)
+                return publish.commit(draft, published=published, checked_at=now_text())
+            confirmed = current.replace(sequence=publish.sequence, published=published, checked_at=now_text())
+            publish.write_current(confirmed)
             return confirmed
 
     def rollback(self, generation: int | None = None, *, reason: str = "") -> Current:
@@ -179,12 +247,12 @@ class StateDirectory(Publishing):
         A publish like any other, under the run lock. What was served until now is not published by itself again.
         ``reason`` goes into the history.
 
-        :raises UnknownGenerationError: where there is no such generation
-        :raises StateDamagedError: where it is not, byte for byte, what was published
-        :raises StateBusyError: where a run is under way: it would publish over this
+        :raises UnknownGenerationError: if there is no such generation
+        :raises StateDamagedError: if it is not, byte for byte, what was published
+        :raises StateBusyError: if a run is under way: it would publish over this
         """
-        with self.run_lock():
-            current = self._required(self.current_or_none())
+        with self.locks.run():
+            current = self.require_current()
             kept = numbered(self.path("generations"))
             target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:
@@ -223,20 +291,20 @@ class StateDirectory(Publishing):
     def pin(self, generation: int) -> Current:
         """Keep a generation whatever retention says, until `unpin`.
 
-        :raises UnknownGenerationError: where there is no such generation
+        :raises UnknownGenerationError: if there is no such generation
         """
         return self._pinned(generation, keep=True)
 
     def unpin(self, generation: int) -> Current:
         """Leave a pinned generation to retention again: the next publish, or `prune`, removes it if it is past that.
 
-        :raises UnknownGenerationError: where it is not pinned
+        :raises UnknownGenerationError: if it is not pinned
         """
         return self._pinned(generation, keep=False)
 
     def _pinned(self, generation: int, *, keep: bool) -> Current:
-        with self.run_lock():
-            current = self._required(self.current_or_none())
+        with self.locks.run():
+            current = self.require_current()
             if keep and generation not in numbered(self.path("generations")):
                 raise UnknownGenerationError(f"{self.home}: there is no generation {generation} to pin")
             if not keep and generation not in current.pins:
@@ -253,14 +321,14 @@ class StateDirectory(Publishing):
 
         ``keep`` stands in for `keep_generations` this once; with ``dry_run`` nothing is removed.
 
-        :raises StateDamagedError: where CURRENT is damaged, so that nobody can tell what must stay
-        :raises StateBusyError: where a run is under way
+        :raises StateDamagedError: if CURRENT is damaged, so that nobody can tell what must stay
+        :raises StateBusyError: if a run is under way
         """
         if dry_run:
             return self._past_retention(keep)
-        with self.run_lock(), self.publish_lock():
+        with self.locks.run(), self.locks.publish():
             doomed = self._past_retention(keep)
-            cleaning.retain(self.home, self.require_current(), self.keep_generations if keep is None else keep)
+            retention.retain(self.home, self.require_current(), self.keep_generations if keep is None else keep)
             left = numbered(self.path("generations"))
         removed = {number: size for number, size in doomed.items() if number not in left}
         if removed:
@@ -271,7 +339,7 @@ class StateDirectory(Publishing):
         current = self.require_current()
         if current.recovered is not None:
             raise StateDamagedError(f"{current.recovered}: nothing is removed until `geolookup sync` has mended that")
-        doomed = cleaning.past_retention(self.home, current, self.keep_generations if keep is None else keep)
+        doomed = retention.past_retention(self.home, current, self.keep_generations if keep is None else keep)
         return {number: files.tree_bytes(self.path("generations", generation_name(number))) for number in doomed}
 
     def _note_done(self, what: str, before: Any, after: Any) -> None:
@@ -280,25 +348,6 @@ class StateDirectory(Publishing):
         except StateError as error:
             # It is done: to fail now would say that it is not.
             _log.warning("the %s is missing from the history, and all else is done: %s", what, error)
-
-    def publish_edits(self, current: Current, layer: dict[int, Laid], *, edits: int) -> Current:
-        """Publish the custom layer as an edit left it. The publish lock must be held.
-
-        ``current`` is what was read under that lock, and ``edits`` the newest edit in ``layer``.
-        """
-        with self._attempt(locked=True) as attempt:
-            draft = self._draft(attempt, current.generation, list(layer.values()), edits)
-            published = self._commit(attempt, draft, published_at=now_text())
-            # Generations go with the runs that make them, by the retention that those were told.
-            self._clean(published, generations=False)
-        return published
-
-    def require_current(self) -> Current:
-        """What is published.
-
-        :raises NoStateError: where nothing is
-        """
-        return self._required(self.current_or_none())
 
     def custom_layer(self, generation: int, record: dict[str, Any]) -> dict[int, Laid]:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it."""

@@ -1,7 +1,7 @@
 """Opening what is served: what CURRENT names, or the newest whole generation if that is damaged."""
 
-from geolookup.errors import StateDamagedError
-from geolookup.state.current import Published, open_published
+from geolookup.errors import IndexFileError, IndexTooNewError, StateDamagedError, StateTooNewError
+from geolookup.state.current import Current, Published, open_named, open_published
 
 
 def open_served(home: str) -> Published:
@@ -15,6 +15,20 @@ def open_served(home: str) -> Published:
         return open_published(home)
     except StateDamagedError as error:
         return open_other(home, str(error))
+
+
+def open_current(home: str, current: Current) -> Published:
+    """`open_served` of a CURRENT that was read under the publish lock, so that nothing it names can go away.
+
+    :raises StateDamagedError: if nothing whole is left
+    :raises StateTooNewError: if a newer release published it
+    """
+    try:
+        return open_named(home, current)
+    except IndexTooNewError as error:
+        raise StateTooNewError(str(error)) from error
+    except IndexFileError as error:
+        return open_other(home, f"generation {current.generation} cannot be used: {error}")
 
 
 def open_other(home: str, problem: str, *, skip: frozenset[int] = frozenset()) -> Published:

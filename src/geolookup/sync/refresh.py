@@ -124,7 +124,7 @@ def refresh(
     began = time.monotonic()
     report = RefreshReport(url=settings.url, began_at=now_text())
     try:
-        with directory.run_lock():
+        with directory.locks.run():
             started()
             _run(directory, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
     except GeoLookupError as error:

@@ -80,7 +80,7 @@ def test_the_exit_status_tells_failed_held_left_over_wrong_and_busy(command: Com
         assert report["next_action"]["code"] == "decide-on-the-list"
         assert report["next_action"]["words"].split()[-1] in command.error
         assert report["failures"][0]["error"] == "HeldError"
-        with StateDirectory(home).run_lock():
+        with StateDirectory(home).locks.run():
             assert command("refresh", *url, exits=75) == "busy: another run is under way\n"
             busy = command.json("refresh", *url, exits=75)
             assert (busy["exit_status"], busy["next_action"]["code"]) == (75, "wait-for-the-other-run")
@@ -145,7 +145,7 @@ def test_metrics_are_whole_readable_by_all_and_remember_the_last_success(
             well = metrics(path)
             command("refresh", "--url", server.url, exits=1)
             badly = metrics(path)
-            with StateDirectory(os.environ["GEOLOOKUP_HOME"]).run_lock():
+            with StateDirectory(os.environ["GEOLOOKUP_HOME"]).locks.run():
                 command("refresh", "--url", server.url, exits=75)
     finally:
         os.umask(before)
@@ -181,7 +181,7 @@ def test_the_monitor_hears_of_start_success_and_failure_and_its_address_stays_se
         out = [command("refresh", "--url", server.url, "--changed-exit-code", 10, exits=10)]
         out.append(json.dumps(command.json("refresh", "--url", server.url)))
         out.append(json.dumps(command.json("refresh", "--url", server.url, exits=1)) + command.error)
-        with StateDirectory(os.environ["GEOLOOKUP_HOME"]).run_lock():
+        with StateDirectory(os.environ["GEOLOOKUP_HOME"]).locks.run():
             command("refresh", "--url", server.url, exits=75)
     assert [request.target for request in monitor.requests] == [
         "/canary-4711/start",

@@ -129,7 +129,7 @@ class Recording:
                 with directory.edits.transaction() as database:
                     if not Outbox(database).rows(State.SENDING):
                         wrong.append("a request leaves, and no edit is known to be on its way")
-            with directory.run_lock():
+            with directory.locks.run():
                 if found.answers is not None:
                     directory.republish()
                 directory.edits.record("look", "done")  # a journal that holds nothing goes when SQLite writes next

@@ -62,14 +62,14 @@ def test_an_edit_a_confirmation_and_an_acceptance_are_durable_when_they_return(
     begun = len(disk.synced)
     directory.republish()
     assert disk.synced[begun:] == ["custom/*", "custom", "*", "."]
-    with directory.run_lock():
+    with directory.locks.run():
         begun = len(disk.synced)
         directory.confirm(etag='"x"')
         assert disk.synced[begun:] == ["*", "."]
     with staged(directory, stamped(2)) as candidate:
         directory.hold(candidate)
         assert disk.lost_at_a_power_cut() == []
-    with directory.run_lock():
+    with directory.locks.run():
         held = directory.held()
         assert held is not None
         directory.publish(held)

@@ -201,7 +201,7 @@ def test_on_a_read_only_disk_lookups_go_on_and_whatever_writes_is_refused(small:
         directory.republish,
         directory.rollback,
         lambda: directory.edits.record("test", "again"),
-        lambda: StateDirectory(os.path.join(small, "another")).run_lock().__enter__(),
+        lambda: StateDirectory(os.path.join(small, "another")).locks.run().__enter__(),
     ]
     with geolookup.open(home) as geo:
         for attempt in attempts:

@@ -173,7 +173,7 @@ def _look_at(home: str, scenario: Scenario, before: tuple[int, set[str]] | None)
         wrong.append(f"neither the old state nor the new one: {found}")
     if found is not None and len(found[1]) != 1:
         wrong.append(f"a mixture: {found}")
-    with StateDirectory(home).run_lock():
+    with StateDirectory(home).locks.run():
         also = scenario.also(home)
     scenario.act(home)
     if served(home)[0] < scenario.after:

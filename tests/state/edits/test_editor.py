@@ -18,6 +18,7 @@ from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox import State
+from geolookup.state.publish import Publish
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.state.generations.staged import staged
 from tests.support.states import place, publish
@@ -95,7 +96,7 @@ def test_an_edit_is_durable_before_it_is_published(editor: Editor, home: str, mo
         connection.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(StateDirectory, "publish_edits", publishing)
+    monkeypatch.setattr(Publish, "draft", publishing)
     with pytest.raises(KeyboardInterrupt):
         editor.add_block(-1, "10.20.0.0/16")
     monkeypatch.undo()
@@ -112,7 +113,7 @@ def test_where_lookups_cannot_be_told_the_edit_is_kept_with_a_warning(
         raise StateUnwritableError("no space left")
 
     with monkeypatch.context() as broken:
-        broken.setattr(StateDirectory, "publish_edits", full)
+        broken.setattr(Publish, "draft", full)
         editor.add_block(-1, "10.20.0.0/16")
     assert "the edit is kept" in caplog.text
     assert "no space left" in caplog.text
@@ -155,7 +156,7 @@ def test_edits_survive_a_pull_a_held_pull_its_acceptance_and_a_rollback(editor: 
     assert_kept()
     candidate = directory.held()
     assert candidate is not None
-    with directory.run_lock():
+    with directory.locks.run():
         directory.publish(candidate)
     assert_kept()
     directory.rollback(1)

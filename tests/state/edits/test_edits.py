@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateTooNewError, StateUnwritableError
-from geolookup.state.edits.store import Edits
+from geolookup.state.edits.store import MIGRATIONS, Edits
 from geolookup.state.sqlite import translated
 
 
@@ -248,3 +248,11 @@ def test_a_directory_in_its_place_is_an_error_of_ours(edits: Edits) -> None:
     os.mkdir(edits.path)
     with pytest.raises(StateUnwritableError, match=r"edits\.db"):
         edits.record("first", "done")
+
+
+def test_the_names_of_the_migrations_are_those_that_are_applied(home: str) -> None:
+    edits = Edits(home)
+    os.makedirs(home)
+    with edits.transaction() as database:
+        applied = [row["name"] for row in database.query("SELECT name FROM _sqlite_migrations ORDER BY id")]
+    assert tuple(applied) == MIGRATIONS

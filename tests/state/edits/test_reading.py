@@ -66,7 +66,7 @@ def listing(home: str) -> dict[str, tuple[int, int]]:
 def test_questions_are_answered_while_another_process_publishes_and_writes(edited: str) -> None:
     before = answers(edited)
     assert len(before["outbox"]) == 2
-    with StateDirectory(edited).publish_lock(), held(edited, "IMMEDIATE"):
+    with StateDirectory(edited).locks.publish(), held(edited, "IMMEDIATE"):
         began = time.monotonic()
         assert answers(edited) == before
     assert time.monotonic() - began < 5.0, "some question waited for a lock"

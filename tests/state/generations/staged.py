@@ -17,7 +17,7 @@ from tests.support.states import URL, place
 @contextlib.contextmanager
 def staged(directory: StateDirectory, places: Iterable[PulledGeolocation]) -> Iterator[Candidate]:
     """A sealed candidate, under the run lock."""
-    with directory.run_lock(), directory.candidate() as candidate:
+    with directory.locks.run(), directory.candidate() as candidate:
         with Staging(candidate) as staging:
             staging.add(list(places))
             done = staging.finish({"url": URL})

@@ -131,7 +131,7 @@ def test_a_current_that_denies_the_generation_it_serves_never_makes_a_run_remove
     document = json.loads(path.read_bytes())
     del document["check"]
     path.write_text(json.dumps({**document, "newest": 1}))
-    with StateDirectory(two).run_lock():
+    with StateDirectory(two).locks.run():
         assert served(two) == (2, {"2"})
 
 
@@ -161,7 +161,7 @@ def test_a_damaged_file_falls_back_to_the_generation_before_and_the_next_publish
 def test_confirming_what_recovery_found_makes_current_whole_again(two: str) -> None:
     Path(two, "CURRENT").write_bytes(b"{")
     directory = StateDirectory(two)
-    with directory.run_lock():
+    with directory.locks.run():
         confirmed = directory.confirm(etag=None)
     assert (confirmed.sequence, confirmed.generation, confirmed.recovered) == (3, 2, None)
     assert (served(two), verify(two)) == ((2, {"2"}), [])
@@ -171,7 +171,7 @@ def test_recovery_after_a_rollback_does_not_go_forward_again(two: str) -> None:
     rolled_back = StateDirectory(two).rollback()
     Path(two, "CURRENT").write_bytes(b"{")
     assert served(two) == (1, {"1"})
-    with StateDirectory(two).run_lock():
+    with StateDirectory(two).locks.run():
         assert StateDirectory(two).confirm(etag=None).sequence == rolled_back.sequence + 1
 
 
@@ -269,7 +269,7 @@ def test_a_newer_current_creates_not_even_a_lock(two: str) -> None:
         os.unlink(os.path.join(two, name))
     before = tree(two)
     directory = StateDirectory(two)
-    for attempt in (directory.run_lock().__enter__, directory.publish_lock().__enter__, directory.republish):
+    for attempt in (directory.locks.run().__enter__, directory.locks.publish().__enter__, directory.republish):
         with pytest.raises(StateTooNewError, match=r"CURRENT.*'2\.0'.*upgrade"):
             attempt()
     assert tree(two) == before
@@ -317,7 +317,8 @@ def test_verify_finds_what_current_itself_would_not_tell(two: str, name: str) ->
         changed = current.replace(published={**current.published, "files": known})
         report = os.path.join(two, "generations", "000002", "report.json")
         rewrite_json(report, published=changed.published)
-    StateDirectory(two)._write_current(changed)
+    with StateDirectory(two).publishing() as publish:
+        publish.write_current(changed)
     assert [problem for problem in verify(two) if name in problem and "SHA-256" not in problem] != []
 
 
@@ -332,7 +333,8 @@ def test_verify_finds_a_size_or_digest_in_current_that_does_not_fit(two: str, na
         records = current.published["files"]
         records = {**records, name: {**records[name], member: wrong}}
         changed = current.replace(published={**current.published, "files": records})
-    StateDirectory(two)._write_current(changed)
+    with StateDirectory(two).publishing() as publish:
+        publish.write_current(changed)
     assert any("size or SHA-256" in problem for problem in verify(two))
 
 

@@ -326,7 +326,7 @@ def test_vanished_custom_geolocations_are_reported_and_held_when_many(home: str)
 
 
 def test_another_run_under_way_is_busy(home: str) -> None:
-    with StateDirectory(home).run_lock(), pytest.raises(StateBusyError):
+    with StateDirectory(home).locks.run(), pytest.raises(StateBusyError):
         pull_from(home, listed(many(1)))
 
 

@@ -29,6 +29,7 @@ from geolookup.state.edits.operations import (
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
 from geolookup.state.edits.site_names import SiteNames
+from geolookup.state.publish import Publish
 
 _log = logging.getLogger("geolookup")
 
@@ -75,8 +76,8 @@ class Editor:
             yield self  # a transaction inside another is part of it
             return
         directory = self._directory
-        with directory.publish_lock():
-            current = directory.require_current()
+        with directory.publishing() as publish:
+            current = publish.required()
             try:
                 with directory.edits.transaction() as database:
                     outbox = Outbox(database)
@@ -87,7 +88,7 @@ class Editor:
             finally:
                 self._session = None
             if changed or head != current.edits:  # the latter where an earlier publish failed
-                self._publish(current, head, layer)
+                self._publish(publish, head, layer)
 
     def _ask(self, question: Callable[[EditSession], _T]) -> _T:
         """Answer from the transaction under way, or else from what is there: no lock is taken, and no file made."""
@@ -106,11 +107,15 @@ class Editor:
                     raise
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
-    def _publish(self, current: Current, head: int, layer: dict[int, Laid]) -> None:
+    def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
         try:
-            published = self._directory.publish_edits(current, layer, edits=head)
+            draft = publish.draft(publish.required().generation, list(layer.values()), head)
+            published = publish.commit(draft, published_at=now_text())
+            # Generations go with the runs that make them, by the retention that those were told.
+            publish.clean(published, keep_generations=None)
         except StateError as error:
+            publish.take_back()
             self._cached = None
             _log.warning("the edit is kept, but lookups will not see it until this is mended: %s", error)
             return

@@ -1,6 +1,7 @@
 """``edits.db``: what was done on this machine and cannot be fetched again. The only file that migrates in place."""
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
 
 _MIGRATION_SET = "geolookup"
+#: The names of all migrations of this release. A test holds it to `_migrations`, which would need a database to tell.
+MIGRATIONS = ("m001_history", "m002_outbox", "m003_sites", *(f"field_{field.name}" for field in FIELDS if field.later))
 
 
+@functools.cache
 def _migrations() -> "Migrations":
     from sqlite_utils import Migrations  # late: it imports pandas where that is installed
 
@@ -86,8 +90,9 @@ class Edits:
         """
         from sqlite_utils import Database
 
-        with files.translated(self.path), contextlib.suppress(FileExistsError):
-            create_private(self.path)
+        if not self.exists():
+            with files.translated(self.path), contextlib.suppress(FileExistsError):
+                create_private(self.path)
         with translated(self.path, advice=self._restoring):
             connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
             try:
@@ -216,7 +221,7 @@ class Edits:
 
     def _refuse_newer(self, database: "Database") -> None:
         applied = {migration.name for migration in _migrations().applied(database)}
-        unknown = sorted(applied - set(_names()))
+        unknown = sorted(applied - set(MIGRATIONS))
         if unknown:
             raise StateTooNewError(
                 f"{self.path}: was migrated by a newer release ({unknown[-1]}): upgrade geolookup; nothing was touched"
@@ -255,11 +260,3 @@ class Edits:
         except (ValueError, TypeError) as error:
             raise StateDamagedError(f"{self.path}: line {row['id']} of the history is damaged: {error}") from error
         return rows
-
-
-def _names() -> list[str]:
-    """The names of all migrations of this release, those already applied included."""
-    from sqlite_utils import Database
-
-    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        return [migration.name for migration in _migrations().pending(Database(empty, execute_plugins=False))]

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from geolookup.errors import (
@@ -49,24 +49,37 @@ class Remembered(NamedTuple):
     served: tuple[Step, ...] = ()
 
 
-def remembered(home: str) -> Remembered:
+def remembered(
+    home: str, current: Current | None, *, overlays: Iterable[int], generations: Iterable[int]
+) -> Remembered:
     """What was ever published, and what a person decided about it.
 
-    A publish must never count backwards: where CURRENT is lost, the names and the overlays remember.
+    ``current`` is what CURRENT says, None if that cannot be told; the others are the numbers that stand in ``custom/``
+    and ``generations/``. A publish must never count backwards: if CURRENT is lost, the names and the overlays remember.
     """
-    sequences, generations = [0], [0, *numbered(os.path.join(home, "generations"))]
-    overlays = _overlays(home)
-    found = Remembered(0, 0)
+    if current is None:
+        read = [metadata for _, metadata in _headers(home, overlays)]
+        found = next((memory for metadata in read if (memory := _memory(metadata)) is not None), Remembered(0, 0))
+    else:
+        # Overlays that CURRENT knows are older than it, so only those of a publish that failed can count further.
+        read = [metadata for _, metadata in _headers(home, (each for each in overlays if each > current.overlay))]
+        found = Remembered(current.sequence, current.newest, current.refused, current.pins, current.served)
+    return found._replace(
+        sequence=max([found.sequence, *(int(metadata.get("sequence", 0)) for metadata in read)]),
+        newest=max([found.newest, *generations]),
+    )
+
+
+def _remembered(home: str) -> Remembered:
     try:
         current = read_current(home)
     except StateError:
-        found = next((memory for _, metadata in overlays if (memory := _memory(metadata)) is not None), found)
-    else:
-        sequences.append(current.sequence)
-        generations.append(current.newest)
-        found = Remembered(0, 0, current.refused, current.pins, current.served)
-    sequences += [int(metadata.get("sequence", 0)) for _, metadata in overlays]
-    return found._replace(sequence=max(sequences), newest=max(generations))
+        current = None
+    return remembered(home, current, overlays=_numbers(home, "custom"), generations=_numbers(home, "generations"))
+
+
+def _numbers(home: str, name: str) -> list[int]:
+    return numbered(os.path.join(home, name))
 
 
 def memory_text(refused: Iterable[str], pins: Iterable[int], served: Iterable[Step]) -> str:
@@ -98,8 +111,8 @@ def open_newest_whole(home: str, problem: str, *, skip: frozenset[int] = frozens
     generations = numbered(os.path.join(home, "generations"))
     if not generations:
         raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync` ({problem})")
-    memory = remembered(home)
-    for overlay, metadata in _overlays(home):
+    memory = _remembered(home)
+    for overlay, metadata in _headers(home, _numbers(home, "custom")):
         generation = int(metadata.get("generation", 0))
         if generation not in generations or generation in skip:
             continue
@@ -125,8 +138,8 @@ def open_kept(home: str, generation: int) -> Published:
     :raises StateDamagedError: where it, or its overlay, is gone or not what was written
     :raises StateTooNewError: where a newer release wrote it
     """
-    memory = remembered(home)
-    for overlay, metadata in _overlays(home):
+    memory = _remembered(home)
+    for overlay, metadata in _headers(home, _numbers(home, "custom")):
         if metadata.get("generation") != str(generation):
             continue
         try:
@@ -159,15 +172,13 @@ def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[st
     )
 
 
-def _overlays(home: str) -> list[tuple[int, dict[str, str]]]:
-    """Every readable overlay, newest first, with what is written in its header."""
-    found = []
-    for overlay in numbered(os.path.join(home, "custom")):
+def _headers(home: str, overlays: Iterable[int]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Those of the overlays that can be read, each with what is written in its header."""
+    for overlay in overlays:
         try:
             with IndexReader.open(overlay_path(home, overlay)) as reader:
                 metadata = dict(reader.metadata)
         except IndexFileError:
             continue
         if all(metadata.get(name, "0").isdecimal() for name in ("generation", "sequence", "edits")):
-            found.append((overlay, metadata))
-    return found
+            yield overlay, metadata

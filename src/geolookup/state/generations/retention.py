@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Mapping
 
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.reader import IndexReader
@@ -100,21 +101,26 @@ def past_retention(home: str, current: Current, keep: int) -> list[int]:
     return [number for number in found if number not in kept]
 
 
-def retain(home: str, current: Current, keep: int | None) -> None:
+def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[int, int | None] | None = None) -> None:
     """Remove generations past retention, and overlays that nothing kept needs; failures wait for the next time.
 
-    With ``keep`` None only overlays are removed.
+    With ``keep`` None only overlays are removed. ``overlays`` are those that stand in ``custom/``, if that is known,
+    each with the generation that it was compiled for, None if that must be read from it.
     """
-    for number in () if keep is None else past_retention(home, current, keep):
-        path = os.path.join(home, "generations", generation_name(number))
-        files.discard_tree(path, temporary_path(path))
+    if keep is not None:
+        for number in past_retention(home, current, keep):
+            path = os.path.join(home, "generations", generation_name(number))
+            files.discard_tree(path, temporary_path(path))
+    if overlays is None:
+        overlays = dict.fromkeys(numbered(os.path.join(home, "custom")))
+    superseded = {number: known for number, known in overlays.items() if number != current.overlay}
+    if not superseded:
+        return
     kept = set(numbered(os.path.join(home, "generations")))
     has_newer = {current.generation}  # whose overlay is the one that CURRENT names
-    for overlay in numbered(os.path.join(home, "custom")):
-        if overlay == current.overlay:
-            continue
+    for overlay, known in sorted(superseded.items(), reverse=True):
         path = overlay_path(home, overlay)
-        generation = _compiled_for(path)
+        generation = _compiled_for(path) if known is None else known
         if generation is None:
             continue
         if generation in kept and generation not in has_newer:

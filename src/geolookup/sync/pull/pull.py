@@ -86,7 +86,7 @@ def pull(
     """
     url = configured_url(settings)
     report = PullReport(url=url)
-    with directory.run_lock(), Transport(settings) as transport:
+    with directory.locks.run(), Transport(settings) as transport:
         pull_locked(directory, settings, transport, report, url_moved=url_moved, progress=progress)
     return report
 
@@ -159,7 +159,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
     :raises StateError: where nothing is held, or something else is
     """
     digest = digest.strip().lower()
-    with directory.run_lock():
+    with directory.locks.run():
         candidate = directory.held()
         if candidate is None:
             raise StateError(f"{directory.home}: nothing is held, so there is nothing to accept")

@@ -71,7 +71,7 @@ def push(
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     began = time.monotonic()
     report = PushReport(url=url)
-    with directory.run_lock():
+    with directory.locks.run():
         directory.edits.check()
         if check is not None or directory.local.pending():
             with Transport(settings) as transport:

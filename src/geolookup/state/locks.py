@@ -1,0 +1,60 @@
+"""The two locks of a state directory. They are taken in one order: run, then publish."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from geolookup.errors import NoStateError, StateDamagedError
+from geolookup.state import files
+from geolookup.state.current import read_current
+from geolookup.state.generations import retention
+
+PUBLISH_WAIT_S = 10.0
+
+
+class Locks:
+    """The locks of the state directory ``home``; taking one creates what is missing there."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    @contextlib.contextmanager
+    def run(self, *, wait_s: float = 0.0) -> Iterator[None]:
+        """Held by sync, push and refresh for their whole run. Removes what an interrupted run left behind.
+
+        :raises StateBusyError: if another run holds it
+        :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
+        """
+        busy = f"{self._home}: another sync, push or refresh is running: try again later"
+        self._refuse_newer()
+        with self._held("run.lock", wait_s=wait_s, busy=busy):
+            retention.remove_run_leftovers(self._home)
+            with self.publish():
+                retention.remove_uncommitted(self._home)
+            yield
+
+    @contextlib.contextmanager
+    def publish(self) -> Iterator[None]:
+        """Held for the milliseconds of a publish; waited for.
+
+        :raises StateBusyError: if it is not free within ten seconds
+        :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
+        """
+        busy = f"{self._home}: another process has been publishing for {PUBLISH_WAIT_S:.0f} s: try again later"
+        with self._held("publish.lock", wait_s=PUBLISH_WAIT_S, busy=busy):
+            yield
+
+    @contextlib.contextmanager
+    def _held(self, name: str, *, wait_s: float, busy: str) -> Iterator[None]:
+        path = os.path.join(self._home, name)
+        if not os.path.exists(path):  # else nothing is touched before whoever publishes reads CURRENT under the lock
+            self._refuse_newer()
+        for directory in (self._home, *(os.path.join(self._home, name) for name in ("generations", "custom"))):
+            files.make_directory(directory)
+        with files.locked(path, wait_s=wait_s, busy=busy):
+            yield
+
+    def _refuse_newer(self) -> None:
+        """Before anything is touched, the creation of a lock's file included."""
+        with contextlib.suppress(NoStateError, StateDamagedError):
+            read_current(self._home)

@@ -1,0 +1,69 @@
+"""What one edit walks through: each file is read once, however many parts of the code ask for it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.support.states import place, publish
+
+ROOT = Path(__file__).parents[3]
+
+WALK = """
+import json, os, sys
+from collections import Counter
+import geolookup
+
+home, source = sys.argv[1], os.path.dirname(geolookup.__file__)
+fields = dict(country="DE", region="", city="", postalcode="", latitude=52.5, longitude=13.4, dmacode="", areacode="")
+editor = geolookup.open_editor(home)
+opened, listed, databases, moves, walking = Counter(), Counter(), Counter(), Counter(), False
+
+def hook(event, arguments):
+    if walking and event in ("open", "os.listdir", "sqlite3.connect"):
+        counter = {"open": opened, "os.listdir": listed, "sqlite3.connect": databases}[event]
+        if event == "sqlite3.connect" or str(arguments[0]).startswith(home):
+            counter[str(arguments[0]).removeprefix(home).split("-")[0]] += 1
+
+def called(frame, event, _):
+    file, caller = frame.f_code.co_filename, frame.f_back
+    if event != "call" or not file.startswith(source):
+        return
+    while caller is not None and not caller.f_code.co_filename.startswith(source):
+        caller = caller.f_back
+    if caller is not None and caller.f_code.co_filename != file:
+        moves[f"{caller.f_code.co_filename} {file}"] += 1
+
+sys.addaudithook(hook)
+walking = True
+sys.setprofile(called)
+editor.create(**fields)
+sys.setprofile(None)
+walking = False
+print(json.dumps({"opened": opened, "listed": listed, "databases": databases, "moves": sum(moves.values())}))
+"""
+
+
+def walked(home: str) -> dict[str, Any]:
+    """One create in a process of its own, whose audit hook cannot be taken back."""
+    done = subprocess.run([sys.executable, "-c", WALK, home], cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_one_create_reads_current_once_and_opens_each_file_once(home: str) -> None:
+    publish(home, [place(1, "8.0.0.0/8", country="US")])
+    for overlay in ("000001", "000002"):  # the first edit of a state, and a later one
+        found = walked(home)
+        opened = found["opened"]
+        assert {name: opened[name] for name in ("/CURRENT", "/generations/000001/index", f"/custom/{overlay}")} == {
+            "/CURRENT": 1,
+            "/generations/000001/index": 1,
+            f"/custom/{overlay}": 1,
+        }
+        assert max(opened.values()) == 1, opened
+        assert max(found["listed"].values()) <= 2, found["listed"]
+        assert ":memory:" not in found["databases"]
+        assert max(found["databases"].values()) == 1, found["databases"]
+        assert found["moves"] <= 150

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.addresses import parse
-from geolookup.index.compare import Change, Layers, changed_answers
+from geolookup.index.compare import Change, LayerPair, changed_answers
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model import Match
@@ -54,7 +54,7 @@ class ChangedAnswer:
     after: Match | None
 
 
-def impact(old: Layers, new: Layers) -> Impact:
+def impact(old: LayerPair, new: LayerPair) -> Impact:
     """Count, exactly, whose answer differs: some seconds for millions of blocks.
 
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
@@ -66,7 +66,7 @@ def impact(old: Layers, new: Layers) -> Impact:
 class Comparison:
     """Answers addresses from two pairs of layers."""
 
-    def __init__(self, old: Layers, new: Layers) -> None:
+    def __init__(self, old: LayerPair, new: LayerPair) -> None:
         self._sides = [tuple(OpenLayer(reader, {}) for reader in layers) for layers in (old, new)]
 
     def answer(self, address: str) -> ChangedAnswer | None:

@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterable, Iterator
 from geolookup.errors import NoStateError
 from geolookup.history.impact import compiled
 from geolookup.http.transport import Transport
-from geolookup.index.compare import Layers
+from geolookup.index.compare import LayerPair
 from geolookup.index.reader import IndexReader
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
-from geolookup.sync.pull.pull import Progress, configured_url, pull_locked
+from geolookup.sync.pull.pull import PullProgress, configured_url, pull_locked
 from geolookup.sync.pull.report import PullReport
 
 #: Told the layers before and after.
-Look = Callable[[Layers, Layers], None]
+Look = Callable[[LayerPair, LayerPair], None]
 
 
 @contextlib.contextmanager
-def with_custom_layer(directory: StateDirectory, layer: Iterable[Laid]) -> Iterator[tuple[Layers, Layers]]:
+def with_custom_layer(directory: StateDirectory, layer: Iterable[Laid]) -> Iterator[tuple[LayerPair, LayerPair]]:
     """What is served, and the same with another custom layer.
 
     :raises NoStateError: if nothing has been published
@@ -40,7 +40,7 @@ def preview_pull(
     look: Look,
     *,
     url_moved: bool = False,
-    progress: Progress = lambda _done, _total: None,
+    progress: PullProgress = lambda _done, _total: None,
 ) -> PullReport:
     """`pull`, but for the publishing: ``look`` is shown what would be served, and then it is thrown away.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import httpx
 
 from geolookup.errors import UpstreamAnswerError
-from geolookup.http.translate import TotalTimeoutError, translated
+from geolookup.http.translate import TotalTimeoutError, http_errors
 from geolookup.text import unchanged
 
 _PRODUCED_AT_ONCE = 1 << 20
@@ -119,7 +119,7 @@ class Body:
             self._response.close()
 
     def _raw(self) -> Iterator[bytes]:
-        with translated(self._watch.what, body=True, watch=self._watch):
+        with http_errors(self._watch.what, body=True, watch=self._watch):
             for chunk in self._response.iter_raw():
                 self._watch.check()
                 self.bytes_read += len(chunk)

@@ -15,7 +15,7 @@ from geolookup.errors import GeoLookupError, UpstreamUnavailableError
 from geolookup.http.body import Watch
 from geolookup.http.problems import WORTH_WAITING
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import translated
+from geolookup.http.translate import http_errors
 from geolookup.settings.table import Settings
 
 #: The longest that one attempt may take. A monitor that is slow must not make the run late.
@@ -59,7 +59,7 @@ class Monitor:
         content = body.encode("utf-8", "backslashreplace")[:_MAX_BODY_BYTES]
         headers = {"User-Agent": f"geolookup/{__version__}", "Content-Type": "text/plain; charset=utf-8"}
         with (
-            translated("ping"),
+            http_errors("ping"),
             httpx.Client(
                 timeout=self._timeout_s,
                 follow_redirects=False,
@@ -73,7 +73,7 @@ class Monitor:
                 with attempt:
                     watch = Watch(self._timeout_s, "ping", secrecy.clean)
                     try:
-                        with translated("ping", watch=watch):
+                        with http_errors("ping", watch=watch):
                             request = client.build_request("POST", url, content=content, headers=headers)
                             request.extensions["trace"] = watch.trace
                             response = client.send(request, stream=True)

@@ -18,7 +18,7 @@ class TotalTimeoutError(UpstreamUnavailableError):
 
 
 class Watching(Protocol):
-    """What `translated` asks of a `Watch`."""
+    """What `http_errors` asks of a `Watch`."""
 
     def clean(self, text: str, /) -> str:
         """Take the secret out of a text."""
@@ -33,7 +33,7 @@ _OTHERS = (httpx.StreamError, httpcore.NetworkError, httpcore.TimeoutException, 
 
 
 @contextmanager
-def translated(what: str, *, body: bool = False, watch: Watching | None = None) -> Iterator[None]:
+def http_errors(what: str, *, body: bool = False, watch: Watching | None = None) -> Iterator[None]:
     """Run a block that speaks HTTP. ``what`` names the request; ``body`` says that the answer has begun."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, errors translated."""
+"""One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, errors http_errors."""
 
 import base64
 import json as jsonlib
@@ -18,7 +18,7 @@ from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, Upst
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import WORTH_WAITING, error_for, read_problem
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import TotalTimeoutError, translated
+from geolookup.http.translate import TotalTimeoutError, http_errors
 from geolookup.settings.secrets import read_secret
 from geolookup.settings.table import Settings
 from geolookup.text import harmless
@@ -70,7 +70,7 @@ class Transport:
     def __init__(self, settings: Settings, *, secret: str | None = None, backoff_s: float = 0.5) -> None:
         if settings.url is None:
             raise SettingsError("no upstream is configured: set `url` (or GEOLOOKUP_URL, or --url)")
-        with translated("url"):
+        with http_errors("url"):
             url = httpx.URL(settings.url)
         if secret is None:
             secret = read_secret(settings)
@@ -178,7 +178,7 @@ class Transport:
         watch.over(self._stream)  # the connection that will most likely be used again
         request.extensions["trace"] = watch.trace
         try:
-            with translated(what, watch=watch):
+            with http_errors(what, watch=watch):
                 response = self._client.send(request, stream=True)
             self._stream = response.extensions.get("network_stream")
             watch.over(self._stream)
@@ -209,7 +209,7 @@ class Transport:
         if json is not None:
             sent["Content-Type"] = "application/json"
             content = json if isinstance(json, bytes) else _written(what, json)
-        with translated(what):
+        with http_errors(what):
             url = httpx.URL(self._base + path)
             if params:
                 url = url.copy_merge_params({key: value for key, value in params.items() if value is not None})

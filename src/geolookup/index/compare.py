@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
 #: The default and the custom layer that answer together.
-Layers: TypeAlias = "tuple[IndexReader, IndexReader]"
+LayerPair: TypeAlias = "tuple[IndexReader, IndexReader]"
 #: (before, after), each a country's code, "" if a geolocation has none, None if nothing covers.
 Change: TypeAlias = tuple[str | None, str | None]
 
@@ -41,7 +41,7 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
     return v4, v6
 
 
-def changed_answers(old: Layers, new: Layers) -> dict[Literal[4, 6], dict[Change, int]]:
+def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[Change, int]]:
     """How many addresses of each family answer otherwise in ``new`` than in ``old``, by country before and after.
 
     Answers differ if any of a geolocation's fields does, its locid included; so both countries may be the same.

@@ -26,7 +26,7 @@ from geolookup.index.compare import texts_of
 from geolookup.index.walk import Stretch, walk
 
 if TYPE_CHECKING:
-    from geolookup.index.compare import Layers
+    from geolookup.index.compare import LayerPair
     from geolookup.index.flatten import I64
     from geolookup.index.reader import IndexReader
 
@@ -35,7 +35,7 @@ _RUN_V4 = np.dtype([("first", ">u4"), ("locid", ">i8")])
 _RUN_V6 = np.dtype([("hi", ">u8"), ("lo", ">u8"), ("locid", ">i8")])
 
 
-def fingerprint(layers: "Layers") -> str:
+def fingerprint(layers: "LayerPair") -> str:
     """The fingerprint of what the default and the custom layer answer together, in hexadecimal.
 
     Walks every segment: some seconds for millions of blocks, in memory that grows with the geolocations only.

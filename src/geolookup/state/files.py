@@ -117,7 +117,7 @@ def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
     sync_directory(os.path.dirname(path))
 
 
-def fingerprint(path: str) -> dict[str, int | str]:
+def file_record(path: str) -> dict[str, int | str]:
     """A file's size and SHA-256, as CURRENT records them."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

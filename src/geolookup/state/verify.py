@@ -69,7 +69,7 @@ def _problems(home: str, current: Current) -> list[str]:
 
 def _content_problems(path: str, record: dict[str, Any]) -> list[str]:
     try:
-        found = files.fingerprint(path)
+        found = files.file_record(path)
     except OSError as error:
         return [f"{path}: cannot be read: {error.strerror}"]
     if found["bytes"] != record["bytes"] or found["sha256"] != record["sha256"]:

@@ -28,7 +28,7 @@ from geolookup.sync.push.reconcile import OnConflict
 
 Stage: TypeAlias = Literal["start", "push", "pull"]
 #: Told of a stage, the items of it done so far, and how many there are where that is known.
-Progress: TypeAlias = Callable[[Stage, int, int | None], None]
+RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def refresh(
     on_conflict: OnConflict = "hold",
     url_moved: bool = False,
     started: Callable[[], None] = lambda: None,
-    progress: Progress = lambda _stage, _done, _total: None,
+    progress: RefreshProgress = lambda _stage, _done, _total: None,
 ) -> RefreshReport:
     """Push what waits, then pull and publish, under one run lock.
 
@@ -144,7 +144,7 @@ def _run(
     *,
     on_conflict: OnConflict,
     url_moved: bool,
-    progress: Progress,
+    progress: RefreshProgress,
 ) -> None:
     before = _open(directory)
     try:
@@ -178,7 +178,7 @@ def _push(
     report: RefreshReport,
     on_conflict: OnConflict,
     url_moved: bool,
-    progress: Progress,
+    progress: RefreshProgress,
 ) -> str | None:
     began = time.monotonic()
     push = report.push = PushReport(url=configured_url(settings))
@@ -211,7 +211,7 @@ def _pull(
     report: RefreshReport,
     url_moved: bool,
     unmodified_since: str | None,
-    progress: Progress,
+    progress: RefreshProgress,
 ) -> None:
     pull = report.pull = PullReport(url=settings.url)
     try:

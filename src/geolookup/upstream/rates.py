@@ -12,7 +12,7 @@ from geolookup.text import harmless
 from geolookup.upstream import exact
 
 #: What became of a rate plan that was sent.
-Outcome: TypeAlias = Literal["created", "updated", "unchanged"]
+RateOutcome: TypeAlias = Literal["created", "updated", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class StoredRatePlan:
     ``updated``. ``content`` is the record as JSON in UTF-8, with every number as the service wrote it.
     """
 
-    outcome: Outcome
+    outcome: RateOutcome
     content: bytes
 
 
@@ -80,7 +80,7 @@ class RatesClient:
         for name, sent in (("hotelId", rate_plan.hotel_id), ("ratePlanCode", rate_plan.code)):
             if name in stored and str(stored[name]).casefold() != sent.casefold():
                 raise UpstreamAnswerError(f"{what}: the service answered for another {name}: the outcome is unknown")
-        outcome: Outcome = "created" if answer.status == 201 else "updated"
+        outcome: RateOutcome = "created" if answer.status == 201 else "updated"
         if outcome == "updated" and answer.headers.get("x-outcome", "").strip().lower() == "unchanged":
             outcome = "unchanged"
         return StoredRatePlan(outcome=outcome, content=content)

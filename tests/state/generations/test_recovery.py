@@ -309,7 +309,7 @@ def test_verify_finds_what_current_itself_would_not_tell(two: str, name: str) ->
         data[4096:4097] = b"\x00"  # the type of a b-tree page
     path.write_bytes(data)
     current = read_current(two)
-    record = verify_module.files.fingerprint(str(path))
+    record = verify_module.files.file_record(str(path))
     if name.startswith("custom"):
         changed = current.replace(overlay_file={**current.overlay_file, **record})
     else:

@@ -11,7 +11,7 @@ from geolookup.errors import HeldError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import preview_pull
-from geolookup.index.compare import Layers
+from geolookup.index.compare import LayerPair
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import accept, pull
@@ -81,7 +81,7 @@ def _preview(
     exits = output.Exits()
     seen: dict[str, Any] = {}
 
-    def look(before: Layers, after: Layers) -> None:
+    def look(before: LayerPair, after: LayerPair) -> None:
         seen["answers"] = found = find_impact(before, after)
         if not as_json:
             impact.say_impact(found, _TOP)

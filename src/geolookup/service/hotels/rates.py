@@ -15,13 +15,13 @@ from geolookup.service.store.schema import fold
 from geolookup.service.store.store import Transaction
 
 #: What became of a rate plan that was sent.
-Outcome: TypeAlias = Literal["created", "updated", "unchanged"]
+RateOutcome: TypeAlias = Literal["created", "updated", "unchanged"]
 
 TYPES = ("rate", "groupRate")
 _TEXTS = ("hotelId", "ratePlanCode", "name", "currency")
 
 
-def put(transaction: Transaction, document: Document) -> tuple[Outcome, str]:
+def put(transaction: Transaction, document: Document) -> tuple[RateOutcome, str]:
     """Keep a rate plan: what became of it, and the JSON text that is stored now.
 
     What says the same as what is stored changes nothing, however its members are ordered.

@@ -12,7 +12,7 @@ from geolookup.service.http.metrics import Metrics
 from geolookup.service.http.paths import Paths
 from geolookup.service.http.problems import PROBLEMS, RECORD
 
-Scope: TypeAlias = Any
+AsgiScope: TypeAlias = Any
 
 #: An id that a client sent is kept if it is harmless in every log.
 _HARMLESS_ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")
@@ -41,7 +41,7 @@ class Observer:
         self._metrics = metrics
         self._log = log
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the request on, and remember how it went."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
@@ -76,7 +76,7 @@ class Observer:
         self._over(scope, record, 0.0)
         return record.id
 
-    def _over(self, scope: Scope, record: Record, seconds: float) -> None:
+    def _over(self, scope: AsgiScope, record: Record, seconds: float) -> None:
         operation = _operation(scope)
         self._metrics.observe(operation, scope["method"], record.status, seconds, record.bytes, record.problem)
         # Probes ask every few seconds: their answers are logged only if they say no.
@@ -100,14 +100,14 @@ class Observer:
             )
 
 
-def _request_id(scope: Scope) -> str:
+def _request_id(scope: AsgiScope) -> str:
     given = [value for name, value in scope["headers"] if name == b"x-request-id"]
     if len(given) == 1 and _HARMLESS_ID.fullmatch(given[0]):
         return bytes(given[0]).decode("ascii")
     return uuid.uuid4().hex
 
 
-def _operation(scope: Scope) -> str:
+def _operation(scope: AsgiScope) -> str:
     """The operation's id, or its handler's name; ``none`` if no handler was reached."""
     handler = scope.get("route_handler")
     if handler is None:

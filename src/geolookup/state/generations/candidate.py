@@ -39,7 +39,7 @@ class Candidate:
         the files' sizes and SHA-256 added.
         """
         with files.translated(self.path):
-            found = {name: files.fingerprint(os.path.join(self.path, name)) for name in CONTENT}
+            found = {name: files.file_record(os.path.join(self.path, name)) for name in CONTENT}
             record = {**published, "files": found}
             document = {"version": FORMAT_VERSION, "published": record, "report": report}
             files.write_new(os.path.join(self.path, REPORT), dump(document))
@@ -55,7 +55,7 @@ class Candidate:
         for name in CONTENT:
             path = os.path.join(self.path, name)
             try:
-                whole = files.fingerprint(path) == records.get(name)
+                whole = files.file_record(path) == records.get(name)
             except OSError as error:
                 raise StateDamagedError(f"{path}: cannot be read: {error.strerror}: sync again") from error
             if not whole:

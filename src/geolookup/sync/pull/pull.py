@@ -41,7 +41,7 @@ PROBE_TOP = 10_000_000
 #: The source of the embedded default, where the others have their URL.
 
 #: Told the geolocations pulled so far, and how many there will be where the service said so.
-Progress = Callable[[int, int | None], None]
+PullProgress = Callable[[int, int | None], None]
 
 #: Told a candidate and the moment at which its list began, in place of its being published.
 Preview = Callable[[Candidate, str], None]
@@ -56,7 +56,7 @@ class _Run:
     url: str
     current: Current | None
     report: PullReport
-    progress: Progress
+    progress: PullProgress
     unmodified_since: str | None = None
     preview: Preview | None = None
 
@@ -71,7 +71,7 @@ def pull(
     settings: Settings,
     *,
     url_moved: bool = False,
-    progress: Progress = lambda _done, _total: None,
+    progress: PullProgress = lambda _done, _total: None,
 ) -> PullReport:
     """Fetch the complete list and publish it as a new generation, unless it is the one that is served.
 
@@ -111,7 +111,7 @@ def pull_locked(
     *,
     url_moved: bool = False,
     unmodified_since: str | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: PullProgress = lambda _done, _total: None,
     preview: Preview | None = None,
 ) -> None:
     """`pull` for who holds the run lock; ``report`` is filled as far as it comes, whatever is raised.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-Outcome: TypeAlias = Literal["published", "unchanged", "rolled-back", "previewed", "held", "failed"]
+PullOutcome: TypeAlias = Literal["published", "unchanged", "rolled-back", "previewed", "held", "failed"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class PullReport:
     """
 
     url: str | None
-    outcome: Outcome = "unchanged"
+    outcome: PullOutcome = "unchanged"
     generation: int | None = None
     digest: str | None = None
     rows: dict[str, Any] | None = None

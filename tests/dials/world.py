@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from geolookup.errors import EditError
 from geolookup.model import IPBlock
-from geolookup.sites.file import Site
 from geolookup.sites.plan import apply_sites
+from geolookup.sites.site import Site
 from tests.dials.dials import turned
 from tests.dials.judge import Verdict, check_lookups, judge
 from tests.dials.machine import SETTLE_S, Machine, Time

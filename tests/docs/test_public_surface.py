@@ -1,6 +1,7 @@
 """Whatever a public name takes or returns is public too."""
 
 import dataclasses
+import datetime
 import inspect
 import sys
 import types
@@ -20,7 +21,8 @@ PUBLIC = {name: getattr(geolookup, name) for name in geolookup.__all__}
 def namespace(value: Any) -> dict[str, Any]:
     """The names that annotations of something may use: those of its module, and those imported for typing alone."""
     module = sys.modules[value.__module__]
-    return {**vars(typing), **vars(module), "AddressLike": str | Any, "Family": typing.Literal[4, 6]}
+    for_typing = {"AddressLike": str | Any, "Family": typing.Literal[4, 6], "timedelta": datetime.timedelta}
+    return {**vars(typing), **PUBLIC, **for_typing, **vars(module)}
 
 
 def types_in(annotation: Any) -> Iterator[Any]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError
 from geolookup.model import FIELD_NAMES, IPBlock
-from geolookup.sites.file import Site, block_text, form_of, read_sites, write_sites
+from geolookup.sites.file import form_of, read_sites, write_sites
+from geolookup.sites.site import Site, block_text
 
 ADDRESSES = {4: 32, 6: 128}
 

@@ -453,15 +453,6 @@ class IndexReader:
         except ValueError as error:
             raise self._failed(error) from error
 
-    def check(self) -> None:
-        """Check every byte and every invariant: reads the whole file.
-
-        :raises IndexDamagedError: naming the section and the position in it
-        """
-        from geolookup.index.verify import verify_index
-
-        verify_index(self)
-
     def close(self) -> None:
         """Unmap the file, or, if arrays are still in use, leave that to the last of them; again does nothing."""
         for name in self.__slots__:

@@ -10,7 +10,7 @@ from geolookup.errors import NoStateError, StateUnwritableError
 from geolookup.fields import UNKNOWN
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
-from geolookup.lookup.open import resolve
+from geolookup.lookup.home import resolve
 from geolookup.settings.table import Settings
 from geolookup.sources.country_ranges import BUNDLED, bundled_date, bundled_ranges_path, read_country_ranges
 from geolookup.state import files

@@ -5,7 +5,7 @@ import os
 from geolookup.errors import NoStateError, SettingsError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
-from geolookup.settings.paths import plain_home
+from geolookup.lookup.home import resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,26 +54,6 @@ def open(  # noqa: A001
     from geolookup.lookup.first import open_first
 
     return open_first(home, freshness)
-
-
-def resolve(path: str | os.PathLike[str] | None, settings: "Settings | None") -> "tuple[Settings | None, str]":
-    """The settings, None if nothing is set but the state directory; and the state directory's absolute path.
-
-    :raises SettingsError: if the settings cannot be used
-    """
-    home = None
-    if settings is None:
-        home = plain_home()
-        if home is None:
-            from geolookup.settings.load import load
-
-            settings = load()
-    if path is not None:
-        return settings, os.path.abspath(os.fspath(path))
-    if settings is not None:
-        return settings, settings.state_home()
-    assert home is not None
-    return None, home
 
 
 def _freshness(

@@ -7,7 +7,7 @@ from typing import Any
 
 from geolookup.errors import DataFileError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES
-from geolookup.sites.file import KEYS, Site, Where, block_text
+from geolookup.sites.site import KEYS, Site, Where, block_text
 from geolookup.sources.csv_rows import CsvRows
 
 #: A site of thousands of blocks is one long value.

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from geolookup.errors import EditError
 from geolookup.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock
-from geolookup.sites.file import Site, block_text
+from geolookup.sites.site import Site, block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid

@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 
 from geolookup.errors import DataFileError
-from geolookup.sites.file import KEYS, Site, Where, block_text
+from geolookup.sites.site import KEYS, Site, Where, block_text
 
 _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.

@@ -7,6 +7,7 @@ from typing import Any
 
 from geolookup.errors import GeoLookupError, StateError
 from geolookup.index.reader import IndexReader
+from geolookup.index.verify import verify_index
 from geolookup.state import files
 from geolookup.state.current import Current, index_path, open_published, overlay_path, read_current
 from geolookup.state.generations.cache import Cache
@@ -62,7 +63,7 @@ def _problems(home: str, current: Current) -> list[str]:
     readers: tuple[IndexReader, ...] = (published.base, published.overlay)
     for reader in readers:
         with _collected(problems):
-            reader.check()
+            verify_index(reader)
     published.close()
     return problems
 

@@ -1,0 +1,74 @@
+"""Marks: what happened before what, and how long ago, though the wall clock may jump and files may go back.
+
+A mark is a counter that only rises, which orders everything, and a moment of the clock that counts from the machine's
+start and never jumps, which says how much time has passed within one boot.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Self
+
+from geolookup.state import clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A moment: its number, the boot in which it was, and the seconds since that boot began."""
+
+    counter: int
+    boot: str
+    boot_s: float
+
+    @classmethod
+    def now(cls, counter: int) -> Self:
+        """This moment."""
+        return cls(counter=counter, boot=clock.boot_id(), boot_s=round(clock.boot_s(), 3))
+
+    @classmethod
+    def read(cls, text: str | None) -> Self | None:
+        """The mark that `text` wrote, or None.
+
+        :raises ValueError: if it is not what was written
+        """
+        if text is None:
+            return None
+        try:
+            return cls.of(json.loads(text))
+        except ValueError as error:
+            raise ValueError(f"a mark is not what was written: {text!r:.60}") from error
+
+    @classmethod
+    def of(cls, found: Any) -> Self:
+        """The mark that `as_json` gave.
+
+        :raises ValueError: if it is not what was given
+        """
+        match found:
+            case [int(counter), str(boot), int() | float() as boot_s] if not isinstance(counter, bool) and counter >= 0:
+                return cls(counter=counter, boot=boot, boot_s=float(boot_s))
+        raise ValueError("a mark is not what was written")
+
+    def as_json(self) -> list[Any]:
+        """What stands in a JSON text."""
+        return [self.counter, self.boot, self.boot_s]
+
+    @property
+    def text(self) -> str:
+        """What stands in a column."""
+        return json.dumps(self.as_json())
+
+    def age_s(self, now: "Mark") -> float:
+        """How many seconds passed from this mark to ``now``, at the least: in another boot, the age of that boot."""
+        # A boot without a name may be the same or another: in the latter case the difference is too small, at worst.
+        same = now.boot == self.boot and now.boot_s >= self.boot_s
+        return now.boot_s - self.boot_s if same else now.boot_s
+
+
+def is_conclusive(listed: Mark, written: Mark, settle_s: float) -> bool:
+    """Whether a complete list says for sure what became of a write.
+
+    :param listed: the mark committed before the list's first byte
+    :param written: the mark committed at the end of the write's attempt
+    :param settle_s: how long the service may still be at work, or its replicas behind
+    """
+    return listed.counter > written.counter and written.age_s(listed) >= settle_s

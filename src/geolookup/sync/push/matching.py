@@ -1,0 +1,172 @@
+"""Find what creates became: by a complete list alone, all creates together, so that none takes another's."""
+
+import hashlib
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from geolookup.model import Geolocation, IPBlock
+from geolookup.sync.push.likeness import Fields, Forms, like
+
+#: A baseline: what the service had before, by number, each with the `digest` of its content.
+Baseline = Mapping[int, str]
+
+
+def digest(place: Geolocation) -> str:
+    """A short text that two geolocations share only if they are equal in fields and blocks."""
+    content = [list(place.fields().values()), [str(block) for block in sorted(place.ipblocks)]]
+    return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A create that may have arrived: its ``edit``, the forms in which it was sent, and what is known besides.
+
+    ``blocks`` are those that our edits give to it; ``baseline`` what the service had before it was sent.
+    """
+
+    edit: int
+    sent: tuple[Fields, ...]
+    baseline: Baseline
+    blocks: frozenset[IPBlock] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """What a create became: ``adopt`` the one of ``found``, ``send`` it, or ``hold`` it, with those to choose from."""
+
+    what: Literal["adopt", "send", "hold"]
+    reason: str
+    found: tuple[Geolocation, ...] = ()
+
+
+class Nearby:
+    """Geolocations by where they are, so that those near a place are found without a look at all of them."""
+
+    def __init__(self, places: Iterable[Geolocation]) -> None:
+        self._cells: dict[tuple[int, int], list[Geolocation]] = {}
+        self._nowhere: list[Geolocation] = []
+        for place in places:
+            cell = _cell(place.fields())
+            (self._nowhere if cell is None else self._cells.setdefault(cell, [])).append(place)
+
+    def of(self, fields: Fields) -> Iterator[Geolocation]:
+        """Every geolocation that may be like these fields, and some others."""
+        cell = _cell(fields)
+        if cell is None:
+            for places in self._cells.values():
+                yield from places
+        else:
+            for row in range(cell[0] - 1, cell[0] + 2):
+                for column in range(cell[1] - 1, cell[1] + 2):
+                    yield from self._cells.get((row, column), ())
+        yield from self._nowhere
+
+
+def _cell(fields: Fields) -> tuple[int, int] | None:
+    """A square of one degree; None for what has no coordinates. Rounding moves nothing by more than one square."""
+    if fields["latitude"] is None or fields["longitude"] is None:
+        return None
+    return math.floor(fields["latitude"]), math.floor(fields["longitude"])
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The geolocations of a complete list that a create may have made; ``ours`` are known to be others of ours."""
+
+    service: Iterable[Geolocation]
+    ours: Collection[int]
+    _nearby: Nearby = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._nearby = Nearby(place for place in self.service if place.locid < 0 and place.locid not in self.ours)
+
+    def of(self, wanted: Wanted) -> list[Geolocation]:
+        """New since the baseline (its number or its content), and without blocks but those that our edits give it."""
+        found: dict[int, Geolocation] = {}
+        for sent in wanted.sent:
+            for place in self._nearby.of(sent):
+                if place.locid not in found and set(place.ipblocks) <= wanted.blocks and _is_new(place, wanted):
+                    found[place.locid] = place
+        return sorted(found.values(), key=lambda place: -place.locid)
+
+
+def _is_new(place: Geolocation, wanted: Wanted) -> bool:
+    before = wanted.baseline.get(place.locid)
+    return before is None or before not in ("", digest(place))
+
+
+def match_creates(creates: Iterable[Wanted], candidates: Candidates, forms: Forms) -> dict[int, Match]:
+    """What became of creates whose outcomes are unknown, by edit.
+
+    First all that are equal, then all that are the same, then the rest. One is adopted; several only if they are stored
+    identically and are no more than the creates that may have made them. If only one that is like it is there, it is
+    held, unless every write that this service acknowledged was seen to be stored exactly.
+    """
+    left = list(creates)
+    choices = {wanted.edit: candidates.of(wanted) for wanted in left}
+    found: dict[int, Match] = {}
+    taken: set[int] = set()
+    for words, fits in (("equal in all fields", _equal), ("the same, as this service stores it", forms.same)):
+        groups: dict[tuple[int, ...], list[Wanted]] = {}
+        for wanted in left:
+            fitting = [
+                place for place in choices[wanted.edit] if any(fits(sent, place.fields()) for sent in wanted.sent)
+            ]
+            if fitting:
+                groups.setdefault(tuple(place.locid for place in fitting), []).append(wanted)
+        for group in groups.values():
+            _settle(group, choices, taken, found, fits, words)
+        left = [wanted for wanted in left if wanted.edit not in found]
+    for wanted in left:
+        near = [
+            place
+            for place in choices[wanted.edit]
+            if place.locid not in taken and any(like(sent, place.fields()) for sent in wanted.sent)
+        ]
+        if near and not forms.exact:
+            reason = (
+                f"the service has something new that is like it: {_numbers(near)}: adopt it, or retry to send again"
+            )
+            found[wanted.edit] = Match(what="hold", reason=reason, found=tuple(near))
+        else:
+            reason = "the service has nothing new that is equal: it never arrived"
+            found[wanted.edit] = Match(what="send", reason=reason)
+    return found
+
+
+def _settle(
+    group: list[Wanted],
+    choices: Mapping[int, list[Geolocation]],
+    taken: set[int],
+    found: dict[int, Match],
+    fits: Any,
+    words: str,
+) -> None:
+    """Deal with creates that the same geolocations fit; those that nothing is left for stay for the next round."""
+    first = group[0]
+    fitting = [
+        place
+        for place in choices[first.edit]
+        if place.locid not in taken and any(fits(sent, place.fields()) for sent in first.sent)
+    ]
+    identical = len({digest(place) for place in fitting}) <= 1
+    if len(fitting) > 1 and not (identical and len(fitting) <= len(group)):
+        for wanted in group:
+            reason = f"several new geolocations are {words}: {_numbers(fitting)}: adopt one"
+            found[wanted.edit] = Match(what="hold", reason=reason, found=tuple(fitting))
+        return
+    for wanted, place in zip(group, fitting, strict=False):
+        taken.add(place.locid)
+        reason = f"the one new geolocation {words} is {place.locid}"
+        found[wanted.edit] = Match(what="adopt", reason=reason, found=(place,))
+
+
+def _equal(sent: Fields, found: Fields) -> bool:
+    return dict(sent) == dict(found)
+
+
+def _numbers(places: Iterable[Geolocation]) -> str:
+    return ", ".join(str(place.locid) for place in places)

@@ -1,0 +1,98 @@
+"""Same and like: what a service may have made of what it was sent, and what is merely near."""
+
+from typing import Any
+
+import pytest
+
+from geolookup.sync.push.likeness import Forms, like, may_be_stored
+from tests.support.running_service import FIELDS
+
+
+def fields(**changes: Any) -> dict[str, Any]:
+    return {**FIELDS, **changes}
+
+
+def test_without_anything_seen_only_what_is_equal_is_the_same() -> None:
+    forms = Forms([])
+    assert forms.same(fields(), fields())
+    assert not forms.same(fields(), fields(city="OAKLAND"))
+    assert not forms.exact
+
+
+def test_a_service_that_stored_everything_as_it_came_is_exact() -> None:
+    assert Forms([(fields(), fields())]).exact
+    assert not Forms([(fields(), fields()), (fields(), fields(city="OAKLAND"))]).exact
+
+
+@pytest.mark.parametrize(
+    ("stored", "found", "not_found"),
+    [
+        ({"city": "OAKLAND"}, {"city": "BERKELEY"}, {"country": "us"}),
+        ({"dmacode": ""}, {"dmacode": ""}, {"areacode": ""}),
+        ({"latitude": 38.0, "longitude": -122.0}, {"latitude": 38.0, "longitude": -122.0}, {"latitude": 37.0}),
+    ],
+)
+def test_what_differs_as_the_service_was_seen_to_store_that_field_is_the_same(
+    stored: dict[str, Any], found: dict[str, Any], not_found: dict[str, Any]
+) -> None:
+    forms = Forms(
+        [(fields(latitude=37.8044, longitude=-122.2711), fields(latitude=37.8044, longitude=-122.2711) | stored)]
+    )
+    sent = fields(city="Berkeley", latitude=37.9, longitude=-122.1)
+    assert forms.same(sent, sent | found)
+    assert not forms.same(sent, sent | not_found)
+
+
+def test_the_rounding_must_explain_all_that_was_seen() -> None:
+    seen = [
+        (fields(latitude=1.2345, longitude=2.3456), fields(latitude=1.23, longitude=2.35)),
+        (fields(latitude=7.1, longitude=8.0), fields(latitude=7.1, longitude=8.0)),
+    ]
+    forms = Forms(seen)
+    sent = fields(latitude=5.4321, longitude=6.5432)
+    assert forms.same(sent, sent | {"latitude": 5.43, "longitude": 6.54})
+    assert not forms.same(sent, sent | {"latitude": 5.4, "longitude": 6.5})
+    assert not forms.same(sent, sent | {"latitude": 5.432, "longitude": 6.543})
+
+
+def test_another_name_is_the_same_only_if_that_very_name_was_seen_and_the_coordinates_agree() -> None:
+    forms = Forms([(fields(city="Köln"), fields(city="Cologne"))])
+    assert forms.same(fields(city="Köln"), fields(city="Cologne"))
+    assert not forms.same(fields(city="Köln"), fields(city="Cologne", latitude=1.0))
+    assert not forms.same(fields(city="Köln"), fields(city="Bonn"))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"areacode": "0", "postalcode": "1"}, True),  # two branches in one town
+        ({"latitude": 37.809}, True),
+        ({"latitude": 37.85}, True),
+        ({"latitude": 37.85, "city": "OAKLAND "}, True),
+        ({"latitude": 37.85, "city": "Berkeley"}, False),
+        ({"latitude": 38.0, "longitude": -122.0, "city": ""}, True),  # rounded
+        ({"latitude": 39.0}, False),
+        ({"country": "MX"}, False),
+        ({"country": ""}, True),
+        ({"latitude": None, "longitude": None}, True),
+        ({"latitude": None, "longitude": None, "city": "Berkeley"}, False),
+    ],
+)
+def test_like_is_what_is_near_enough_to_be_meant(found: dict[str, Any], expected: bool) -> None:
+    assert like(fields(), fields(**found)) is expected
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({}, True),
+        ({"city": "OAKLAND", "latitude": 38.0, "longitude": -122.0}, True),
+        ({"dmacode": "", "areacode": ""}, True),
+        ({"city": "Oaktown"}, True),
+        ({"city": "Oaktown", "latitude": 37.9}, False),
+        ({"areacode": "511"}, False),
+        ({"latitude": 37.9}, False),
+    ],
+)
+def test_what_a_service_may_have_made_of_something(found: dict[str, Any], expected: bool) -> None:
+    assert may_be_stored(fields(), fields(**found)) is expected

@@ -31,13 +31,14 @@ def _may_be_address(argument: str) -> bool:
 def _answers(arguments: list[str]) -> tuple[str, int] | None:
     """The lines to print and the exit status, or None if the click application must answer."""
     from geolookup.addresses import parse, to_text
+    from geolookup.cli import exit_codes
     from geolookup.cli.plain import match_line, not_covered_line
     from geolookup.errors import GeoLookupError
     from geolookup.index.layers import segment_of_both
     from geolookup.state.current import open_published
 
     lines = []
-    code = 0
+    code = exit_codes.DONE
     try:
         home = _home()
         if home is None:
@@ -47,7 +48,7 @@ def _answers(arguments: list[str]) -> tuple[str, int] | None:
         for argument, (family, value) in zip(arguments, parsed, strict=True):
             found = segment_of_both(published.base, published.overlay, family, value)
             if found is None:
-                code = 4
+                code = exit_codes.NOT_COVERED
                 lines.append(not_covered_line(argument))
                 continue
             reader, slot, first, last = found

@@ -38,7 +38,7 @@ _EPILOG = f"""\b
 Settings come from geolookup.toml in the user's configuration directory (or GEOLOOKUP_CONFIG),
 GEOLOOKUP_* variables over it, options over that. The most used: GEOLOOKUP_URL, GEOLOOKUP_TOKEN,
 GEOLOOKUP_HOME.
-{exit_codes.SUMMARY}"""
+{exit_codes.summary()}"""
 
 
 class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no types

@@ -1,11 +1,8 @@
 """What the exit status of the command means, and which one a run ends with. A contract: scripts rely upon it.
 
 Nothing else decides an exit status: errors, pushes, refreshes and checks are mapped here, and the pages and the help
-show this table.
+show this table. Light, since ``geolookup 8.8.8.8`` ends with a status of it too.
 """
-
-import textwrap
-from typing import TYPE_CHECKING
 
 from geolookup.errors import (
     ColumnError,
@@ -21,6 +18,7 @@ from geolookup.errors import (
     WrongUpstreamError,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from geolookup.sync.push.attempts import PushReport
     from geolookup.sync.refresh import RefreshReport
@@ -54,16 +52,21 @@ TABLE = {
     INTERRUPTED: ("interrupted", "interrupted by Ctrl-C"),
 }
 
-#: The table in two lines, for the help.
-SUMMARY = (
-    "Exit status: "
-    + textwrap.fill(
-        ", ".join(f"{code} {short}" for code, (short, _) in TABLE.items()) + ".",
-        width=95,
-        initial_indent=" " * len("Exit status: "),
-        break_on_hyphens=False,
-    ).lstrip()
-)
+
+def summary() -> str:
+    """The table in two lines, for the help."""
+    import textwrap  # late: a plain lookup passes here and shows no help
+
+    return (
+        "Exit status: "
+        + textwrap.fill(
+            ", ".join(f"{code} {short}" for code, (short, _) in TABLE.items()) + ".",
+            width=95,
+            initial_indent=" " * len("Exit status: "),
+            break_on_hyphens=False,
+        ).lstrip()
+    )
+
 
 _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (SettingsError, USAGE),

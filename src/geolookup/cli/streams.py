@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 
+from geolookup.cli import exit_codes
 from geolookup.cli.plain import harmless_lines
 
 TYPE_CHECKING = False
@@ -80,10 +81,10 @@ def failed(error: OSError) -> int:
     # Else Python would try once more at its end, and complain in its own words.
     _discard(sys.stdout)
     if isinstance(error, BrokenPipeError):
-        return 0
+        return exit_codes.DONE
     reason = "standard output is closed" if error.errno == errno.EBADF else error.strerror or str(error)
     fail(f"writing the result failed: {reason}")
-    return 1
+    return exit_codes.FAILED
 
 
 def _discard(stream: "TextIO") -> None:

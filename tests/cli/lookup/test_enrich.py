@@ -78,8 +78,8 @@ def test_bad_rows_are_named_with_their_line_and_pass_through(
     errors = capsys.readouterr().err
     assert [line.partition("in.csv, ")[2] for line in errors.splitlines()] == [
         "line 4: 'bad' is not an IP address",
-        "line 5: has 1 values where the header names 2 columns",
-        "line 6: has 3 values where the header names 2 columns",
+        "line 5: has 1 values, and the header names 2 columns",
+        "line 6: has 3 values, and the header names 2 columns",
     ]
 
 
@@ -312,7 +312,11 @@ def test_a_target_that_cannot_be_written_whole_is_not_published(tmp_path: Path) 
     result = subprocess.run(
         [sys.executable, "-c", program, str(path), str(out)], capture_output=True, check=False, timeout=60
     )
-    assert (result.returncode, b"cannot write" in result.stderr, b"Traceback" in result.stderr) == (1, True, False)
+    assert (result.returncode, b"writing the result failed" in result.stderr, b"Traceback" in result.stderr) == (
+        1,
+        True,
+        False,
+    )
     assert sorted(os.listdir(tmp_path)) == ["in.csv", "state"]
 
 

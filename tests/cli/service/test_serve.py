@@ -87,7 +87,7 @@ def test_a_push_without_the_right_pauses_whole_and_loses_nothing(
     assert token is None or token not in command.error
     assert states(home) == [State.QUEUED] * 2
     # The first refusal was the last request: nothing is tried that would fare no better.
-    found = [entry for entry in service.server.metrics.exposition(service.store).decode().splitlines() if entry]
+    found = [entry for entry in service.server.metrics.exposition().decode().splitlines() if entry]
     posts = [
         float(line.split()[-1]) for line in found if line.startswith("geolookup_requests_total") and "POST" in line
     ]

@@ -76,7 +76,7 @@ def _paused(error: UpstreamAuthError) -> str:
     return f"the push is paused, and every edit is kept: {error}"
 
 
-class Outcome(Enum):
+class RequestOutcome(Enum):
     """What became of one request."""
 
     #: Applied, and answered so.
@@ -211,21 +211,21 @@ class Attempts:
         *,
         baseline: list[int] | None = None,
         journal: dict[str, Any] | None = None,
-    ) -> tuple[Outcome, Any]:
+    ) -> tuple[RequestOutcome, Any]:
         """Send one request, once `State.SENDING` is durable: its outcome, with the answer or the refusal.
 
         :raises LeaveError: where no other request would fare better now
         """
         with self.outbox() as outbox:
             if not outbox.begin_attempt(row, baseline=baseline, journal=journal):
-                return Outcome.CHANGED, None
+                return RequestOutcome.CHANGED, None
         self.report.requests += 1
         self.view.unmodified_since = None
         try:
             answer = request()
         except UpstreamRefusedError as error:
             self._silent = 0
-            return Outcome.REFUSED, error
+            return RequestOutcome.REFUSED, error
         except UpstreamAuthError as error:
             self._not_applied(row, error)
             raise LeaveError(_paused(error)) from error
@@ -238,17 +238,17 @@ class Attempts:
             self._silent = 0
             self._not_applied(row, error)
             self._wait(error.retry_after_s, str(error))
-            return Outcome.AGAIN, None
+            return RequestOutcome.AGAIN, None
         except UpstreamAnswerError as error:
             return self._unknown(row, error)
         self._silent = 0
-        return Outcome.APPLIED, answer
+        return RequestOutcome.APPLIED, answer
 
     def _not_applied(self, row: OutboxRow, error: UpstreamError, *, sent: bool = True) -> None:
         with self.outbox() as outbox:
             outbox.undo_attempt(row, sent=sent, problem=str(error))
 
-    def _unknown(self, row: OutboxRow, error: UpstreamError) -> tuple[Outcome, None]:
+    def _unknown(self, row: OutboxRow, error: UpstreamError) -> tuple[RequestOutcome, None]:
         """Leave the edit for a later push, when whatever the request did is settled."""
         with self.outbox() as outbox:
             outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), problem=str(error))
@@ -265,7 +265,7 @@ class Attempts:
             raise LeaveError(f"the service does not answer: {error}") from error
         if isinstance(error, UpstreamUnavailableError) and status == 503:
             self._wait(error.retry_after_s, str(error))
-        return Outcome.UNKNOWN, None
+        return RequestOutcome.UNKNOWN, None
 
     def _wait(self, asked_s: float | None, reason: str) -> None:
         """Wait as told, with full jitter, within the limit of the whole push.

@@ -25,14 +25,14 @@ from geolookup.state.edits.operations import AddBlock, Create, Delete, Overwriti
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
-from geolookup.sync.push.attempts import Attempts, LeaveError, Outcome, PushReport
+from geolookup.sync.push.attempts import Attempts, LeaveError, PushReport, RequestOutcome
 from geolookup.sync.push.reconcile import Decision, OnConflict
 from geolookup.sync.push.removal import remove_block
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
 #: Told the edits dealt with so far, and how many there are.
-Progress = Callable[[int, int | None], None]
+PushProgress = Callable[[int, int | None], None]
 
 
 def require_same_upstream(directory: StateDirectory, settings: Settings, *, url_moved: bool = False) -> str:
@@ -58,7 +58,7 @@ def push(
     on_conflict: OnConflict = "hold",
     url_moved: bool = False,
     check: Callable[[ServiceView], None] | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: PushProgress = lambda _done, _total: None,
 ) -> PushReport:
     """Send what waits in the outbox. Takes the run lock.
 
@@ -91,19 +91,19 @@ def push_locked(
     *,
     on_conflict: OnConflict = "hold",
     check: Callable[[ServiceView], None] | None = None,
-    progress: Progress = lambda _done, _total: None,
+    progress: PushProgress = lambda _done, _total: None,
 ) -> str | None:
     """Send what waits, for who holds the run lock and has checked edits.db; the counts are left to `count_left_over`.
 
     Returns since when the service is known to have what is published, for `pull_locked`; None where it is not.
     """
     directory.edits.back_up()
-    pusher = Pusher(directory, settings, GeolocationsClient(transport), report, on_conflict=on_conflict)
+    attempts = Attempts(directory, settings, GeolocationsClient(transport), report)
     if check is not None:
-        check(pusher.view)
+        check(attempts.view)
     directory.remember_upstream(report.url)
-    pusher.run(progress)
-    return pusher.view.unmodified_since
+    Pusher(attempts, on_conflict=on_conflict).run(progress)
+    return attempts.view.unmodified_since
 
 
 def count_left_over(directory: StateDirectory, report: PushReport) -> None:
@@ -123,19 +123,11 @@ def _refuses_everything(error: BaseException | None) -> bool:
     return isinstance(error, UpstreamUnavailableError) and (not error.sent or error.retry_after_s is not None)
 
 
-class Pusher(Attempts):
-    """One push under way. The run lock must be held."""
+class Pusher:
+    """One push under way: what becomes of each edit, by way of ``attempts``. The run lock must be held."""
 
-    def __init__(
-        self,
-        directory: StateDirectory,
-        settings: Settings,
-        client: GeolocationsClient,
-        report: PushReport,
-        *,
-        on_conflict: OnConflict = "hold",
-    ) -> None:
-        super().__init__(directory, settings, client, report)
+    def __init__(self, attempts: Attempts, *, on_conflict: OnConflict = "hold") -> None:
+        self._attempts = attempts
         self._on_conflict: OnConflict = on_conflict
 
     @contextlib.contextmanager
@@ -144,31 +136,31 @@ class Pusher(Attempts):
         try:
             yield
         finally:
-            if self.directory.current_or_none() is not None:
-                self.directory.republish()
+            if self._attempts.directory.current_or_none() is not None:
+                self._attempts.directory.republish()
 
-    def run(self, progress: Progress = lambda _done, _total: None) -> None:
+    def run(self, progress: PushProgress = lambda _done, _total: None) -> None:
         """Deal with every waiting edit: those of one geolocation in order, different ones independently."""
         with self._publishing_at_the_end():
             self._find_interrupted()
-            rows = self.pending()
+            rows = self._attempts.pending()
             blocked: set[int] = set()
             try:
                 for position, row in enumerate(rows):
                     progress(position, len(rows))
-                    row = self.fresh(row)  # what is adopted takes edits along, under another number
+                    row = self._attempts.fresh(row)  # what is adopted takes edits along, under another number
                     if row.locid not in blocked and not self._deal_with(row):
                         blocked.add(row.locid)
             except LeaveError as error:
-                self.report.stopped = str(error)
+                self._attempts.report.stopped = str(error)
                 why = error.__cause__ or error.__context__
-                self.report.service_refuses = _refuses_everything(why)
-                self.report.lacks_permission = isinstance(why, UpstreamAuthError)
+                self._attempts.report.service_refuses = _refuses_everything(why)
+                self._attempts.report.lacks_permission = isinstance(why, UpstreamAuthError)
             progress(len(rows), len(rows))
 
     def _find_interrupted(self) -> None:
         """An attempt whose process died ends now, when it is found."""
-        with self.outbox() as outbox:
+        with self._attempts.outbox() as outbox:
             for row in outbox.rows(State.SENDING):
                 problem = "the push was interrupted"
                 outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), problem=problem)
@@ -180,18 +172,18 @@ class Pusher(Attempts):
     def _deal_with(self, row: OutboxRow) -> bool:
         """Bring one edit as far as it goes now; whether it is over, so that the next of its geolocation may go."""
         if row.state == State.UNKNOWN:
-            left_s = self.settings.settle_s - age_s(row.ended_at or "")
+            left_s = self._attempts.settings.settle_s - age_s(row.ended_at or "")
             if left_s > 0:
-                self.log(row, f"the outcome is unknown, and settles in {left_s:.0f} s: push again then")
+                self._attempts.log(row, f"the outcome is unknown, and settles in {left_s:.0f} s: push again then")
                 return False
             row = self._resolve(row)
         if row.state == State.QUEUED:
-            waits_for = reconcile.waits_for(row, self.in_the_way(row))
+            waits_for = reconcile.waits_for(row, self._attempts.in_the_way(row))
             if waits_for is not None:
-                self.log(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
+                self._attempts.log(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
                 return False
             if isinstance(row.edit, RemoveBlock):
-                row = remove_block(self, row)
+                row = remove_block(self._attempts, row)
             # It may be a replace by now.
             if row.state == State.QUEUED and not isinstance(row.edit, RemoveBlock):
                 row = self._send(row)
@@ -202,46 +194,46 @@ class Pusher(Attempts):
     def _resolve(self, row: OutboxRow) -> OutboxRow:
         """Read the service back, and decide what became of an edit that has settled."""
         if not isinstance(row.edit, Create):
-            return self.decide(row, reconcile.after_unknown(row, self.theirs(row)))
-        window_s = self.settings.idempotency_window_s
-        if self.settings.idempotency_keys and age_s(row.attempted_at or "") < window_s:
+            return self._attempts.decide(row, reconcile.after_unknown(row, self._attempts.theirs(row)))
+        window_s = self._attempts.settings.idempotency_window_s
+        if self._attempts.settings.idempotency_keys and age_s(row.attempted_at or "") < window_s:
             return self._attempt(row)
-        service = self.reading(lambda: self.view.complete(settled=row.ended_at))
-        with self.outbox() as outbox:
+        service = self._attempts.reading(lambda: self._attempts.view.complete(settled=row.ended_at))
+        with self._attempts.outbox() as outbox:
             ours = outbox.created_here()
             baseline = outbox.baseline(row)
         decision, adopted = reconcile.create_after_unknown(row, service.values(), baseline=baseline, ours=ours)
         if decision.what == "queue":
             # Straight from unknown: were it queued in between, a crash there would forget that it may yet land.
             return self._attempt(row)
-        return self.decide(row, decision, adopted=adopted)
+        return self._attempts.decide(row, decision, adopted=adopted)
 
     # Sending
 
     def _send(self, row: OutboxRow) -> OutboxRow:
         if isinstance(row.edit, Overwriting):
-            decision = reconcile.before_sending(row, self.theirs(row), on_conflict=self._on_conflict)
+            decision = reconcile.before_sending(row, self._attempts.theirs(row), on_conflict=self._on_conflict)
             if decision.what != "send":
-                return self.decide(row, decision)
+                return self._attempts.decide(row, decision)
         return self._attempt(row)
 
     def _attempt(self, row: OutboxRow) -> OutboxRow:
         """Send an edit's one request; again only where it surely was not applied, and not without end."""
-        for _ in range(self.settings.attempts):
+        for _ in range(self._attempts.settings.attempts):
             baseline = None
             if isinstance(row.edit, Create) and row.state == State.QUEUED:
                 # Any complete list of this push will do: what our own later creates add is known to be ours.
-                baseline = sorted(self.reading(self.view.complete))
-            outcome, answer = self.attempt(row, self._request_of(row, baseline), baseline=baseline)
-            row = self.fresh(row)
-            if outcome == Outcome.APPLIED:
+                baseline = sorted(self._attempts.reading(self._attempts.view.complete))
+            outcome, answer = self._attempts.attempt(row, self._request_of(row, baseline), baseline=baseline)
+            row = self._attempts.fresh(row)
+            if outcome == RequestOutcome.APPLIED:
                 decision = Decision(what="done", reason="the service has it")
-                return self.decide(row, decision, adopted=answer if isinstance(row.edit, Create) else None)
-            if outcome == Outcome.REFUSED:
+                return self._attempts.decide(row, decision, adopted=answer if isinstance(row.edit, Create) else None)
+            if outcome == RequestOutcome.REFUSED:
                 return self._refused(row, answer)
-            if outcome != Outcome.AGAIN:
+            if outcome != RequestOutcome.AGAIN:
                 return row
-        self.log(row, f"{row.problem}: left for the next push")
+        self._attempts.log(row, f"{row.problem}: left for the next push")
         return row
 
     def _request_of(self, row: OutboxRow, baseline: list[int] | None) -> Callable[[], Any]:
@@ -250,11 +242,11 @@ class Pusher(Attempts):
         assert not isinstance(edit, RemoveBlock), "`remove_block` sends its requests"
         if isinstance(edit, Create):
             return partial(self._create, row, edit, baseline)
-        return partial(edit.send, self.client, self.service_locid(row), row.key)
+        return partial(edit.send, self._attempts.client, self._attempts.service_locid(row), row.key)
 
     def _create(self, row: OutboxRow, edit: Create, baseline: list[int] | None) -> int:
-        assigned = self.client.create(edit.fields, idempotency_key=row.key)
-        with self.outbox() as outbox:
+        assigned = self._attempts.client.create(edit.fields, idempotency_key=row.key)
+        with self._attempts.outbox() as outbox:
             known = outbox.baseline(row) if baseline is None else set(baseline)
             if assigned in known or assigned in outbox.created_here():
                 raise UpstreamAnswerError(
@@ -270,15 +262,15 @@ class Pusher(Attempts):
             case Delete(), 404:
                 decision = Decision(what="done", reason="it is gone already")
             case AddBlock(block=block), 409 if error.problem_type != "block-taken":
-                theirs = self.theirs(row)
+                theirs = self._attempts.theirs(row)
                 if theirs is not None and block in theirs.ipblocks:
                     decision = Decision(what="done", reason="the geolocation has the block already")
             case ReplaceBlock() as edit, 404 | 409:
-                theirs = self.theirs(row)
+                theirs = self._attempts.theirs(row)
                 if theirs is not None:
                     decision = reconcile.after_replace(edit, theirs)
             case _:
                 pass  # a refusal of any other kind is for good
         if decision is not None and decision.what == "done":
-            return self.decide(row, decision)
-        return self.reject(row, error)
+            return self._attempts.decide(row, decision)
+        return self._attempts.reject(row, error)

@@ -6,7 +6,7 @@ from geolookup.errors import UpstreamRefusedError
 from geolookup.state.edits.outbox import OutboxRow, State
 from geolookup.state.edits.payload import ends_of
 from geolookup.sync.push import reconcile
-from geolookup.sync.push.attempts import Attempts, Outcome
+from geolookup.sync.push.attempts import Attempts, RequestOutcome
 from geolookup.sync.push.reconcile import Decision, Removal
 
 #: Steps that a removal may take, beyond three for each block: a service that says one thing and lists another ends it.
@@ -53,9 +53,9 @@ def _take(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
         restore = partial(attempts.client.create_block, locid, first, last, idempotency_key=key)
         outcome, answer = attempts.attempt(row, restore, journal=step.journal)
     row = attempts.fresh(row)
-    if outcome == Outcome.APPLIED:
+    if outcome == RequestOutcome.APPLIED:
         return attempts.decide(row, Decision(what="queue", reason=step.reason))
-    if outcome == Outcome.REFUSED:
+    if outcome == RequestOutcome.REFUSED:
         return _refused(attempts, row, step, answer)
     return row
 

@@ -6,7 +6,7 @@ import operator
 import os
 import zlib
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,9 +25,12 @@ from geolookup.index.layout import (
     FORMAT,
     HEADER_CHECK,
     ITEM_FORMATS,
+    MASKS,
+    MOST_SOURCES,
     OPTIONAL_SECTIONS,
     RESERVED_METADATA,
     SECTIONS,
+    SOURCES,
     VERSION,
     WIDE_EMPTY,
     encode_header,
@@ -70,9 +73,16 @@ class IndexBuilder:
     Blocks are kept in plain arrays: 12 bytes for IPv4, 36 for IPv6.
     """
 
-    def __init__(self, layer: Literal["custom", "default"]) -> None:
-        """An empty builder. Locids are below zero in the layer ``custom``, above zero in ``default``."""
+    def __init__(self, layer: Literal["custom", "default"], *, source: str = "", later_wins: bool = False) -> None:
+        """An empty builder. Locids are below zero in the layer ``custom``, above zero in ``default``.
+
+        ``source`` names what the layer was made from. With ``later_wins``, of two blocks of one size the later added
+        wins, for a source whose locids mean nothing; else the one whose locid is further from zero.
+        """
         require_little_endian()
+        self._sources = (source,) if source else ()
+        self._later_wins = later_wins
+        self._masks = False
         self._layer = layer
         self._sign = -1 if layer == "custom" else 1
         self._written = False
@@ -101,8 +111,6 @@ class IndexBuilder:
             finite, or text that is not Unicode
         """
         self._require_open()
-        if locid in self._slots:
-            raise IndexFileError(f"locid {locid} is there twice")
         if not 0 < locid * self._sign < 1 << 63:
             raise IndexFileError(f"locid {locid} cannot be in the {self._layer} layer")
         if pending and self._layer != "custom":
@@ -124,6 +132,11 @@ class IndexBuilder:
                     self._texts[text] = len(self._texts)
         except UnicodeEncodeError as error:
             raise IndexFileError(f"locid {locid}: {error.object!r:.80} is not Unicode text") from error
+        return self._append(locid, numbers, texts, pending=pending)
+
+    def _append(self, locid: int, numbers: Sequence[float], texts: Sequence[str], *, pending: bool) -> int:
+        if locid in self._slots:
+            raise IndexFileError(f"locid {locid} is there twice")
         if len(self._slots) == WIDE_EMPTY:
             raise IndexFileError(f"locid {locid}: a layer has room for {WIDE_EMPTY:,} locations")
         slot = self._slots[locid] = len(self._slots)
@@ -133,6 +146,18 @@ class IndexBuilder:
             column.append(number)
         self._pending.append(pending)
         return slot
+
+    def add_mask(self) -> int:
+        """Add the mask, once: blocks of its slot have no geolocation here or in any source below.
+
+        :returns: its slot
+        :raises IndexFileError: in the custom layer, which has none
+        """
+        self._require_open()
+        if self._layer == "custom":
+            raise IndexFileError("the custom layer has no masks")
+        self._masks = True
+        return self._append(0, [math.nan] * len(DEGREES), [""] * len(TEXT_NAMES), pending=False)
 
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
@@ -209,7 +234,7 @@ class IndexBuilder:
         renumbered = np.empty(len(order), np.uint32)
         renumbered[order] = np.arange(len(order), dtype=np.uint32)
         locids = locids[order]
-        rank = np.abs(locids)
+        rank = None if self._later_wins else np.abs(locids)
         sections, counts = self._flatten(renumbered, rank)
         counts["locations"] = len(locids)
         sections["loc.locid"] = locids
@@ -218,11 +243,16 @@ class IndexBuilder:
             sections[f"loc.{name}"] = _as_array(self._columns.pop(name))[order]
         if self._layer == "custom":
             sections["loc.pending"] = _as_array(self._pending)[order]
-        sections["strings.offsets"], sections["strings.bytes"] = self._string_table()
-        size, digest = write_index(path, sections, layer=self._layer, counts=counts, extra=extra)
+        sections["strings.offsets"], sections["strings.bytes"] = string_table(self._texts)
+        self._texts = {}
+        size, digest = write_index(
+            path, sections, layer=self._layer, counts=counts, sources=self._sources, masks=self._masks, extra=extra
+        )
         return IndexSummary(**counts, bytes=size, sha256=digest)
 
-    def _flatten(self, renumbered: flatten.U32, rank: flatten.I64) -> tuple[dict[str, flatten.Array], dict[str, int]]:
+    def _flatten(
+        self, renumbered: flatten.U32, rank: flatten.I64 | None
+    ) -> tuple[dict[str, flatten.Array], dict[str, int]]:
         counts = {"blocks_v4": len(self._v4[2]), "blocks_v6": len(self._v6[4])}
         columns = [_as_array(column) for column in self._v4]
         self._v4 = []
@@ -233,30 +263,51 @@ class IndexBuilder:
         slot_v6 = renumbered[columns.pop()]
         hi, lo, slot_v6 = flatten.flatten_v6(columns[0], columns[1], columns[2], columns[3], slot_v6, rank)
         del columns
-        counts["segments_v4"] = int(np.count_nonzero(slot != EMPTY))
-        counts["segments_v6"] = int(np.count_nonzero(slot_v6 != EMPTY))
-        counts["covered_v4"] = flatten.covered_v4(first, slot)
-        counts["covered_v6"] = flatten.covered_v6(hi, lo, slot_v6)
-        sections: dict[str, flatten.Array] = {
-            "v4.low": first.astype(np.uint16),
-            "v4.table": flatten.table_v4(first),
-            "v6.hi": hi,
-            "v6.table": flatten.table_v6(hi),
-        }
-        if lo.any():
-            sections["v6.lo"] = lo
-        for family, slots in (("v4", slot), ("v6", slot_v6)):
-            sections.update(split_slots(family, slots, len(rank)))
-        return sections, counts
+        return segment_sections((first, slot), (hi, lo, slot_v6), len(renumbered), counts)
 
-    def _string_table(self) -> tuple[flatten.Array, flatten.Array]:
-        encoded = [text.encode("utf-8") for text in self._texts]
-        self._texts = {}
-        offsets = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(text) for text in encoded], out=offsets[1:])
-        if offsets[-1] > _LARGEST_I32:
-            raise IndexFileError(f"the locations' distinct texts have {offsets[-1]} bytes: 2 GiB is the most")
-        return offsets.astype(np.int32), np.frombuffer(b"".join(encoded), np.uint8)
+
+def segment_sections(
+    v4: tuple[flatten.U32, flatten.U32],
+    v6: tuple[flatten.U64, flatten.U64, flatten.U32],
+    locations: int,
+    counts: Mapping[str, int],
+) -> tuple[dict[str, flatten.Array], dict[str, int]]:
+    """The sections that hold segments, and ``counts`` with what is counted on them.
+
+    ``v4`` and ``v6`` are as `flatten.flatten_v4` and `flatten.flatten_v6` return them.
+    """
+    (first, slot), (hi, lo, slot_v6) = v4, v6
+    counted = {
+        **counts,
+        "segments_v4": int(np.count_nonzero(slot != EMPTY)),
+        "segments_v6": int(np.count_nonzero(slot_v6 != EMPTY)),
+        "covered_v4": flatten.covered_v4(first, slot),
+        "covered_v6": flatten.covered_v6(hi, lo, slot_v6),
+    }
+    sections: dict[str, flatten.Array] = {
+        "v4.low": first.astype(np.uint16),
+        "v4.table": flatten.table_v4(first),
+        "v6.hi": hi,
+        "v6.table": flatten.table_v6(hi),
+    }
+    if lo.any():
+        sections["v6.lo"] = lo
+    for family, slots in (("v4", slot), ("v6", slot_v6)):
+        sections.update(split_slots(family, slots, locations))
+    return sections, counted
+
+
+def string_table(texts: Iterable[str]) -> tuple[flatten.Array, flatten.Array]:
+    """The two sections of distinct texts, the first of which is "".
+
+    :raises IndexFileError: if they are longer than offsets can say
+    """
+    encoded = [text.encode("utf-8") for text in texts]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    if offsets[-1] > _LARGEST_I32:
+        raise IndexFileError(f"the locations' distinct texts have {offsets[-1]} bytes: 2 GiB is the most")
+    return offsets.astype(np.int32), np.frombuffer(b"".join(encoded), np.uint8)
 
 
 def _as_array(column: "array[Any]") -> flatten.Array:
@@ -269,12 +320,15 @@ def write_index(
     *,
     layer: str,
     counts: Mapping[str, int],
+    sources: Sequence[str] = (),
+    masks: bool = False,
     extra: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
     """Write sections as they are, by the names of `layout.SECTIONS`, and sync the file.
 
     `IndexBuilder.write` for those who have sorted, disjoint segments already: nothing is checked here but ``extra``
-    and the sections' types. ``counts`` has the numbers of `layout.COUNT_NAMES`.
+    and the sections' types. ``counts`` has the numbers of `layout.COUNT_NAMES`; ``sources`` are the names that
+    ``loc.source`` numbers; ``masks`` is true if a location is a mask.
 
     :returns: the file's size in bytes and its SHA-256 in hexadecimal
     :raises IndexFileError: if ``path`` exists or cannot be written; what was begun is removed
@@ -282,6 +336,12 @@ def write_index(
     require_little_endian()
     metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}
     metadata.update({name: str(counts[name]) for name in COUNT_NAMES})
+    if len(sources) > MOST_SOURCES:
+        raise IndexFileError(f"{len(sources)} sources: an index tells {MOST_SOURCES} apart at most")
+    if sources:
+        metadata[SOURCES] = " ".join(sources)
+    if masks:
+        metadata[MASKS] = "1"
     for key, text in (extra or {}).items():
         if key in RESERVED_METADATA or key.startswith(CRC_PREFIX) or not isinstance(text, str):
             raise IndexFileError(f"{key!r} cannot be extra metadata: its name is taken, or it is not text")

@@ -1,14 +1,15 @@
 """Overlapping blocks to disjoint sorted segments, by the precedence rule; and what is counted on segments.
 
 The narrowest block that covers an address wins; between two of equal size, the one of the greater rank (the absolute
-value of its locid). Blocks that overlap no other, nearly all of them, go through numpy untouched. Only clusters of
-overlapping blocks meet a sweep, whose active set (sortedcontainers) has the winner in front.
+value of its locid), or the one that came later if the source numbers nothing. Blocks that overlap no other, nearly all
+of them, go through numpy untouched. Only clusters of overlapping blocks meet a sweep, whose active set
+(sortedcontainers) has the winner in front.
 
 Ranges are inclusive everywhere: one past the end of the space fits no array.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,8 @@ U64: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 I64: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Array: TypeAlias = np.ndarray[Any, Any]
+#: The ranks of blocks, by their slots and by their places among the sorted blocks.
+Ranks: TypeAlias = Callable[[U32, I64], I64]
 
 __all__ = ["EMPTY", "covered_v4", "covered_v6", "flatten_v4", "flatten_v6", "table_v4", "table_v6"]
 
@@ -29,27 +32,27 @@ _CHUNK = 1 << 16
 _LOW64 = (1 << 64) - 1
 
 
-def flatten_v4(first: U32, last: U32, slot: U32, rank: I64) -> tuple[U32, U32]:
+def flatten_v4(first: U32, last: U32, slot: U32, rank: I64 | None) -> tuple[U32, U32]:
     """Flatten IPv4 blocks.
 
     ``first``, ``last`` (inclusive, ``first <= last``) and ``slot`` have one item a block, in any order; ``rank`` has
-    one a slot. The inputs are not changed.
+    one a slot. If ``rank`` is None, a later block comes before an earlier one of its size. The inputs are not changed.
 
     :returns: first address and slot of each segment, ascending, beginning at 0, gaps (slot `EMPTY`) included; no two
         neighbours have the same slot
     """
     if not len(first):
         return np.zeros(1, np.uint32), np.full(1, EMPTY, np.uint32)
+    order = None
     if np.any(first[1:] < first[:-1]):
         order = np.argsort(first, kind="stable")
         first, last, slot = first[order], last[order], slot[order]
-        del order
     reached = np.maximum.accumulate(last)
     overlapping = _in_clusters(first[1:] <= reached[:-1])
     del reached
     if overlapping.any():
         swept = array("I"), array("I"), array("I"), array("I")
-        for begin, end, winner, source in _sweep(_blocks_v4(first, last, slot, rank, overlapping)):
+        for begin, end, winner, source in _sweep(_blocks_v4(first, last, slot, _ranks(rank, order), overlapping)):
             swept[0].append(begin)
             swept[1].append(end)
             swept[2].append(winner)
@@ -57,6 +60,7 @@ def flatten_v4(first: U32, last: U32, slot: U32, rank: I64) -> tuple[U32, U32]:
         pieces: list[tuple[Array, array[int]]] = list(zip((first, last, slot), swept[:3], strict=True))
         first, last, slot = _put_back(overlapping, swept[3], pieces)
         del swept, pieces
+    del order
     distance = first[1:] - last[:-1]
     gap = np.empty(len(first) + 1, np.bool_)
     gap[0], gap[-1] = first[0] > 0, last[-1] < IPV4_MAX
@@ -73,23 +77,26 @@ def flatten_v4(first: U32, last: U32, slot: U32, rank: I64) -> tuple[U32, U32]:
     return starts, slots
 
 
-def flatten_v6(first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64, slot: U32, rank: I64) -> tuple[U64, U64, U32]:
+def flatten_v6(
+    first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64, slot: U32, rank: I64 | None
+) -> tuple[U64, U64, U32]:
     """Flatten IPv6 blocks, whose ends are given as upper and lower 64 bits; all else as in `flatten_v4`.
 
     :returns: upper and lower half of the first address, and slot, of each segment
     """
     if not len(slot):
         return np.zeros(1, np.uint64), np.zeros(1, np.uint64), np.full(1, EMPTY, np.uint32)
+    order = None
     if not np.all(_less_or_equal(first_hi[:-1], first_lo[:-1], first_hi[1:], first_lo[1:])):
         order = np.lexsort((first_lo, first_hi))
         columns: tuple[Array, ...] = (first_hi, first_lo, last_hi, last_lo, slot)
         first_hi, first_lo, last_hi, last_lo, slot = (column[order] for column in columns)
-        del order, columns
+        del columns
     overlapping = _in_clusters(_meets_earlier_v6(first_hi, first_lo, last_hi, last_lo))
     if overlapping.any():
         ends = array("Q"), array("Q"), array("Q"), array("Q")
         swept_slot, sources = array("I"), array("I")
-        blocks = _blocks_v6(first_hi, first_lo, last_hi, last_lo, slot, rank, overlapping)
+        blocks = _blocks_v6(first_hi, first_lo, last_hi, last_lo, slot, _ranks(rank, order), overlapping)
         for begin, end, winner, source in _sweep(blocks):
             ends[0].append(begin >> 64)
             ends[1].append(begin & _LOW64)
@@ -106,6 +113,7 @@ def flatten_v6(first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64, slot: U
         ]
         first_hi, first_lo, last_hi, last_lo, slot = _put_back(overlapping, sources, pieces)
         del ends, swept_slot, sources, pieces
+    del order
     next_lo = last_lo + np.uint64(1)
     next_hi = last_hi + (next_lo == 0)
     gap = np.empty(len(slot) + 1, np.bool_)
@@ -204,7 +212,18 @@ def _meets_earlier_v6(first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64) 
     return _less_or_equal(first_hi[1:], first_lo[1:], last_hi[reached], last_lo[reached])
 
 
-def _blocks_v4(first: U32, last: U32, slot: U32, rank: I64, overlapping: Flags) -> Iterator[tuple[int, int, int, int]]:
+def _ranks(rank: I64 | None, order: I64 | None) -> Ranks:
+    """What tells the ranks of some sorted blocks: by their slots, else by the places at which they came."""
+    if rank is not None:
+        return lambda slots, _places: rank[slots]
+    if order is not None:
+        return lambda _slots, places: order[places]
+    return lambda _slots, places: places
+
+
+def _blocks_v4(
+    first: U32, last: U32, slot: U32, ranks: Ranks, overlapping: Flags
+) -> Iterator[tuple[int, int, int, int]]:
     for begin in range(0, len(slot), _CHUNK):
         chosen = slice(begin, begin + _CHUNK)
         where = overlapping[chosen]
@@ -213,13 +232,13 @@ def _blocks_v4(first: U32, last: U32, slot: U32, rank: I64, overlapping: Flags) 
             first[chosen][where].tolist(),
             last[chosen][where].tolist(),
             slots.tolist(),
-            rank[slots].tolist(),
+            ranks(slots, begin + np.flatnonzero(where)).tolist(),
             strict=True,
         )
 
 
 def _blocks_v6(
-    first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64, slot: U32, rank: I64, overlapping: Flags
+    first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64, slot: U32, ranks: Ranks, overlapping: Flags
 ) -> Iterator[tuple[int, int, int, int]]:
     for begin in range(0, len(slot), _CHUNK):
         chosen = slice(begin, begin + _CHUNK)
@@ -227,7 +246,7 @@ def _blocks_v6(
         slots = slot[chosen][where]
         ends = [column[chosen][where].tolist() for column in (first_hi, first_lo, last_hi, last_lo)]
         for low_hi, low_lo, high_hi, high_lo, own, own_rank in zip(
-            *ends, slots.tolist(), rank[slots].tolist(), strict=True
+            *ends, slots.tolist(), ranks(slots, begin + np.flatnonzero(where)).tolist(), strict=True
         ):
             yield low_hi << 64 | low_lo, high_hi << 64 | high_lo, own, own_rank
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 FORMAT: "Final" = "geolookup-index"
-VERSION: "Final" = "2.0"
+VERSION: "Final" = "2.1"
 MAJOR: "Final" = 2
 
 #: The slot of a gap: no geolocation of this layer covers the segment.
@@ -43,12 +43,13 @@ SECTIONS: "Final" = {
     "v4.slot_high": "U8",
     "v6.slot_high": "U8",
     "loc.pending": "U8",
+    "loc.source": "U8",
     "strings.bytes": "U8",
 }
-#: ``v6.lo`` is left out if all of it is 0, and the upper bits of slots if 16 bits do. Files from before a field
-#: was there lack its section: nothing is known of it.
+#: ``v6.lo`` is left out if all of it is 0, the upper bits of slots if 16 bits do, and the sources of locations
+#: if all have the same. Files from before a field was there lack its section: nothing is known of it.
 OPTIONAL_SECTIONS: "Final" = (
-    *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending"),
+    *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source"),
     *[f"loc.{name}" for name in LATER_NAMES],
 )
 
@@ -78,9 +79,16 @@ COUNT_NAMES: "Final" = (
     "covered_v6",
 )
 
+#: The names of the sources in the order of their numbers in ``loc.source``, in one text, a blank between two.
+SOURCES: "Final" = "sources"
+#: Whether a location has the locid 0: a mask, whose addresses have no geolocation here or in any source below.
+MASKS: "Final" = "masks"
+#: As many sources as ``loc.source`` can tell apart.
+MOST_SOURCES: "Final" = 256
+
 CRC_PREFIX: "Final" = "crc32:"
 HEADER_CHECK: "Final" = "header_check"
-RESERVED_METADATA: "Final" = ("format", "version", HEADER_CHECK, "layer", *COUNT_NAMES)
+RESERVED_METADATA: "Final" = ("format", "version", HEADER_CHECK, "layer", SOURCES, MASKS, *COUNT_NAMES)
 
 ALIGNMENT: "Final" = 64
 #: Headers are some 3 kB: a greater claim is damage, and reading it would not be done in constant time.

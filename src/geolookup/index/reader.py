@@ -15,6 +15,7 @@ from geolookup.index.layout import (
     ITEM_FORMATS,
     NARROW_EMPTY,
     SECTIONS,
+    SOURCES,
     WIDE_EMPTY,
     read_header,
     require_little_endian,
@@ -49,8 +50,9 @@ class IndexReader:
 
     ``layer`` is ``"custom"`` or ``"default"``; ``metadata`` has the header's strings, the caller's own among them;
     ``counts`` the whole numbers in it, by the names of `layout.COUNT_NAMES`; ``segment_count_v4`` and
-    ``segment_count_v6`` count segments without gaps; ``size_bytes`` is the file's size. A slot is a number below
-    ``location_count``, or `EMPTY` if no geolocation of this layer covers the address.
+    ``segment_count_v6`` count segments without gaps; ``size_bytes`` is the file's size; ``sources`` names what
+    the layer was made from, nothing in a file of version 2.0. A slot is a number below ``location_count``, or `EMPTY`
+    if no geolocation of this layer covers the address.
 
     Nothing in it changes after opening, so threads and forked children may share one. To replace it under running
     lookups, drop the reference: `close` makes those that are under way fail.
@@ -65,6 +67,7 @@ class IndexReader:
         "_map",
         "_offsets",
         "_pending",
+        "_source",
         "_v4_low",
         "_v4_slot",
         "_v4_slot_high",
@@ -83,6 +86,7 @@ class IndexReader:
         "segment_count_v4",
         "segment_count_v6",
         "size_bytes",
+        "sources",
     )
 
     def __init__(self, path: str, mapped: mmap.mmap) -> None:
@@ -98,6 +102,7 @@ class IndexReader:
         self.segment_count_v4 = header.counts["segments_v4"]
         self.segment_count_v6 = header.counts["segments_v6"]
         self.size_bytes = len(whole)
+        self.sources = tuple(header.metadata.get(SOURCES, "").split())
         self._map = mapped
 
         def view(name: str) -> "memoryview[Any]":
@@ -123,6 +128,7 @@ class IndexReader:
         self._columns: tuple[memoryview[Any] | None, ...] = tuple([optional(f"loc.{name}") for name in FIELD_NAMES])
         self._country: memoryview[int] = view("loc.country")
         self._pending = optional("loc.pending")
+        self._source = optional("loc.source")
         self._offsets: memoryview[int] = view("strings.offsets")
         self._bytes = whole[header.sections["strings.bytes"].begin : header.sections["strings.bytes"].end]
         self._check_ends()
@@ -407,6 +413,22 @@ class IndexReader:
             return self._pending is not None and self._pending[slot] != 0
         except ValueError as error:
             raise self._failed(error) from error
+
+    def source(self, slot: int) -> str:
+        """The name of the source that a slot's location comes from; "" in a file of version 2.0.
+
+        :raises IndexDamagedError: if there is no such slot, or it names no source
+        """
+        self._check_slot(slot)
+        try:
+            number = 0 if self._source is None else self._source[slot]
+        except ValueError as error:
+            raise self._failed(error) from error
+        if number < len(self.sources):
+            return self.sources[number]
+        if self._source is None:
+            return ""
+        raise self._damaged(f"loc.source: slot {slot} names source {number}, and there are {len(self.sources)}")
 
     def slot_of(self, locid: int) -> int | None:
         """The slot of a locid, or None if this layer has none."""

@@ -10,7 +10,7 @@ import numpy as np
 from geolookup.errors import IndexDamagedError
 from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import Array, Flags, covered_v4, covered_v6, table_v4, table_v6
-from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, NARROW_EMPTY, SECTIONS, encode_header
+from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, MASKS, NARROW_EMPTY, SECTIONS, encode_header
 from geolookup.index.reader import IndexReader
 from geolookup.index.segments import segments_v4, segments_v6
 
@@ -127,9 +127,15 @@ class _Check:
         for name in _TEXT_COLUMNS:
             self.require(name, (arrays[name] >= 0) & (arrays[name] < texts), "names no text")
         locid = arrays["loc.locid"]
-        right_sign = locid < 0 if self.reader.layer == "custom" else locid > 0
+        right_sign = locid < 0 if self.reader.layer == "custom" else locid >= (MASKS not in self.reader.metadata)
         self.require("loc.locid", right_sign, f"cannot be in the {self.reader.layer} layer")
-        self.require("loc.locid", locid[1:] > locid[:-1], "and the next are not ascending")
+        ascending = locid[1:] > locid[:-1]
+        if "loc.source" in arrays:
+            source = arrays["loc.source"]
+            self.require("loc.source", source < len(self.reader.sources), "names no source")
+            # Two sources may number their locations alike.
+            ascending |= (locid[1:] == locid[:-1]) & (source[1:] > source[:-1])
+        self.require("loc.locid", ascending, "and the next are not ascending")
         for name in (f"loc.{name}" for name in DEGREES):
             self.require(name, ~np.isinf(arrays[name]), "is infinite")
         if "loc.pending" in arrays:

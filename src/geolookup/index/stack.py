@@ -1,0 +1,133 @@
+"""Several sources as one layer: their flattened indexes, laid over each other in order, make one index file.
+
+For each address the first source that covers it answers, with its whole record. A mask (a location of locid 0) ends the
+search too: its addresses become a gap. All inputs are disjoint and sorted, so this is one walk over all of them side by
+side, and a lookup in the result costs the same for one source and for ten.
+"""
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from geolookup.fields import DEGREES, TEXT_NAMES
+from geolookup.index.builder import IndexSummary, segment_sections, string_table, write_index
+from geolookup.index.flatten import EMPTY, I64, U32, U64, Array
+from geolookup.index.walk import Stretch, walk
+
+if TYPE_CHECKING:
+    from geolookup.index.reader import IndexReader
+
+_NOTHING = -1
+
+
+def write_stack(
+    path: str | os.PathLike[str],
+    layers: "Sequence[tuple[str, IndexReader]]",
+    *,
+    extra: Mapping[str, str] | None = None,
+) -> IndexSummary:
+    """Write one default layer from several: (name, index) pairs, the one of highest precedence first.
+
+    The file stands at exactly ``path``, which must not exist; it is synced, and neither renamed nor its directory
+    synced. ``extra`` joins the metadata. Locids may occur in several sources: then slots ascend by locid and, within
+    one, by source.
+
+    :raises IndexDamagedError: if an index cannot be followed
+    :raises IndexFileError: if ``path`` exists or cannot be written, or there are more sources than a file can name
+    """
+    sections, slots = _locations([reader for _, reader in layers])
+    locations = len(sections["loc.locid"])
+    readers = [reader for _, reader in layers]
+    blocks = {name: sum(reader.counts[name] for reader in readers) for name in ("blocks_v4", "blocks_v6")}
+    _, first, slot_v4 = _laid_over(readers, 4, slots)
+    hi, lo, slot_v6 = _laid_over(readers, 6, slots)
+    segments, counts = segment_sections((first.astype(np.uint32), slot_v4), (hi, lo, slot_v6), locations, blocks)
+    counts["locations"] = locations
+    size, digest = write_index(
+        path,
+        {**sections, **segments},
+        layer="default",
+        counts=counts,
+        sources=[name for name, _ in layers],
+        extra=extra,
+    )
+    return IndexSummary(**counts, bytes=size, sha256=digest)
+
+
+def _locations(readers: "Sequence[IndexReader]") -> tuple[dict[str, Array], list[I64]]:
+    """The location sections of all files together, and for each file the new slot of each of its own.
+
+    A mask has no slot: it is `_NOTHING`. A last item stands for what a file does not cover (slot -1 in a walk).
+    """
+    texts: dict[str, int] = {"": 0}
+    arrays = [reader.arrays() for reader in readers]
+    kept = [each["loc.locid"] != 0 for each in arrays]
+
+    def together(columns: Sequence[Array]) -> Array:
+        chosen = [column[keep] for column, keep in zip(columns, kept, strict=True)]
+        return np.concatenate(chosen) if chosen else np.empty(0, np.int64)
+
+    numbers = [_text_numbers(each, texts) for each in arrays]
+    locid = together([each["loc.locid"] for each in arrays]).astype(np.int64)
+    source = together([np.full(len(each["loc.locid"]), number, np.uint8) for number, each in enumerate(arrays)])
+    order = np.lexsort((source, locid))
+    sections: dict[str, Array] = {"loc.locid": locid[order]}
+    for name in DEGREES:
+        sections[f"loc.{name}"] = together([each[f"loc.{name}"] for each in arrays]).astype(np.float64)[order]
+    for name in TEXT_NAMES:
+        columns = [own[each[f"loc.{name}"]] for own, each in zip(numbers, arrays, strict=True)]
+        sections[f"loc.{name}"] = together(columns).astype(np.int32)[order]
+    if len(readers) > 1:
+        sections["loc.source"] = source.astype(np.uint8)[order]
+    sections["strings.offsets"], sections["strings.bytes"] = string_table(texts)
+    renumbered = np.empty(len(order), np.int64)
+    renumbered[order] = np.arange(len(order))
+    slots = []
+    begin = 0
+    for keep in kept:
+        own = np.full(len(keep) + 1, _NOTHING, np.int64)
+        count = int(np.count_nonzero(keep))
+        own[:-1][keep] = renumbered[begin : begin + count]
+        slots.append(own)
+        begin += count
+    return sections, slots
+
+
+def _text_numbers(arrays: Mapping[str, Array], texts: dict[str, int]) -> I64:
+    """The number in ``texts``, which grows, of each text of a file."""
+    data = arrays["strings.bytes"].tobytes()
+    offsets = arrays["strings.offsets"].tolist()
+    own = [data[begin:end].decode("utf-8") for begin, end in itertools.pairwise(offsets)]
+    return np.array([texts.setdefault(text, len(texts)) for text in own], np.int64)
+
+
+def _laid_over(readers: "Sequence[IndexReader]", family: Literal[4, 6], slots: Sequence[I64]) -> tuple[U64, U64, U32]:
+    """Upper and lower halves of the first addresses, and slots, of one family's segments."""
+    pieces: list[tuple[Array, Array, Array]] = []
+    before = _NOTHING - 1  # unlike any slot: the first segment always begins
+    for stretch in walk(readers, family):
+        hi, lo, found = _winners(stretch, slots)
+        starts = np.append(True, found[1:] != found[:-1])
+        starts[0] = found[0] != before
+        before = int(found[-1])
+        pieces.append((hi[starts], lo[starts], found[starts]))
+    upper, lower, found = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    slot = found.astype(np.uint32)
+    slot[found == _NOTHING] = EMPTY
+    return upper, lower, slot
+
+
+def _winners(stretch: Stretch, slots: Sequence[I64]) -> tuple[Array, Array, I64]:
+    """What wins from each start on. Of several starts at one address only the last reaches anywhere, so it stays."""
+    hi, lo = stretch.hi, stretch.lo
+    reaches = np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True)
+    winner = np.full(int(np.count_nonzero(reaches)), _NOTHING, np.int64)
+    undecided = np.ones(len(winner), np.bool_)
+    for own, found in zip(slots, stretch.slots, strict=True):
+        here = found[reaches]
+        winner = np.where(undecided, own[here], winner)
+        undecided &= here < 0
+    return hi[reaches], lo[reaches], winner

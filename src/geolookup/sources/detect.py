@@ -1,0 +1,111 @@
+"""Which kind of source a file is, by its content, and opening it."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from geolookup.errors import DataFileError, SettingsError
+from geolookup.sources.files.limits import Limits
+from geolookup.sources.files.opened import Opened
+from geolookup.sources.kinds import (
+    dbip_csv,
+    geofeed,
+    geolite2_csv,
+    ip2location_csv,
+    legacy_csv,
+    mmdb,
+    ranges_csv,
+    registry,
+    rir,
+)
+from geolookup.sources.kinds import list as saved_list
+from geolookup.sources.protocol import Kind, Reading, Request
+from geolookup.text import harmless
+
+#: All kinds that are read from files, in the order in which they are tried: the more particular before the general.
+KINDS: tuple[Kind, ...] = (
+    mmdb.KIND,
+    saved_list.KIND,
+    geolite2_csv.KIND,
+    legacy_csv.KIND,
+    rir.KIND,
+    ranges_csv.KIND,
+    ip2location_csv.KIND,
+    dbip_csv.KIND,
+    geofeed.KIND,
+    registry.KIND,
+)
+
+_BY_NAME = {kind.name: kind for kind in KINDS}
+_SHOWN_FILES = 5
+
+
+def open_source(
+    location: str | os.PathLike[str],
+    *,
+    kind: str | None = None,
+    fields: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Reading:
+    """Open a file or folder as a source: of the kind that its content says, or of the one that is asked for.
+
+    For the kind ``registry`` the location is not looked at. ``fields`` maps our field names to keys or columns, for
+    kinds that take that.
+
+    :raises DataFileError: if it cannot be read, or fits no kind: says what was seen
+    :raises SettingsError: if there is no such kind, or it takes no ``fields``
+    """
+    bounds = limits or Limits()
+    chosen = named(kind) if kind is not None else None
+    opened = registry.open_bundled(bounds) if chosen is registry.KIND else Opened(location, bounds)
+    try:
+        if chosen is None:
+            chosen = kind_of(opened)
+        if fields and not chosen.maps_fields:
+            raise SettingsError(f"{opened.name}: `fields` is for other kinds: this is {chosen.name}")
+        return Reading(chosen, opened, Request(limits=bounds, fields=fields or {}))
+    except BaseException:
+        opened.close()
+        raise
+
+
+def named(name: str) -> Kind:
+    """The kind of this name.
+
+    :raises SettingsError: if there is none
+    """
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise SettingsError(f"{name!r:.60} is an unknown kind: there are {', '.join(_BY_NAME)}") from None
+
+
+def kind_of(opened: Opened) -> Kind:
+    """The first kind that an input fits.
+
+    :raises DataFileError: if it fits none
+    """
+    for kind in KINDS:
+        if kind.fits(opened):
+            return kind
+    raise DataFileError(
+        f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:\n"
+        + "\n".join(f"  {kind.name}: {kind.summary}" for kind in KINDS)
+        + "\nTo have it read as one of them: --kind NAME"
+    )
+
+
+def _seen(opened: Opened) -> str:
+    members = opened.members
+    if not members:
+        return "there are no files in it"
+    if len(members) > 1:
+        names: Sequence[str] = [harmless(member.inside, 80) for member in members[:_SHOWN_FILES]]
+        more = ", …" if len(members) > _SHOWN_FILES else ""
+        return f"it holds {len(members)} files ({', '.join(names)}{more})"
+    head = members[0].head
+    if not head:
+        return "it is empty"
+    if b"\0" in head:
+        return f"it holds binary data that begin with {head[:8].hex(' ')}"
+    line = head.decode("utf-8", "replace").strip().partition("\n")[0]
+    return f"its first line is {harmless(line, 120)!r}"

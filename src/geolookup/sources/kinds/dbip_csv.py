@@ -1,0 +1,98 @@
+"""``dbip-csv``: DB-IP's country or city lite without a header, also as the project ip-location-db publishes it."""
+
+import csv
+from collections.abc import Iterator
+
+from geolookup import addresses
+from geolookup.errors import DataFileError, InvalidAddressError
+from geolookup.sources import blocks
+from geolookup.sources.files.opened import Member, Opened
+from geolookup.sources.files.table import Table
+from geolookup.sources.places import PlaceFields, latitude, longitude, text
+from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.sources.rows import PlaceNumbers
+
+#: By the number of columns, where each field stands:
+#: first,last,country;  first,last,continent,country,region,city,latitude,longitude (DB-IP)
+#: first,last,country,region,district,city,postalcode,latitude,longitude,timezone (ip-location-db)
+_LAYOUTS = {
+    3: {"country": 2},
+    8: {"country": 3, "region": 4, "city": 5, "latitude": 6, "longitude": 7},
+    10: {"country": 2, "region": 3, "city": 5, "postalcode": 6, "latitude": 7, "longitude": 8},
+}
+#: Private and reserved addresses, which belong to no country.
+_NO_COUNTRY = "ZZ"
+
+
+def sample_rows(member: Member, most: int = 50) -> list[list[str]]:
+    """The first whole rows of a file that are CSV, for telling its kind."""
+    lines = member.head.decode("utf-8-sig", "replace").split("\n")
+    if len(lines) > 1:
+        lines.pop()  # it may be cut
+    rows = []
+    for line in lines[:most]:
+        try:
+            rows += [row for row in csv.reader([line.rstrip("\r")], strict=True) if row]
+        except csv.Error:
+            continue
+    return rows
+
+
+def _is_address(text: str) -> bool:
+    try:
+        addresses.parse(text)
+    except InvalidAddressError:
+        return False
+    return True
+
+
+def _width(member: Member) -> int | None:
+    """How many columns a file of this kind has, or None. Most of the sample must agree: a row may be bad."""
+    rows = sample_rows(member)
+    good = [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
+    return good[0] if len(good) * 2 > len(rows) and len(set(good)) == 1 else None
+
+
+def fits_member(member: Member) -> bool:
+    """Whether rows begin with two addresses and have as many columns as one of the layouts."""
+    return _width(member) is not None
+
+
+def fits(opened: Opened) -> bool:
+    """Whether any of the files is one."""
+    return any(map(fits_member, opened.members))
+
+
+def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
+    """The blocks of all such files, in the order of their names.
+
+    :raises DataFileError: if the rows have no layout that is known
+    """
+    members = [member for member in opened.members if len(opened.members) == 1 or fits_member(member)]
+    for member in members:
+        gathered.begin_file(member.inside)
+        width = _width(member)
+        if width is None:
+            raise DataFileError(
+                f"{member.name}: its rows are not `first,last,…` with 3 (country), 8 or 10 (city) columns"
+            )
+        yield from _read_file(member, width, request, gathered)
+
+
+def _read_file(member: Member, width: int, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
+    layout = {name: at - 2 for name, at in _LAYOUTS[width].items()}
+
+    def make(key: tuple[str, ...]) -> PlaceFields:
+        found = {name: key[at] for name, at in layout.items()}
+        if found["country"] == _NO_COUNTRY:
+            found["country"] = ""
+        north, east = latitude(found.pop("latitude", "")), longitude(found.pop("longitude", ""))
+        return PlaceFields(latitude=north, longitude=east, **{name: text(value, name) for name, value in found.items()})
+
+    numbers = PlaceNumbers(gathered, make)
+    for chunk in Table(member, request.limits, gathered).chunks(width, exact=True):
+        chunk, places = numbers.of(chunk, [tuple(row[2:]) for row in chunk.rows])
+        yield blocks.from_text(chunk.column(0), chunk.column(1), places, chunk.bad)
+
+
+KIND = Kind(name="dbip-csv", summary="DB-IP country or city lite as CSV without a header", fits=fits, read=read)

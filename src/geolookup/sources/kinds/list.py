@@ -1,0 +1,110 @@
+"""``list``: the service's own list, saved as JSON (any form that the service may answer in) or one object a line."""
+
+from collections.abc import Iterator
+
+from geolookup.errors import DataFileError, UpstreamAnswerError
+from geolookup.sources.blocks import Batch
+from geolookup.sources.files.opened import Member, Opened
+from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.sources.pulled import batch_of, note_rejected
+from geolookup.upstream.decode import PulledGeolocation, RowDecoder
+from geolookup.upstream.listreader import ListReader
+
+_CHUNK_BYTES = 256 << 10
+_BLANKS = b" \t\r\n"
+
+
+def fits_member(member: Member) -> bool:
+    """Whether the text begins as an array or an object."""
+    return member.head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS)[:1] in (b"[", b"{")
+
+
+def fits(opened: Opened) -> bool:
+    """Whether it is one such file."""
+    return len(opened.members) == 1 and fits_member(opened.members[0])
+
+
+def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch]:
+    """The default geolocations; custom ones are left out and counted.
+
+    :raises DataFileError: if the text is not JSON, is cut short, or holds no list
+    :raises PullError: if a locid comes twice
+    """
+    if len(opened.members) != 1:
+        raise DataFileError(f"{opened.name}: holds {len(opened.members)} files, and a list is one file")
+    (member,) = opened.members
+    decoder = RowDecoder()
+    lines = _is_lines(member.head)
+    noted = 0
+    for rows in (_by_line if lines else _as_list)(member, decoder, request):
+        default = [row for row in rows if row.locid > 0]
+        gathered.custom_left_out += len(rows) - len(default)
+        gathered.rows = decoder.geolocations_seen
+        note_rejected(gathered, decoder.rejected[noted:], lines=lines)
+        noted = len(decoder.rejected)
+        if default:
+            yield batch_of(opened.name, default, gathered)
+    gathered.rows = decoder.geolocations_seen
+    note_rejected(gathered, decoder.rejected[noted:], lines=lines)
+    gathered.bad = decoder.rejected_geolocations + decoder.rejected_blocks
+
+
+def _is_lines(head: bytes) -> bool:
+    """Whether a whole object stands in the first line, and another begins below it."""
+    first, _, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS).partition(b"\n")
+    return first.startswith(b"{") and first.rstrip(_BLANKS).endswith(b"}") and rest.lstrip(_BLANKS)[:1] == b"{"
+
+
+def _as_list(member: Member, decoder: RowDecoder, _request: Request) -> Iterator[list[PulledGeolocation]]:
+    reader = ListReader(decoder)
+    try:
+        with member.open() as stream:
+            while chunk := stream.read(_CHUNK_BYTES):
+                yield reader.feed(chunk)
+        yield reader.close()
+    except UpstreamAnswerError as error:
+        raise _of_file(member, error) from error
+
+
+def _by_line(member: Member, decoder: RowDecoder, request: Request) -> Iterator[list[PulledGeolocation]]:
+    rest = b""
+    with member.open() as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop()
+            if len(rest) > request.limits.line_bytes * 64:
+                raise DataFileError(f"{member.name}: a line has more than {request.limits.line_bytes * 64} bytes")
+            yield _decoded(lines, decoder)
+    if rest.strip(_BLANKS):
+        # A file that ends within a line was cut short: the others are JSON, too.
+        try:
+            yield decoder.batch(b"[" + rest.removeprefix(b"\xef\xbb\xbf") + b"]")
+        except UpstreamAnswerError as error:
+            raise DataFileError(f"{member.name}: was cut short: its last line is not JSON") from error
+
+
+def _decoded(lines: list[bytes], decoder: RowDecoder) -> list[PulledGeolocation]:
+    lines = [line.removeprefix(b"\xef\xbb\xbf") for line in lines if line.strip(_BLANKS)]
+    try:
+        return decoder.batch(b"[" + b",".join(lines) + b"]")
+    except UpstreamAnswerError:
+        rows = []
+        for line in lines:
+            try:
+                rows += decoder.batch(b"[" + line + b"]")
+            except UpstreamAnswerError:
+                decoder.missed(1)
+        return rows
+
+
+def _of_file(member: Member, error: UpstreamAnswerError) -> DataFileError:
+    return DataFileError(f"{member.name}: {str(error).replace('the answer', 'the file', 1)}")
+
+
+KIND = Kind(
+    name="list",
+    summary="the service's list, saved as JSON or as one JSON object a line",
+    fits=fits,
+    read=read,
+    own_locids=True,
+)

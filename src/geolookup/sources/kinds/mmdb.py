@@ -1,0 +1,144 @@
+"""``mmdb``: a MaxMind DB file of version 2.0, by MaxMind, DB-IP, IPinfo or anybody who maps the fields."""
+
+import mmap
+from collections.abc import Iterator
+from typing import IO
+
+import numpy as np
+from maxminddb.decoder import Decoder
+
+from geolookup.errors import DataFileError
+from geolookup.index.flatten import U32, Flags
+from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
+from geolookup.sources.files.opened import Member, Opened
+from geolookup.sources.files.streams import translated
+from geolookup.sources.mmdb.metadata import DECODING_FAILED, MARKER, TAIL_BYTES, Metadata, read_metadata
+from geolookup.sources.mmdb.shapes import Recogniser
+from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses
+from geolookup.sources.protocol import Gathered, Kind, Request
+
+_NOWHERE = 0xFFFF_FFFF
+
+
+def fits_member(member: Member) -> bool:
+    """Whether the metadata's marker stands near the file's end, or the file begins as a search tree and is binary."""
+    if MARKER in member.head:
+        return True
+    if b"\0" not in member.head:
+        return False
+    if member.path is not None:
+        with translated(member.name), open(member.path, "rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL_BYTES))
+            return MARKER in file.read(TAIL_BYTES)
+    tail = b""
+    with member.open() as stream:
+        while data := stream.read(1 << 20):
+            tail = (tail + data)[-TAIL_BYTES:]
+    return MARKER in tail
+
+
+def fits(opened: Opened) -> bool:
+    """Whether any of the files is one."""
+    return any(fits_member(member) for member in opened.members)
+
+
+def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch]:
+    """The networks, of which neighbours of one place become one block. All places are there before the first batch.
+
+    :raises DataFileError: if anything of the file is damaged, before the first batch for records
+    :raises SettingsError: if ``fields`` cannot be a mapping
+    """
+    members = [member for member in opened.members if len(opened.members) == 1 or fits_member(member)]
+    for member in members:
+        gathered.begin_file(member.inside)
+        with member.seekable() as file:
+            yield from _read_file(member.name, file, request, gathered)
+
+
+def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered) -> Iterator[Batch]:
+    with translated(name):
+        # Not closed by name: the arrays over it must be gone first, and with them it goes by itself.
+        buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    about = read_metadata(name, buffer)
+    gathered.about.update(about.about)
+    tree = Tree(name, buffer, about, request.limits)
+    records = tree.records()
+    places = _places(name, buffer, about, records, Recogniser(name, request.fields), gathered)
+    pending: dict[int, _Run] = {4: _Run(), 6: _Run()}
+    for family, networks in tree.networks():
+        gathered.rows += len(networks.record)
+        place = places[np.searchsorted(records, networks.record)]
+        covered = place != _NOWHERE
+        if not covered.all():
+            gathered.rows_without_location += int(np.count_nonzero(~covered))
+            networks = Networks._make(column[covered] for column in networks)
+            place = place[covered]
+        if len(place):
+            batch = pending[family].join(family, networks, place)
+            if len(batch):
+                yield batch
+    for family, run in pending.items():
+        if run.open is not None:
+            yield _batch(family, run.open)
+
+
+def _places(
+    name: str, buffer: mmap.mmap, about: Metadata, records: U32, recogniser: Recogniser, gathered: Gathered
+) -> U32:
+    """The place of each record, or `_NOWHERE`: each record is decoded once."""
+    decode = Decoder(buffer, about.data_begin).decode
+    begin = about.data_begin
+    places = np.empty(len(records), np.uint32)
+    for at, position in enumerate(records.tolist()):
+        try:
+            record, _ = decode(begin + position)
+        except DECODING_FAILED as error:
+            raise DataFileError(f"{name}: the file is damaged: a record cannot be read: {error}") from error
+        place = recogniser.place(record)
+        places[at] = _NOWHERE if place is None else gathered.places.add(place)
+    recogniser.finish()
+    return places
+
+
+class _Run:
+    """Joins neighbouring networks of one place, from part to part; the last block stays ``open``, it may go on."""
+
+    def __init__(self) -> None:
+        self.open: BlocksV6 | None = None
+
+    def join(self, family: int, networks: Networks, place: U32) -> Batch:
+        found = BlocksV6(networks.hi, networks.lo, *last_addresses(networks), place)
+        if self.open is not None:
+            found = BlocksV6._make(np.concatenate([self.open[at], found[at]]) for at in range(5))
+        next_lo = found.last_lo[:-1] + np.uint64(1)
+        next_hi = found.last_hi[:-1] + (next_lo == 0)
+        begins: Flags = np.ones(len(found.place), np.bool_)
+        begins[1:] = (
+            (found.place[1:] != found.place[:-1]) | (next_hi != found.first_hi[1:]) | (next_lo != found.first_lo[1:])
+        )
+        ends = np.append(begins[1:], True)
+        joined = BlocksV6(
+            found.first_hi[begins],
+            found.first_lo[begins],
+            found.last_hi[ends],
+            found.last_lo[ends],
+            found.place[begins],
+        )
+        self.open = BlocksV6._make(column[-1:] for column in joined)
+        return _batch(family, BlocksV6._make(column[:-1] for column in joined))
+
+
+def _batch(family: int, found: BlocksV6) -> Batch:
+    if family == 6:
+        return Batch(NO_V4, found)
+    return Batch(BlocksV4(found.first_lo.astype(np.uint32), found.last_lo.astype(np.uint32), found.place), NO_V6)
+
+
+KIND = Kind(
+    name="mmdb",
+    summary="a MaxMind DB file: GeoLite2, GeoIP2, DB-IP, IPinfo",
+    fits=fits,
+    read=read,
+    maps_fields=True,
+)

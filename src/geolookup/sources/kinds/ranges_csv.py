@@ -1,0 +1,112 @@
+"""``ranges-csv``: a CSV file with a header that names the range and any of our fields: a spreadsheet of one's own."""
+
+import csv
+from collections.abc import Iterator
+
+from geolookup.errors import DataFileError, SettingsError
+from geolookup.model import FIELD_NAMES
+from geolookup.sources import blocks
+from geolookup.sources.files.opened import Member, Opened
+from geolookup.sources.files.table import Table
+from geolookup.sources.places import PlaceFields, latitude, longitude, text
+from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.sources.rows import PlaceNumbers
+
+#: Pairs of columns that hold the ends of a range, and columns that hold a network.
+_ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
+_NETWORKS = ("network", "cidr")
+
+
+def first_line(member: Member) -> list[str]:
+    """The columns of a file's first line, lower-cased; empty if that is no CSV."""
+    line = member.head.decode("utf-8-sig", "replace").partition("\n")[0].rstrip("\r")
+    try:
+        return [column.strip().lower() for column in next(csv.reader([line], strict=True), [])]
+    except csv.Error:
+        return []
+
+
+def _range_columns(header: list[str]) -> tuple[str, ...] | None:
+    for ends in _ENDS:
+        if all(column in header for column in ends):
+            return ends
+    return next(((column,) for column in _NETWORKS if column in header), None)
+
+
+def fits_member(member: Member) -> bool:
+    """Whether the first line names a range."""
+    return _range_columns(first_line(member)) is not None
+
+
+def fits(opened: Opened) -> bool:
+    """Whether any of the files is one."""
+    return any(map(fits_member, opened.members))
+
+
+def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
+    """The blocks of all such files, in the order of their names."""
+    members = [member for member in opened.members if len(opened.members) == 1 or fits_member(member)]
+    for member in members:
+        gathered.begin_file(member.inside)
+        yield from read_file(member, request, gathered, empty_covers=True)
+
+
+def read_file(member: Member, request: Request, gathered: Gathered, *, empty_covers: bool) -> Iterator[blocks.Batch]:
+    """The blocks of one file.
+
+    :raises DataFileError: if a column is missing, or the file is damaged
+    :raises SettingsError: if ``fields`` names something that is not one of our fields
+    """
+    table = Table(member, request.limits, gathered)
+    header = table.header()
+    ends = _range_columns(header)
+    if ends is None:
+        raise DataFileError(
+            f"{member.name}, line 1: no column names a range: there should be `first` and `last`, `startip` and "
+            "`endip`, `start_ip` and `end_ip`, or `network` or `cidr`"
+        )
+    columns = _field_columns(member.name, header, request)
+    range_at = [header.index(column) for column in ends]
+    fields_at = [(name, header.index(column)) for name, column in columns.items()]
+
+    def make(key: tuple[str, ...]) -> PlaceFields:
+        found = {name: value.strip() for (name, _), value in zip(fields_at, key, strict=True)}
+        north, east = latitude(found.pop("latitude", "")), longitude(found.pop("longitude", ""))
+        return PlaceFields(latitude=north, longitude=east, **{name: text(value, name) for name, value in found.items()})
+
+    numbers = PlaceNumbers(gathered, make, empty_covers=empty_covers)
+    positions = [at for _, at in fields_at]
+    for chunk in table.chunks(len(header), exact=True):
+        chunk, places = numbers.of(chunk, [tuple([row[at] for at in positions]) for row in chunk.rows])
+        if len(range_at) == 1:
+            yield blocks.from_networks(_stripped(chunk.column(range_at[0])), places, chunk.bad)
+        else:
+            firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
+            yield blocks.from_text(firsts, lasts, places, chunk.bad)
+
+
+def _stripped(texts: list[str]) -> list[str]:
+    return [text.strip() for text in texts]
+
+
+def _field_columns(name: str, header: list[str], request: Request) -> dict[str, str]:
+    for field in request.fields:
+        if field not in FIELD_NAMES:
+            raise SettingsError(f"fields: {field!r} is an unknown field: there are {', '.join(FIELD_NAMES)}")
+    columns = {field: field for field in FIELD_NAMES if field in header}
+    if "country_code" in header:  # IPinfo's CSV has the country's name in `country`
+        columns["country"] = "country_code"
+    columns.update({field: column.strip().lower() for field, column in request.fields.items()})
+    missing = [column for column in columns.values() if column not in header]
+    if missing:
+        raise DataFileError(f"{name}, line 1: there is no column {', '.join(missing)}")
+    return columns
+
+
+KIND = Kind(
+    name="ranges-csv",
+    summary="a CSV file whose header names a range (first,last or network …) and any of our fields",
+    fits=fits,
+    read=read,
+    maps_fields=True,
+)

@@ -1,0 +1,42 @@
+"""``service``: the list operation of a service, as batches. The request, its retries and its ETag are `upstream`'s."""
+
+from collections.abc import Iterator
+
+from geolookup.sources.blocks import Batch
+from geolookup.sources.places import Places
+from geolookup.sources.protocol import Gathered
+from geolookup.sources.pulled import batch_of, note_rejected
+from geolookup.upstream.geolocations import Listing
+
+NAME = "service"
+
+
+class ServiceReading:
+    """A listing as a `Reading`: custom geolocations come too, as places with locids below zero."""
+
+    kind = NAME
+    own_locids = True
+
+    def __init__(self, name: str, listing: Listing) -> None:
+        """``name`` is the service's address for messages; whoever opened the listing closes it."""
+        self.name = name
+        self.gathered = Gathered(places=Places(numbered=True))
+        self._listing = listing
+
+    def batches(self) -> Iterator[Batch]:
+        """The blocks, in the order of the list.
+
+        Whether what was left out is too much is for the caller, who knows its geolocations and blocks apart.
+
+        :raises UpstreamError: as iterating `Listing` does
+        :raises PullError: if a locid comes twice
+        """
+        gathered, listing = self.gathered, self._listing
+        for rows in listing.iter_batches():
+            gathered.rows = listing.geolocations_seen
+            batch = batch_of(self.name, rows, gathered)
+            gathered.blocks += len(batch)
+            yield batch
+        gathered.rows = listing.geolocations_seen
+        note_rejected(gathered, listing.rejected, lines=False)
+        gathered.bad = listing.rejected_geolocations + listing.rejected_blocks

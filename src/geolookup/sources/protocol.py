@@ -1,0 +1,156 @@
+"""The one protocol of every kind of source: what it is given, and the blocks, places and counts that it hands out.
+
+A kind is a `Kind`: a name, a test of what stands in a file, and a function that reads an `Opened` input. That function
+is a generator of `Batch`, blocks in columns of numpy arrays. Places, counts and bad rows go into the `Gathered` that it
+is given. No Python object stands for a single block: a city file has 15 million of them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from geolookup.errors import PullError
+from geolookup.sources.blocks import Batch
+from geolookup.sources.files.limits import Limits
+from geolookup.sources.files.opened import Opened
+from geolookup.sources.places import Places
+from geolookup.text import harmless
+
+#: The most bad rows that are kept with their reasons; all are counted.
+KEPT_BAD_ROWS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadRow:
+    """A row that was left out, and why, in text that is fit to be shown.
+
+    ``number`` counts the rows of its file from 1, and ``line`` its lines, or is None if the file has no lines. ``file``
+    names the file inside an archive or folder, and is empty if the source is one file.
+    """
+
+    number: int
+    line: int | None
+    reason: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        place = f"row {self.number}" if self.line is None else f"line {self.line}"
+        return f"{self.file}, {place}: {self.reason}" if self.file else f"{place}: {self.reason}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Gathered:
+    """What reading has found so far: complete when the last batch was handed out.
+
+    ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
+    ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
+    nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
+    ``about`` is what the file says about itself (type, description, date, licence), by name.
+    """
+
+    places: Places = field(default_factory=Places)
+    rows: int = 0
+    blocks: int = 0
+    masks: int = 0
+    rows_without_location: int = 0
+    custom_left_out: int = 0
+    bad: int = 0
+    bad_rows: list[BadRow] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    _file: str = ""
+    _rows_of_earlier_files: int = 0
+
+    def begin_file(self, name: str) -> None:
+        """Bad rows from now on belong to this file of an archive or folder."""
+        self._file = name
+        self._rows_of_earlier_files = self.rows
+
+    def leave_out(self, number: int, line: int | None, reason: str, *, count: int = 1) -> None:
+        """Count bad rows: ``number`` is the count that ``rows`` had with the first of them."""
+        self.bad += count
+        if len(self.bad_rows) < KEPT_BAD_ROWS:
+            row = BadRow(
+                number=number - self._rows_of_earlier_files, line=line, reason=harmless(reason), file=self._file
+            )
+            self.bad_rows.append(row)
+
+    def check(self, name: str, limits: Limits) -> None:
+        """Refuse what must not be published, once all was read.
+
+        :raises PullError: if too many rows are bad, or if no good row is there
+        """
+        allowed = limits.bad_rows_allowed(self.rows)
+        example = f"; the first: {self.bad_rows[0]}" if self.bad_rows else ""
+        if self.bad > allowed:
+            raise PullError(
+                f"{name}: {self.bad} of {self.rows} rows are bad, more than {allowed}{example}: nothing was published"
+            )
+        if not self.blocks and not len(self.places):
+            raise PullError(f"{name}: there is not one good row with a location in it{example}: nothing was published")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How a kind is asked to read: ``fields`` maps our field names to keys or columns of the file."""
+
+    limits: Limits = field(default_factory=Limits)
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A kind of source.
+
+    ``summary`` is one line for people. ``fits`` says whether a file, or a set of files, is of this kind; it reads no
+    further than their beginnings (and an MMDB's end). ``own_locids`` is true if its places have numbers of their own.
+    ``maps_fields`` is true if it takes `Request.fields`.
+    """
+
+    name: str
+    summary: str
+    fits: Callable[[Opened], bool]
+    read: Callable[[Opened, Request, Gathered], Iterator[Batch]]
+    own_locids: bool = False
+    maps_fields: bool = False
+
+
+class Reading:
+    """A source that is being read: a context manager.
+
+    ``kind`` is its kind's name, ``name`` the input's for messages, ``gathered`` what was found so far.
+    """
+
+    def __init__(self, kind: Kind, opened: Opened, request: Request) -> None:
+        self.kind = kind.name
+        self.own_locids = kind.own_locids
+        self.name = opened.name
+        self.gathered = Gathered(places=Places(numbered=kind.own_locids))
+        self._opened = opened
+        self._request = request
+        self._batches = kind.read(opened, request, self.gathered)
+
+    def batches(self, *, lenient: bool = False) -> Iterator[Batch]:
+        """The blocks in the order of their rows, some ten thousands at a time.
+
+        A batch's place numbers are positions in ``gathered.places``, which has all of them when the batch arrives. With
+        ``lenient``, too many bad rows are no error: for a person who wants to see all of them.
+
+        :raises DataFileError: if the input is damaged, cut short or larger than the limits: nothing of it may be used
+        :raises PullError: at the end, if too many rows are bad, or none is good: nothing of it may be used
+        """
+        for batch in self._batches:
+            self.gathered.blocks += len(batch)
+            self.gathered.masks += batch.masks()
+            yield batch
+        if not lenient:
+            self.gathered.check(self.name, self._request.limits)
+
+    def close(self) -> None:
+        """Close the input; harmless when repeated."""
+        self._opened.close()
+
+    def __enter__(self) -> "Reading":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -85,7 +85,8 @@ class Gathered:
             raise PullError(
                 f"{name}: {self.bad} of {self.rows} rows are bad, more than {allowed}{example}: nothing was published"
             )
-        if not self.blocks and not len(self.places):
+        # Geolocations of a list may have no blocks yet; elsewhere a place without any is of a bad row.
+        if not (len(self.places) if self.places.locids is not None else self.blocks):
             raise PullError(f"{name}: there is not one good row with a location in it{example}: nothing was published")
 
 

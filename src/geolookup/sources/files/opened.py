@@ -80,6 +80,10 @@ class Opened:
             raise
         self.members = tuple(sorted(found, key=lambda member: member.inside))
 
+    def fitting(self, fits: Callable[[Member], bool]) -> list[Member]:
+        """The files that fit; a file that is alone fits anything, since its kind may have been forced."""
+        return [member for member in self.members if len(self.members) == 1 or fits(member)]
+
     def close(self) -> None:
         """Close the archive; harmless when repeated."""
         for archive in self._archives:

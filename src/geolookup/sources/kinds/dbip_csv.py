@@ -68,8 +68,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
 
     :raises DataFileError: if the rows have no layout that is known
     """
-    members = [member for member in opened.members if len(opened.members) == 1 or fits_member(member)]
-    for member in members:
+    for member in opened.fitting(fits_member):
         gathered.begin_file(member.inside)
         width = _width(member)
         if width is None:

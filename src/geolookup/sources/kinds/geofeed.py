@@ -48,8 +48,7 @@ def fits(opened: Opened) -> bool:
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     """The blocks of all such files, in the order of their names."""
-    members = [member for member in opened.members if len(opened.members) == 1 or fits_member(member)]
-    for member in members:
+    for member in opened.fitting(fits_member):
         gathered.begin_file(member.inside)
         yield from _read_file(member, request, gathered)
 

@@ -20,19 +20,20 @@ def fits_member(member: Member) -> bool:
 
 
 def fits(opened: Opened) -> bool:
-    """Whether it is one such file."""
-    return len(opened.members) == 1 and fits_member(opened.members[0])
+    """Whether any of the files is one."""
+    return any(map(fits_member, opened.members))
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch]:
     """The default geolocations; custom ones are left out and counted.
 
-    :raises DataFileError: if the text is not JSON, is cut short, or holds no list
+    :raises DataFileError: if the text is not JSON, is cut short, or holds no list; if there are several lists
     :raises PullError: if a locid comes twice
     """
-    if len(opened.members) != 1:
-        raise DataFileError(f"{opened.name}: holds {len(opened.members)} files, and a list is one file")
-    (member,) = opened.members
+    members = opened.fitting(fits_member)
+    if len(members) != 1:
+        raise DataFileError(f"{opened.name}: holds {len(members)} files of JSON, and a list is one file")
+    (member,) = members
     decoder = RowDecoder()
     lines = _is_lines(member.head)
     noted = 0

@@ -49,8 +49,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
     :raises DataFileError: if anything of the file is damaged, before the first batch for records
     :raises SettingsError: if ``fields`` cannot be a mapping
     """
-    members = [member for member in opened.members if len(opened.members) == 1 or fits_member(member)]
-    for member in members:
+    for member in opened.fitting(fits_member):
         gathered.begin_file(member.inside)
         with member.seekable() as file:
             yield from _read_file(member.name, file, request, gathered)
@@ -87,12 +86,12 @@ def _places(
     name: str, buffer: mmap.mmap, about: Metadata, records: U32, recogniser: Recogniser, gathered: Gathered
 ) -> U32:
     """The place of each record, or `_NOWHERE`: each record is decoded once."""
-    decode = Decoder(buffer, about.data_begin).decode
-    begin = about.data_begin
+    # A copy: slices of bytes are cheaper than those of a map, and no pointer can lead out of the data.
+    decode = Decoder(buffer[about.data_begin : about.data_end]).decode
     places = np.empty(len(records), np.uint32)
     for at, position in enumerate(records.tolist()):
         try:
-            record, _ = decode(begin + position)
+            record, _ = decode(position)
         except DECODING_FAILED as error:
             raise DataFileError(f"{name}: the file is damaged: a record cannot be read: {error}") from error
         place = recogniser.place(record)

@@ -135,15 +135,15 @@ def test_a_bad_row_is_left_out_and_named_and_many_stop_the_pull(text_example: Ex
     rows = text_example.bad_row * 11
     path = text_example.write(tmp_path, main=whole + rows)
     with pytest.raises(PullError, match=r"11 of \d+ rows are bad, more than 10; the first: .*line \d+"):
-        read_all(path)
-    blocks, gathered = read_all(path, lenient=True)
+        read_all(path, kind=text_example.kind)
+    blocks, gathered = read_all(path, kind=text_example.kind, lenient=True)
     assert in_order(blocks) == in_order(text_example.blocks)
     assert gathered.bad == 11
 
 
 def test_a_file_of_bad_rows_only_is_refused(text_example: Example, tmp_path: Path) -> None:
-    if text_example.bad_row is None:
-        pytest.skip("a JSON list has no lines")
+    if text_example.bad_row is None or text_example.kind == "geolite2-csv":
+        pytest.skip("a JSON list has no lines, and GeoLite2 has good rows in another file")
     path = text_example.write(tmp_path, main=text_example.bad_row)
     with pytest.raises(GeoLookupError):
         read_all(path, kind=text_example.kind)

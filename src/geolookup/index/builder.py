@@ -213,6 +213,44 @@ class IndexBuilder:
         for column, values in zip(self._v6, (*ends, array("I", [slot]) * len(firsts)), strict=True):
             column.extend(values)
 
+    def extend_columns_v4(self, first: flatten.U32, last: flatten.U32, slot: flatten.U32) -> None:
+        """Add many IPv4 ranges of any locations, given as columns: as `extend_v4`, without a Python object for each.
+
+        :raises IndexFileError: as `add_block`; none of them was added
+        """
+        self._require_open()
+        if not (len(first) == len(last) == len(slot) and np.all(first <= last) and self._are_slots(slot)):
+            raise IndexFileError("the blocks are no ranges of IPv4, or a slot is no location's")
+        for column, values in zip(self._v4, (first, last, slot), strict=True):
+            column.frombytes(np.ascontiguousarray(values, np.uint32).data.cast("B") if len(values) else b"")
+
+    def extend_columns_v6(
+        self,
+        first_hi: flatten.U64,
+        first_lo: flatten.U64,
+        last_hi: flatten.U64,
+        last_lo: flatten.U64,
+        slot: flatten.U32,
+    ) -> None:
+        """`extend_columns_v4` for IPv6 ranges, whose ends are given as upper and lower 64 bits.
+
+        :raises IndexFileError: as `add_block`; none of them was added
+        """
+        self._require_open()
+        ends = (first_hi, first_lo, last_hi, last_lo)
+        if not (
+            all(len(end) == len(slot) for end in ends)
+            and np.all((first_hi < last_hi) | ((first_hi == last_hi) & (first_lo <= last_lo)))
+            and self._are_slots(slot)
+        ):
+            raise IndexFileError("the blocks are no ranges of IPv6, or a slot is no location's")
+        columns: tuple[flatten.Array, ...] = (*ends, slot)
+        for column, values in zip(self._v6, columns, strict=True):
+            column.frombytes(np.ascontiguousarray(values, column.typecode).data.cast("B") if len(values) else b"")
+
+    def _are_slots(self, slot: flatten.U32) -> bool:
+        return not len(slot) or int(slot.max()) < len(self._slots)
+
     def _require_open(self) -> None:
         if self._written:
             raise IndexFileError("this index was written: begin another builder")

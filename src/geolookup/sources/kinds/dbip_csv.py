@@ -46,16 +46,16 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _width(member: Member) -> int | None:
-    """How many columns a file of this kind has, or None. Most of the sample must agree: a row may be bad."""
-    rows = sample_rows(member)
-    good = [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
-    return good[0] if len(good) * 2 > len(rows) and len(set(good)) == 1 else None
+def _widths(rows: list[list[str]]) -> list[int]:
+    """How many columns those of the rows have that may be of this kind."""
+    return [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
 
 
 def fits_member(member: Member) -> bool:
-    """Whether rows begin with two addresses and have as many columns as one of the layouts."""
-    return _width(member) is not None
+    """Whether most rows begin with two addresses and have as many columns as one of the layouts."""
+    rows = sample_rows(member)
+    found = _widths(rows)
+    return len(found) * 2 > len(rows) and len(set(found)) == 1
 
 
 def fits(opened: Opened) -> bool:
@@ -70,12 +70,12 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
     """
     for member in opened.fitting(fits_member):
         gathered.begin_file(member.inside)
-        width = _width(member)
-        if width is None:
+        found = _widths(sample_rows(member))
+        if not found:
             raise DataFileError(
                 f"{member.name}: its rows are not `first,last,…` with 3 (country), 8 or 10 (city) columns"
             )
-        yield from _read_file(member, width, request, gathered)
+        yield from _read_file(member, max(found, key=found.count), request, gathered)
 
 
 def _read_file(member: Member, width: int, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:

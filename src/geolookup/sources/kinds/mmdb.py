@@ -64,8 +64,11 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered)
     tree = Tree(name, buffer, about, request.limits)
     records = tree.records()
     places = _places(name, buffer, about, records, Recogniser(name, request.fields), gathered)
-    pending: dict[int, _Run] = {4: _Run(), 6: _Run()}
+    run = _Run(0)
     for family, networks in tree.networks():
+        if family != run.family:
+            yield from run.rest()
+            run = _Run(family)
         gathered.rows += len(networks.record)
         place = places[np.searchsorted(records, networks.record)]
         covered = place != _NOWHERE
@@ -74,12 +77,8 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered)
             networks = Networks._make(column[covered] for column in networks)
             place = place[covered]
         if len(place):
-            batch = pending[family].join(family, networks, place)
-            if len(batch):
-                yield batch
-    for family, run in pending.items():
-        if run.open is not None:
-            yield _batch(family, run.open)
+            yield run.join(networks, place)
+    yield from run.rest()
 
 
 def _places(
@@ -101,15 +100,21 @@ def _places(
 
 
 class _Run:
-    """Joins neighbouring networks of one place, from part to part; the last block stays ``open``, it may go on."""
+    """Joins neighbouring networks of one place, from part to part; the last block stays open, it may go on."""
 
-    def __init__(self) -> None:
-        self.open: BlocksV6 | None = None
+    def __init__(self, family: int) -> None:
+        self.family = family
+        self._open: BlocksV6 | None = None
 
-    def join(self, family: int, networks: Networks, place: U32) -> Batch:
+    def rest(self) -> Iterator[Batch]:
+        """The last block, if there is one."""
+        if self._open is not None:
+            yield _batch(self.family, self._open)
+
+    def join(self, networks: Networks, place: U32) -> Batch:
         found = BlocksV6(networks.hi, networks.lo, *last_addresses(networks), place)
-        if self.open is not None:
-            found = BlocksV6._make(np.concatenate([self.open[at], found[at]]) for at in range(5))
+        if self._open is not None:
+            found = BlocksV6._make(np.concatenate([self._open[at], found[at]]) for at in range(5))
         next_lo = found.last_lo[:-1] + np.uint64(1)
         next_hi = found.last_hi[:-1] + (next_lo == 0)
         begins: Flags = np.ones(len(found.place), np.bool_)
@@ -124,8 +129,8 @@ class _Run:
             found.last_lo[ends],
             found.place[begins],
         )
-        self.open = BlocksV6._make(column[-1:] for column in joined)
-        return _batch(family, BlocksV6._make(column[:-1] for column in joined))
+        self._open = BlocksV6._make(column[-1:] for column in joined)
+        return _batch(self.family, BlocksV6._make(column[:-1] for column in joined))
 
 
 def _batch(family: int, found: BlocksV6) -> Batch:

@@ -1,0 +1,163 @@
+"""What is particular to single kinds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from geolookup.errors import DataFileError, PullError, SettingsError
+from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
+from geolookup.sources.detect import open_source
+from geolookup.sources.places import PlaceFields
+from tests.support.source_files import read_all
+
+_CITY = PlaceFields("AU", "Queensland", "Brisbane")
+_PLACE = _CITY._replace(latitude=-27.5, longitude=153.0)
+_POSTAL = _PLACE._replace(postalcode="4000")
+
+
+def write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "input"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_an_unknown_file_is_told_what_was_seen_and_which_kinds_there_are(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError) as caught:
+        read_all(write(tmp_path, "Dear\x1b Madam,\nhow are you?\n"))
+    message = str(caught.value)
+    assert "its first line is 'Dear\\\\x1b Madam,'" in message
+    for name in ("mmdb", "geolite2-csv", "legacy-csv", "ip2location-csv", "dbip-csv", "geofeed", "rir", "ranges-csv"):
+        assert f"\n  {name}: " in message
+    with pytest.raises(SettingsError, match="'csv' is an unknown kind: there are mmdb, list"):
+        open_source(tmp_path / "input", kind="csv")
+    with pytest.raises(SettingsError, match="`fields` is for other kinds: this is geofeed"):
+        open_source(write(tmp_path, "192.0.2.0/24,US,,,\n"), fields={"country": "x"})
+
+
+def test_the_registry_is_the_bundled_data() -> None:
+    blocks, gathered = read_all("anything", kind="registry")
+    rows = list(read_country_ranges(bundled_ranges_path()))
+    assert [(first, last, place.country if place else "") for first, last, place in blocks if ":" not in first] == [
+        (row.startip, row.endip, row.country) for row in rows if row.family == 4
+    ]
+    assert gathered.blocks == len(rows)
+    assert gathered.about["attribution"].startswith("registry delegation data")
+
+
+def test_a_prefix_that_a_geofeed_has_twice_is_left_out_both_times(tmp_path: Path) -> None:
+    text = "192.0.2.0/24,US,,,\n192.0.2.0/25,DE,,,\n192.0.2.0/24,FR,,,\n192.0.2.0/24,FR,,,\n"
+    blocks, gathered = read_all(write(tmp_path, text))
+    assert blocks == [("192.0.2.0", "192.0.2.127", PlaceFields("DE"))]
+    assert sorted((row.line, row.reason) for row in gathered.bad_rows) == [
+        (1, "its prefix, from 192.0.2.0 on, is in the file more than once"),
+        (3, "192.0.2.0/24 is here for a second time: first in line 1"),
+        (4, "192.0.2.0/24 is here for a second time: first in line 1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("192.0.2.1/24,US,,,", "host bits"),
+        ("192.0.2.0/33,US,,,", "bits"),
+        ("192.0.2/24,US,,,", "not an IP address"),
+        ("192.0.2.0/24,USA,,,", "its country 'USA' is not two letters"),
+        ("192.0.2.0/24,US,TX,,", "its region 'TX' is not like US-CA"),
+        ("192.0.2.0/24,US,DE-BY,,", "its region DE-BY is not in its country US"),
+        ('192.0.2.0/24,US,"US-TX,,', "is not CSV"),
+    ],
+)
+def test_a_bad_field_leaves_out_a_geofeeds_entry(tmp_path: Path, line: str, reason: str) -> None:
+    good = "198.51.100.0/24,US,US-CA,Los Angeles,\n203.0.113.0/24,,US-NY,,\n"
+    blocks, gathered = read_all(write(tmp_path, good + line + "\n"))
+    assert [place for _, _, place in blocks] == [PlaceFields("US", "CA", "Los Angeles"), PlaceFields("US", "NY")]
+    (bad,) = gathered.bad_rows
+    assert bad.line == 3
+    assert reason in bad.reason
+
+
+def test_text_that_is_not_utf8_is_a_bad_row_that_says_so(tmp_path: Path) -> None:
+    rows = b"first,last,city\n10.0.0.1,10.0.0.2,Austin\n10.0.0.3,10.0.0.4,K\xf6ln\n10.0.0.5,10.0.0.6,K\xc3\xb6ln\n"
+    blocks, gathered = read_all(write(tmp_path, rows))
+    assert [place.city for _, _, place in blocks if place] == ["Austin", "Köln"]
+    (bad,) = gathered.bad_rows
+    assert bad.line == 3
+    assert bad.reason.startswith("is not UTF-8")
+
+
+def test_a_quote_that_does_not_end_counts_every_line_that_it_eats(tmp_path: Path) -> None:
+    rows = "".join(f"10.0.{number}.0,10.0.{number}.9,Austin\n" for number in range(200))
+    with pytest.raises(PullError, match=r"\d\d\d of \d+ rows are bad"):
+        read_all(write(tmp_path, f'first,last,city\n10.1.0.0,10.1.0.9,"Aus\n{rows}'))
+
+
+@pytest.mark.parametrize(
+    ("columns", "place"),
+    [
+        ('"AU","Australia"', PlaceFields("AU")),
+        ('"AU","Australia","Example ISP"', PlaceFields("AU")),
+        ('"AU","Australia","Queensland","Brisbane"', _CITY),
+        ('"AU","Australia","Queensland","Brisbane","Example ISP"', _CITY),
+        ('"AU","Australia","Queensland","Brisbane","-27.5","153"', _PLACE),
+        ('"AU","Australia","Queensland","Brisbane","Example ISP","example.com"', _CITY),
+        ('"AU","Australia","Queensland","Brisbane","-27.5","153","Example ISP"', _PLACE),
+        ('"AU","Australia","Queensland","Brisbane","-27.5","153","4000"', _POSTAL),
+        ('"AU","Australia","Queensland","Brisbane","-27.5","153","ISP Ltd","example.com"', _PLACE),
+        ('"AU","Australia","Queensland","Brisbane","-27.5","153","4000","+10:00"', _POSTAL),
+        ('"AU","Australia","Queensland","Brisbane","-27.5","153","4000","ISP Ltd","example.com"', _POSTAL),
+    ],
+    ids=["DB1", "DB2", "DB3", "DB4", "DB5", "DB7", "DB6", "DB9", "DB8", "DB11", "DB10"],
+)
+def test_every_layout_of_ip2location_is_told_by_its_values(tmp_path: Path, columns: str, place: PlaceFields) -> None:
+    nothing = ",".join(['"-"'] * (columns.count('","') + 1))
+    text = f'"0","16777215",{nothing}\n"16777216","16777471",{columns}\n'
+    with open_source(write(tmp_path, text)) as reading:
+        assert reading.kind == "ip2location-csv"
+    blocks, gathered = read_all(tmp_path / "input")
+    assert blocks == [("1.0.0.0", "1.0.0.255", place)]
+    assert (gathered.rows_without_location, gathered.bad) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "place"),
+    [
+        ("1.0.0.0,1.0.0.255,OC,AU,Queensland,Brisbane,-27.5,153.0", _PLACE),
+        ("1.0.0.0,1.0.0.255,AU,Queensland,,Brisbane,4000,-27.5,153.0,", _POSTAL),
+    ],
+    ids=["DB-IP", "ip-location-db"],
+)
+def test_dbips_cities_are_read_in_both_layouts(tmp_path: Path, rows: str, place: PlaceFields) -> None:
+    blocks, _ = read_all(write(tmp_path, rows + "\n"))
+    assert blocks == [("1.0.0.0", "1.0.0.255", place)]
+
+
+def test_a_delegation_file_that_lacks_many_records_was_cut_short(tmp_path: Path) -> None:
+    record = "ripencc|FR|ipv4|2.0.0.0|256|20100712|allocated\n"
+    with pytest.raises(DataFileError, match="has 1 records, and its first line declares 12: it was cut short"):
+        read_all(write(tmp_path, f"2|ripencc|20260101|12|19830705|20260101|+0100\n{record}"))
+    _, gathered = read_all(write(tmp_path, f"2.3|nro|20260101|11|19830705|20260101|+0100\n{record}"))
+    assert len(gathered.warnings) == 1
+    with pytest.raises(DataFileError, match="is of version 3"):
+        read_all(write(tmp_path, f"3|nro|20260101|1|19830705|20260101|+0100\n{record}"))
+
+
+def test_places_of_a_list_keep_their_numbers_and_a_number_twice_stops(tmp_path: Path) -> None:
+    places = [{"locid": 7, "country": "DE"}, {"locid": 9, "country": "DE"}, {"locid": -1, "country": "US"}]
+    _, gathered = read_all(write(tmp_path, json.dumps(places)))
+    assert gathered.places.locids is not None
+    assert list(gathered.places.locids) == [7, 9]
+    assert gathered.custom_left_out == 1
+    with pytest.raises(PullError, match="locid 7 comes twice"):
+        read_all(write(tmp_path, json.dumps(places + places[:1])))
+
+
+def test_of_ranges_in_a_spreadsheet_any_fields_and_a_mapping_are_taken(tmp_path: Path) -> None:
+    path = write(tmp_path, "Network,Land,dmacode\n10.0.0.0/8,DE,7\n2001:db8::1,US,\n")
+    blocks, _ = read_all(path, fields={"country": "Land"})
+    assert blocks == [
+        ("10.0.0.0", "10.255.255.255", PlaceFields("DE", dmacode="7")),
+        ("2001:db8::1", "2001:db8::1", PlaceFields("US")),
+    ]
+    with pytest.raises(DataFileError, match="there is no column stadt"):
+        read_all(path, fields={"city": "Stadt"})

@@ -140,6 +140,8 @@ class Reading:
         :raises PullError: at the end, if too many rows are bad, or none is good: nothing of it may be used
         """
         for batch in self._batches:
+            if not len(batch):
+                continue
             self.gathered.blocks += len(batch)
             self.gathered.masks += batch.masks()
             yield batch

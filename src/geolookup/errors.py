@@ -15,6 +15,7 @@
     ├── StateError                the state directory cannot do what was asked
     │   ├── NoStateError              nothing has been published there yet
     │   ├── StateDamagedError         CURRENT, a generation or edits.db is not what was written
+    │   │   └── EditsDamagedError         edits.db is damaged, gone or has gone back
     │   ├── StateTooNewError          a format's major version is not ours
     │   ├── StateBusyError            another run holds the lock
     │   ├── UnknownGenerationError    no such generation is kept
@@ -91,6 +92,10 @@ class NoStateError(StateError):
 
 class StateDamagedError(StateError):
     """CURRENT, a generation or edits.db is not what was written."""
+
+
+class EditsDamagedError(StateDamagedError):
+    """edits.db is not what was written, is gone, or is older than what was published: names the command that helps."""
 
 
 class StateTooNewError(StateError):

@@ -70,8 +70,9 @@ def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None
         verdict.held += len(machine.held)
         verdict.most_lists = max(verdict.most_lists, machine.most_lists)
         rows = machine.attempt(lambda machine=machine: machine.editor().pending())  # type: ignore[misc]
+        waiting = {row.locid for row in rows if row.state in ("held", "rejected")} if isinstance(rows, list) else set()
         for row in rows if isinstance(rows, list) else []:
-            if row.state not in ("held", "rejected"):
+            if row.locid not in waiting:  # an edit waits for those before it
                 verdict.stuck += 1
                 verdict.say(f"{machine.name}: {row.describe()} is {row.state} for ever: {row.problem}")
         _agree(upstream, machine, verdict)
@@ -106,7 +107,7 @@ def _count_twins(upstream: Upstream, machines: list[Machine], told: set[int], ve
         return  # they were warned before either pushed
     for key, numbers in upstream.by_key().items():
         silent = [locid for locid in numbers if locid not in told]
-        if len(numbers) > 1 and len(silent) > 1 - (len(numbers) - len(silent) > 0):
+        if len(silent) > 1:  # one of them is the one that was meant
             verdict.twins += len(numbers) - 1
             verdict.say(f"the create {key[:8]} made {numbers}, and {silent} were never told of")
 

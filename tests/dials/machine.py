@@ -19,6 +19,7 @@ from geolookup.state import clock as clock_module
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.store import Edits
+from geolookup.state.restore import restore
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push import attempts as attempts_module
 from geolookup.sync.push.push import push
@@ -109,9 +110,9 @@ class Machine:
             patch.setattr(clock_module, "wall", self.wall)
             patch.setattr(clock_module, "steady_s", self.time)
             for name in ("boot_s", "boot_id"):
-                patch.setattr(clock_module, name, getattr(self, name), raising=False)
-            patch.setattr(clock_module, "sleep", self.time.sleep, raising=False)
-            patch.setattr(attempts_module, "time", _Sleeper(self.time), raising=False)
+                patch.setattr(clock_module, name, getattr(self, name))
+            patch.setattr(clock_module, "sleep", self.time.sleep)
+            patch.setattr(attempts_module.time, "sleep", self.time.sleep)
             patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
             patch.setattr(httpx, "Client", lambda **given: real(**{**given, "transport": face}))
             patch.setattr(Edits, "transaction", self._watched(Edits.transaction))
@@ -277,19 +278,14 @@ class Machine:
                 self._backed_up.setdefault(hashlib.sha256(content).hexdigest(), began_s)
 
     def follow_the_advice(self) -> None:
-        """Do what the message about a damaged file says: put the newest backup back, or begin a new one."""
-        found = self.backups()
-        self.wishes.put_back(found[0][0] if found else 0.0)
-        if found:
-            self.put_back_by_hand(found[0][1])
-        elif os.path.exists(self.edits_path):
-            os.replace(self.edits_path, self.edits_path + ".damaged")
-
-
-class _Sleeper:
-    """What stands in for the module `time` in code that waits."""
-
-    def __init__(self, time: Time) -> None:
-        self.sleep = time.sleep
-        self.monotonic = time
-        self.time = time
+        """Do what the last message about edits.db says: take it as it is, put the newest backup back, or begin anew."""
+        words = self.told_all[-1] if self.told_all else ""
+        if "goes on with it as it is" in words:
+            chosen = self.attempt(lambda: restore(self.directory, self.edits_path))
+        else:
+            found = self.backups()
+            self.wishes.put_back(found[0][0] if found else 0.0)
+            chosen = self.attempt(lambda: restore(self.directory, empty=not found))
+        if isinstance(chosen, Exception):
+            self.wishes.put_back(0.0)
+            self.attempt(lambda: restore(self.directory, empty=True))

@@ -71,15 +71,20 @@ class _Late:
 class Upstream:
     """The service. ``now`` is its own clock in seconds, which never jumps.
 
-    ``log`` has every write that was applied, ``lists`` how many complete lists were answered, ``requests`` how many
-    requests came. `handle` is the whole of its interface for clients; colleagues act by the methods named so.
+    ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
+    answer, "conflict" 409 after the work, "busy" 429 before it. ``log`` has every write that was applied, ``lists`` how
+    many complete lists were answered, ``requests`` how many requests came.
+    `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
 
     def __init__(self, dials: Dials, random: Random, now: Callable[[], float]) -> None:
         self.dials = dials
+        self.faults: list[str] = []
         self.log: list[Write] = []
         self.lists = 0
         self.requests = 0
+        #: If given, lists show what was there at this moment, whatever the dials are.
+        self.frozen_s: float | None = None
         #: For each number, who made its present geolocation.
         self.makers: dict[int, str] = {}
         self._random, self._now = random, now
@@ -170,6 +175,8 @@ class Upstream:
 
     def _seen(self) -> dict[int, Place]:
         """What a list shows: a replica's, or rows of several moments."""
+        if self.frozen_s is not None:
+            return self._at(self.frozen_s)
         behind = self._at(self._now() - self.dials.lag_s)
         if not self.dials.pieces_s:
             return behind
@@ -199,6 +206,8 @@ class Upstream:
         def apply() -> Response:
             return self._apply(what, locid, key, body)
 
+        if self.faults:
+            return self._fail(self.faults.pop(0), apply)
         if self._random.random() < self.dials.lost:
             return self._lose(apply)
         if what != "create" and self._behind(locid):
@@ -222,6 +231,18 @@ class Upstream:
     def _wrong(self, right: int) -> int:
         others = [locid for locid in self._places if locid != right]
         return self._random.choice([*others, min([right, *others]) - 7])
+
+    def _fail(self, how: str, apply: Callable[[], Response]) -> Response:
+        if how == "busy":
+            return Response(status=429, body=b"", headers=(("retry-after", "3600"),))
+        answer = apply() if how != "before" else None
+        if how == "error":
+            return _problem(500, "oops")
+        if how == "conflict":
+            return _problem(409, "conflict")
+        if answer is None or how == "after":
+            raise LostError
+        return answer
 
     def _lose(self, apply: Callable[[], Response]) -> Response:
         how = self._random.choice(["before", "after", "error", "late"])

@@ -13,6 +13,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
+from geolookup.state.marks import Begun
 from geolookup.sync.pull.pull import PullProgress, configured_url, pull_locked
 from geolookup.sync.pull.report import PullReport
 
@@ -52,8 +53,8 @@ def preview_pull(
     """
     report = PullReport(url=configured_url(settings))
 
-    def show(candidate: Candidate, began_at: str) -> None:
-        layer, _ = directory.local.laid_over(Cache(candidate.cache).custom(), began_at)
+    def show(candidate: Candidate, begun: Begun) -> None:
+        layer, _ = directory.local.laid_over(Cache(candidate.cache).custom(), begun)
         try:
             published = directory.open()
         except NoStateError:

@@ -14,6 +14,7 @@ from geolookup.sites.site import Site, block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
+from geolookup.sync.push.likeness import may_be_stored
 
 
 class Kind(StrEnum):
@@ -99,11 +100,13 @@ class Change:
 class SitesPlan:
     """All steps, in the order in which they are made: what frees a block comes before what takes it.
 
-    ``names`` are the geolocations that the sites have or get; those still to be created are missing.
+    ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``not_kept`` says
+    what the service stores in another form than the file has it: it is not sent again.
     """
 
     changes: tuple[Change, ...]
     names: dict[str, int] = field(default_factory=dict)
+    not_kept: tuple[str, ...] = ()
 
     @property
     def edits(self) -> tuple[Change, ...]:
@@ -119,7 +122,8 @@ def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) ->
     with editor.transaction():
         layer = {laid.place.locid: laid.place for laid in editor.custom()}
         kept = {name: locid for name, locid in editor.sites().items() if locid in layer}
-    return _plan(layer, kept, sites, prune_all=prune_all)
+        stored = editor.stored()
+    return _plan(layer, kept, sites, stored, prune_all=prune_all)
 
 
 def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool = False) -> SitesPlan:
@@ -144,7 +148,7 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
                     raise
                 raise where[step.site].error(str(error)) from error
         editor.keep_sites(names, file=file)
-    return SitesPlan(changes=tuple(made), names=names)
+    return SitesPlan(changes=tuple(made), names=names, not_kept=plan.not_kept)
 
 
 def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
@@ -227,8 +231,14 @@ def _wish(place: Geolocation) -> str:
 
 
 def _plan(
-    layer: Mapping[int, Geolocation], kept: Mapping[str, int], sites: list[Site], *, prune_all: bool
+    layer: Mapping[int, Geolocation],
+    kept: Mapping[str, int],
+    sites: list[Site],
+    stored: Mapping[int, tuple[dict[str, Any], dict[str, Any]]],
+    *,
+    prune_all: bool,
 ) -> SitesPlan:
+    not_kept: list[str] = []
     in_file = {site.name for site in sites}
     names = {name: locid for name, locid in kept.items() if name in in_file}
     former = {locid: name for name, locid in kept.items() if name not in in_file}
@@ -258,6 +268,9 @@ def _plan(
         place = None if owned is None else layer[owned]
         if place is None:
             add(Kind.CREATE, site.name, None, fields=_fields(site))
+        elif place.fields() != site.fields and stored.get(place.locid) == (site.fields, place.fields()):
+            changed = [name for name, value in place.fields().items() if value != site.fields[name]]
+            not_kept.append(f"the service does not keep {', '.join(changed)} of {site.name} ({owned}) as the file says")
         elif place.fields() != site.fields:
             add(Kind.UPDATE, site.name, owned, fields=_fields(site), before=place.fields())
         has, wanted = set(place.ipblocks if place else ()), set(site.blocks)
@@ -276,7 +289,9 @@ def _plan(
                     text,
                 )
             add(Kind.ADD_BLOCK, site.name, owned, block=block)
-    return SitesPlan(changes=tuple(change for kind in Kind for change in steps.get(kind, ())), names=names)
+    return SitesPlan(
+        changes=tuple(change for kind in Kind for change in steps.get(kind, ())), names=names, not_kept=tuple(not_kept)
+    )
 
 
 def _fields(site: Site) -> dict[str, Any]:
@@ -319,6 +334,18 @@ def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown:
                 f"could be any of the custom geolocations {listed}, which are equal in all fields: "
                 "delete those too many, or make them differ"
             )
+    return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
+
+
+def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
+    """The other sites that share a block with what the service may have made of them, and that has no name."""
+    owners = {block: locid for locid, place in layer.items() if locid not in taken for block in place.ipblocks}
+    claims: dict[str, int] = {}
+    for site in unknown:
+        sharing = {owners[block] for block in site.blocks if block in owners}
+        sharing = {locid for locid in sharing if may_be_stored(site.fields, layer[locid].fields())}
+        if len(sharing) == 1 and not sharing & set(claims.values()):
+            claims[site.name] = sharing.pop()
     return claims
 
 

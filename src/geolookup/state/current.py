@@ -38,7 +38,8 @@ class Current:
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
     content that was rolled back; ``pins`` the generations that retention keeps whatever comes; ``served`` which
     generation was served from when on (see `state.timeline`). ``recovered`` says what was wrong where CURRENT itself
-    could not be used.
+    could not be used. ``pushed`` is the counter of edits.db when the newest push began (see `state.marks`): with
+    ``edits`` it tells whether edits.db has gone back since.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Current:
         "pins",
         "published",
         "published_at",
+        "pushed",
         "recovered",
         "refused",
         "sequence",
@@ -73,6 +75,7 @@ class Current:
         pins: "tuple[int, ...]" = (),
         served: "tuple[tuple[int, str], ...]" = (),
         recovered: "str | None" = None,
+        pushed: int = 0,
     ) -> None:
         self.sequence = sequence
         self.generation = generation
@@ -87,6 +90,7 @@ class Current:
         self.pins = pins
         self.served = served
         self.recovered = recovered
+        self.pushed = pushed
 
     def replace(self, **changes: "Any") -> "Current":
         """A copy with some members changed.
@@ -127,6 +131,7 @@ class Current:
             "refused": list(self.refused),
             "pins": list(self.pins),
             "served": [list(step) for step in self.served],
+            "pushed": self.pushed,
             "published": self.published,
             "overlay_file": self.overlay_file,
         }
@@ -203,13 +208,14 @@ def parse_current(data: bytes, path: str) -> Current:
             published_at=found["published_at"],
             checked_at=found["checked_at"],
             refused=tuple(found["refused"]),
-            # Releases before these two did not write them.
+            # Releases before these did not write them.
             pins=tuple(found.get("pins", ())),
             served=tuple([(number, since) for number, since in found.get("served", ())]),
+            pushed=found.get("pushed", 0),
         )
         if type(found["refused"]) is not list:
             raise ValueError("`refused` is no array")
-        numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest]
+        numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest, current.pushed]
         numbers += [*current.pins, *[number for number, _ in current.served]]
         if not all(type(number) is int and 0 <= number < 1 << 53 for number in numbers):
             raise ValueError("a number in it is no counter")

@@ -22,7 +22,8 @@ from geolookup.state.generations.candidate import Candidate as Candidate
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.timeline import by_recency
 from geolookup.state.locks import Locks
-from geolookup.state.publish import Publish, began_at_of, publishing
+from geolookup.state.marks import Begun, Start
+from geolookup.state.publish import Publish, publishing
 from geolookup.state.served import open_served
 
 _log = logging.getLogger("geolookup")
@@ -223,23 +224,46 @@ class StateDirectory:
             publish.clean(published, keep_generations=self.keep_generations)
         return published
 
-    def confirm(self, *, etag: str | None, began_at: str | None = None) -> Current:
-        """Note that the service still has what is published, by a list begun at ``began_at`` where that is known.
+    def confirm(self, *, etag: str | None, start: Start | None = None) -> Current:
+        """Note that the service still has what is published, by the list of that start.
 
         What it acknowledged before is in that list, so it is laid over no longer: somebody else may have undone it. The
         run lock must be held.
         """
         with self.publishing() as publish:
             current = publish.required()
-            changes = {name: value for name, value in (("etag", etag), ("began_at", began_at)) if value}
+            changes: dict[str, Any] = {} if etag is None else {"etag": etag}
+            if start is not None:
+                changes |= {"began_at": start.at, "mark": start.mark.as_json()}
             published = {**current.published, **changes}
-            acknowledged = self.local.acknowledged_since(str(current.published.get("began_at", "")))
+            acknowledged = self.local.acknowledged_since(Begun.of(current.published))
             if current.recovered is not None or acknowledged or self.local.head() != current.edits:
                 draft = publish.draft_overlay(current.generation, self.cache(current.generation), published)
                 return publish.commit(draft, published=published, checked_at=now_text())
             confirmed = current.replace(sequence=publish.sequence, published=published, checked_at=now_text())
             publish.write_current(confirmed)
             return confirmed
+
+    def check_edits(self) -> None:
+        """Have edits.db checked before a run, while nothing has been done.
+
+        :raises EditsDamagedError: if it is damaged, gone, or older than what was published or pushed from it
+        """
+        current = self.current_or_none()
+        if current is not None:
+            self.edits.require_newest(edits=current.edits, counter=current.pushed)
+        self.edits.check()
+
+    def note_push(self) -> None:
+        """Note, in edits.db and in CURRENT, that a push begins: a copy of edits.db from before is told by that.
+
+        The run lock must be held.
+        """
+        with self.edits.transaction() as database:
+            counter = Outbox(database).mark().counter
+        with self.publishing() as publish:
+            if publish.current is not None:
+                publish.write_current(publish.current.replace(sequence=publish.sequence, pushed=counter))
 
     def rollback(self, generation: int | None = None, *, reason: str = "") -> Current:
         """Serve another kept generation: by default the one served before, of those that were not rolled back.
@@ -351,7 +375,7 @@ class StateDirectory:
 
     def custom_layer(self, generation: int, record: dict[str, Any]) -> dict[int, Laid]:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it."""
-        return self.local.laid_over(self.cache(generation).custom(), began_at_of(record))[0]
+        return self.local.laid_over(self.cache(generation).custom(), Begun.of(record))[0]
 
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""

@@ -5,6 +5,7 @@ start and never jumps, which says how much time has passed within one boot.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -62,6 +63,36 @@ class Mark:
         # A boot without a name may be the same or another: in the latter case the difference is too small, at worst.
         same = now.boot == self.boot and now.boot_s >= self.boot_s
         return now.boot_s - self.boot_s if same else now.boot_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """When a complete list was asked for: its mark, committed before, and the moment as `clock.now_text` writes it."""
+
+    mark: Mark
+    at: str
+
+    @property
+    def begun(self) -> "Begun":
+        """The same as a generation's record has it."""
+        return Begun(counter=self.mark.counter, at=self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """When the complete list of a generation began: the counter of its mark, and the moment by the wall clock.
+
+    The latter alone is known of a generation from before there were marks, and counter 0 of the embedded default.
+    """
+
+    counter: int
+    at: str
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """When the list of a generation began, by its record."""
+        found = record.get("mark")
+        return cls(counter=0 if found is None else Mark.of(found).counter, at=str(record.get("began_at", "")))
 
 
 def is_conclusive(listed: Mark, written: Mark, settle_s: float) -> bool:

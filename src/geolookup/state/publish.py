@@ -28,6 +28,7 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, dump
 from geolookup.state.generations.recovery import memory_text, numbered, remembered
 from geolookup.state.generations.timeline import advanced
+from geolookup.state.marks import Begun
 from geolookup.state.overlay import compile_overlay
 from geolookup.state.served import open_current, open_other
 
@@ -120,8 +121,13 @@ class Publish:
         return os.path.join(self.home, *parts)
 
     def draft_overlay(self, generation: int, cache: Cache, record: dict[str, Any]) -> Draft:
-        """Compile the overlay that goes with a generation, from its list and the local edits."""
-        layer, edits = self.local.laid_over(cache.custom(), began_at_of(record))
+        """Compile the overlay that goes with a generation, from its list and the local edits.
+
+        :raises EditsDamagedError: if edits.db is not the one, or newer than the one, that was published from
+        """
+        if self.current is not None:
+            self.local.require_newest(edits=self.current.edits, counter=self.current.pushed)
+        layer, edits = self.local.laid_over(cache.custom(), Begun.of(record))
         return self.draft(generation, list(layer.values()), edits)
 
     def draft(self, generation: int, layer: list[Laid], edits: int) -> Draft:
@@ -181,8 +187,3 @@ class Publish:
             files.remove_file(self._path("generations", generation_name(published.generation), HELD_MARK))
             retention.retain(self.home, published, keep_generations, overlays=self._overlays)
             retention.remove_publish_temporaries(self.home)
-
-
-def began_at_of(record: dict[str, Any]) -> str:
-    """When the list of a generation began, by its record; what has none (the embedded default) began first."""
-    return str(record.get("began_at", ""))

@@ -20,6 +20,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory
+from geolookup.state.marks import Start
 from geolookup.sync.pull.pull import configured_url, pull_locked
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.attempts import PushReport
@@ -78,8 +79,8 @@ class RefreshReport:
     @property
     def for_a_person(self) -> bool:
         """Whether something waits that only a person can decide."""
-        edits = self.push is not None and bool(self.push.held or self.push.rejected)
-        return edits or self.held is not None or bool(self.pull is not None and self.pull.twins)
+        edits = self.push is not None and bool(self.push.held or self.push.rejected or self.push.notices)
+        return edits or self.held is not None or bool(self.pull is not None and (self.pull.twins or self.pull.notices))
 
     @property
     def left_over(self) -> bool:
@@ -151,14 +152,14 @@ def _run(
         if before is not None:
             report.generation_before = before.current.generation
         configured_url(settings)
-        directory.edits.check()
+        directory.check_edits()
         # One connection, and one reading of the secret, which standard input gives but once.
         with Transport(settings) as transport:
-            unmodified_since = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
+            unmodified = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
             if report.push is not None and report.push.service_refuses:
                 report.skipped = "the service as a whole refuses, so the list was not asked for"
             else:
-                _pull(directory, settings, transport, report, url_moved, unmodified_since, progress)
+                _pull(directory, settings, transport, report, url_moved, unmodified, progress)
     finally:
         after = _open(directory)
         if after is not None:
@@ -179,14 +180,14 @@ def _push(
     on_conflict: OnConflict,
     url_moved: bool,
     progress: RefreshProgress,
-) -> str | None:
+) -> Start | None:
     began = time.monotonic()
     push = report.push = PushReport(url=configured_url(settings))
-    unmodified_since = None
+    unmodified = None
     try:
         if directory.local.pending():
             require_same_upstream(directory, settings, url_moved=url_moved)
-            unmodified_since = push_locked(
+            unmodified = push_locked(
                 directory,
                 settings,
                 transport,
@@ -198,10 +199,11 @@ def _push(
         report.failures.append(Failure(stage="push", message=str(error), error=error))
     finally:
         count_left_over(directory, push)
+        report.warnings += push.half_done + push.warnings + [notice["reason"] for notice in push.notices]
         push.duration_s = report.durations_s["push"] = round(time.monotonic() - began, 3)
     if push.stopped is not None:
         report.failures.append(Failure(stage="push", message=push.stopped))
-    return unmodified_since
+    return unmodified
 
 
 def _pull(
@@ -210,7 +212,7 @@ def _pull(
     transport: Transport,
     report: RefreshReport,
     url_moved: bool,
-    unmodified_since: str | None,
+    unmodified: Start | None,
     progress: RefreshProgress,
 ) -> None:
     pull = report.pull = PullReport(url=settings.url)
@@ -221,7 +223,7 @@ def _pull(
             transport,
             pull,
             url_moved=url_moved,
-            unmodified_since=unmodified_since,
+            unmodified=unmodified,
             progress=lambda done, total: progress("pull", done, total),
         )
     except GeoLookupError as error:

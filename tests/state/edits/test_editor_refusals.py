@@ -3,7 +3,6 @@
 import contextlib
 import os
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 import geolookup
+from geolookup.cli.app import run
 from geolookup.errors import (
     BlockError,
     DefaultGeolocationError,
@@ -120,7 +120,9 @@ def test_replacing_a_block_moves_lookups(editor: Editor, home: str) -> None:
 # edits.db itself
 
 
-def test_with_a_damaged_file_lookups_go_on_and_the_message_restores_the_backup(editor: Editor, home: str) -> None:
+def test_with_a_damaged_file_lookups_go_on_and_the_message_restores_the_backup(
+    editor: Editor, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     editor.add_block(-1, "10.20.0.0/16")
     editor._directory.edits.back_up()
     editor.add_block(-1, "10.21.0.0/16")
@@ -138,22 +140,28 @@ def test_with_a_damaged_file_lookups_go_on_and_the_message_restores_the_backup(e
         assert explained.match is not None
         assert "cannot be read" in explained.edits[0]
     with GeoLookup(home) as geo, geo.edit() as damaged:
-        with pytest.raises(StateDamagedError, match=r"edits\.db.*lookups go on.*restores the newest backup") as caught:
+        with pytest.raises(
+            StateDamagedError, match=r"edits\.db.*lookups go on.*puts the newest backup in its place"
+        ) as caught:
             damaged.add_block(-1, "10.22.0.0/16")
         assert [geo.lookup(f"10.{number}.0.1").locid for number in (20, 21, 22)] == [-1, -1, 1]  # type: ignore[union-attr]
         command = str(caught.value).split("`")[1]
         path.with_name("edits.db-journal").write_bytes(journal)  # as a process that was killed leaves it
-        subprocess.run(["sh", "-c", command], check=True, timeout=60)
+        monkeypatch.setenv("GEOLOOKUP_HOME", home)
+        assert run(command.split()[1:]) == 3  # it names what lookups lose
         damaged.add_block(-1, "10.22.0.0/16")
         assert [geo.lookup(f"10.{number}.0.1").locid for number in (20, 21, 22)] == [-1, 1, -1]  # type: ignore[union-attr]
 
 
-def test_without_a_backup_the_message_lets_one_begin_anew(editor: Editor, home: str) -> None:
+def test_without_a_backup_the_message_lets_one_begin_anew(
+    editor: Editor, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = Path(home, "edits.db")
     path.write_bytes(b"no database" * 500)
     with pytest.raises(StateDamagedError) as caught:
         editor.add_block(-1, "10.20.0.0/16")
-    subprocess.run(["sh", "-c", str(caught.value).split("`")[1]], check=True, timeout=60)
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    assert run(str(caught.value).split("`")[1].split()[1:]) == 0
     editor.add_block(-1, "10.20.0.0/16")
     assert located(home, "10.20.0.1") == -1
 

@@ -225,7 +225,7 @@ def test_a_lock_that_is_held_too_long_is_busy(edits: Edits, monkeypatch: pytest.
 @pytest.mark.parametrize("content", [b"not a database" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_damaged_file_is_refused_with_what_to_do_and_left_as_it_is(edits: Edits, content: bytes) -> None:
     Path(edits.path).write_bytes(content)
-    with pytest.raises(StateDamagedError, match=r"edits\.backup.*begin a new one"):
+    with pytest.raises(StateDamagedError, match=r"no backup.*outbox restore --empty"):
         edits.check()
     with pytest.raises(StateDamagedError, match=r"edits\.db"):
         edits.record("first", "done")

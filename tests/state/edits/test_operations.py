@@ -123,5 +123,5 @@ def test_a_row_that_cannot_be_read_is_an_error_and_never_another_kind_of_edit(
     with StateDirectory(home).edits.transaction() as database:
         database.table("outbox").update(1, columns)
     for question in (editor.outbox, lambda: editor.edit(1), lambda: editor.retry(1)):
-        with pytest.raises(StateDamagedError, match=r"edit 1 is damaged.*edits\.backup\.1\.db"):
+        with pytest.raises(StateDamagedError, match=r"edit 1 is damaged.*geolookup outbox restore"):
             question()

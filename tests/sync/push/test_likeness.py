@@ -88,11 +88,16 @@ def test_like_is_what_is_near_enough_to_be_meant(found: dict[str, Any], expected
         ({}, True),
         ({"city": "OAKLAND", "latitude": 38.0, "longitude": -122.0}, True),
         ({"dmacode": "", "areacode": ""}, True),
-        ({"city": "Oaktown"}, True),
-        ({"city": "Oaktown", "latitude": 37.9}, False),
+        ({"city": "Oaktown"}, False),
         ({"areacode": "511"}, False),
         ({"latitude": 37.9}, False),
     ],
 )
 def test_what_a_service_may_have_made_of_something(found: dict[str, Any], expected: bool) -> None:
     assert may_be_stored(fields(), fields(**found)) is expected
+
+
+def test_another_name_is_believed_only_at_the_first_look_at_what_was_created() -> None:
+    assert may_be_stored(fields(), fields(city="Oaktown"), renamed=True)
+    assert not may_be_stored(fields(), fields(city="Oaktown", latitude=37.9), renamed=True)
+    assert not may_be_stored(fields(), fields(areacode="511"), renamed=True)

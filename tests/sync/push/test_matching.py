@@ -1,7 +1,6 @@
 """What creates became, by a list alone: adopted, sent again or held, and never another's."""
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.model import Geolocation, IPBlock
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.digest import digest
 from geolookup.sync.push.likeness import Forms, like
-from geolookup.sync.push.matching import Candidates, Nearby, Wanted, digest, match_creates
+from geolookup.sync.push.matching import Candidates, Nearby, Wanted, match_creates
 from tests.support.running_service import FIELDS
+from tests.support.states import place as pulled
+from tests.support.states import publish
 
 BLOCK = IPBlock.parse("10.0.0.0/24")
 CAPITALS = Forms([(FIELDS, {**FIELDS, "city": "OAKLAND"})])
@@ -114,9 +117,14 @@ def test_no_geolocation_is_adopted_for_two_creates_and_each_create_has_an_outcom
 
 
 def test_the_digest_tells_fields_and_blocks_apart() -> None:
-    first = place(-1, BLOCK)
-    assert digest(first) == digest(replace(first, locid=-2))
-    assert len({digest(first), digest(place(-1)), digest(place(-1, BLOCK, city="Bonn"))}) == 3
+    digests = {digest(each) for each in (place(-1, BLOCK), place(-1), place(-1, BLOCK, city="Bonn"), place(-2, BLOCK))}
+    assert len(digests) == 4
+
+
+def test_the_digest_is_the_one_that_a_pull_keeps(home: str) -> None:
+    publish(home, [pulled(-1, "10.0.0.0/24", "2001:db8::/32", city="Köln"), pulled(-2), pulled(1, "10.0.0.0/8")])
+    cache = StateDirectory(home).cache(1)
+    assert cache.custom_digests() == {each.locid: digest(each) for each in cache.custom()}
 
 
 @pytest.mark.parametrize("count", [1, 50])

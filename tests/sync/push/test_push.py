@@ -8,7 +8,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.cli.exit_codes import of_push
-from geolookup.errors import EditError, StateDamagedError, UpstreamUnavailableError, WrongUpstreamError
+from geolookup.errors import StateDamagedError, UpstreamUnavailableError, WrongUpstreamError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
@@ -239,10 +239,12 @@ def test_somebody_elses_block_is_never_deleted_by_a_removal(
                 machine.push()
     add(foreign, new, "10.0.9.0", "10.0.9.255")
     report = machine.push()
-    assert (of_push(report), report.held) == (3, 1)
     assert "10.0.9.0" in machine.there()[new]
-    machine.editor.retry(machine.editor.pending()[0].id)
-    assert of_push(machine.push()) == 0
+    if call != 1:  # by then nothing is left to be deleted, and it stands in nobody's way
+        assert (of_push(report), report.held) == (3, 1)
+        machine.editor.retry(machine.editor.pending()[0].id)
+        report = machine.push()
+    assert of_push(report) == 0
     assert machine.there()[new] == ["10.0.1.0", "10.0.3.0", "10.0.9.0"]
 
 
@@ -265,7 +267,9 @@ def test_a_block_that_does_not_come_back_keeps_none_of_the_others_away(
     assert list(machine.there().values()) == [["10.0.1.0", "10.0.3.0", "10.0.4.0"]]
 
 
-def test_a_removal_that_is_half_done_cannot_be_dropped(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_that_is_half_done_is_turned_round_when_it_is_dropped(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     locid = machine.create(A, B, C)
     assert of_push(machine.push()) == 0
     machine.editor.remove_block(locid, B)
@@ -277,9 +281,9 @@ def test_a_removal_that_is_half_done_cannot_be_dropped(machine: Machine, monkeyp
         patch.setattr(GeolocationsClient, "create_block", refused)
         assert of_push(machine.push()) == 1
     (row,) = machine.editor.pending()
-    with pytest.raises(EditError, match="half done"):
-        machine.editor.drop(row.id)
+    assert machine.editor.drop(row.id)[0].state == State.QUEUED
     assert of_push(machine.push()) == 0
+    assert list(machine.there().values()) == [["10.0.1.0", "10.0.2.0", "10.0.3.0"]]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the request", "after it was done"])
@@ -355,9 +359,10 @@ def test_a_late_twin_of_what_was_created_here_is_reported_by_every_pull(
     assert machine.pull().twins == []
 
 
-def test_an_equal_geolocation_of_somebody_else_is_no_twin_of_a_create_that_went_well(machine: Machine) -> None:
+def test_an_equal_geolocation_of_somebody_else_is_no_twin_once_a_list_was_conclusive(machine: Machine) -> None:
     machine.create()
     assert of_push(machine.push()) == 0
+    assert machine.pull().twins == []
     machine.service.create()
     assert machine.pull().twins == []
 

@@ -109,6 +109,8 @@ class PushMachine(RuleBasedStateMachine):
         )
         self.patch.setattr(clock_module, "wall", self.clock.wall)
         self.patch.setattr(clock_module, "steady_s", self.clock.steady_s)
+        self.patch.setattr(clock_module, "boot_s", self.clock.steady_s)
+        self.patch.setattr(clock_module, "boot_id", lambda: "the one boot")
         self.patch.setattr(attempts_module.time, "sleep", self.clock.sleep)
         self.patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
         for module in (push_module, pull_module):
@@ -118,6 +120,8 @@ class PushMachine(RuleBasedStateMachine):
         #: The service's custom geolocations as last pulled, and the edits that were over by then.
         self.pulled: dict[int, Any] = {}
         self.in_list: set[int] = set()
+        #: When each edit that is done was first seen to be.
+        self.done_at: dict[int, float] = {}
         #: What each geolocation edited here should be in the end, by its number here.
         self.intended: dict[int, tuple[tuple[Any, ...], frozenset[Ends]] | None] = {}
         self.decided: set[int] = set()
@@ -165,7 +169,11 @@ class PushMachine(RuleBasedStateMachine):
 
     def _aliases(self) -> dict[int, int]:
         with self._looking() as outbox:
-            return outbox.aliases() if outbox else {}
+            if not outbox:
+                return {}
+            # What is deleted has its number no longer, but here none is given twice.
+            deleted = {row.locid: row.number for row in outbox.rows(State.DONE) if row.number is not None}
+            return deleted | outbox.aliases()
 
     @contextlib.contextmanager
     def _looking(self) -> Iterator[Outbox | None]:
@@ -267,6 +275,7 @@ class PushMachine(RuleBasedStateMachine):
             return push_module.push(StateDirectory(self.home), self.settings, on_conflict=on_conflict)
 
         self._may_crash(crash_in, act)
+        self._note_what_is_done()
         if on_conflict != "hold":
             self.decided |= {row.locid for row in known.values() if row.state in PENDING_STATES}
         else:
@@ -291,8 +300,13 @@ class PushMachine(RuleBasedStateMachine):
         assert whole
         assert current is None or report.generation >= current.generation
         self.pulled = {locid: place.state() for locid, place in self.service.places.items()}
-        self.in_list = {row.id for row in self._rows() if row.state == State.DONE}
+        self._note_what_is_done()
+        self.in_list |= {edit for edit, at in self.done_at.items() if self.clock.seconds - at >= SETTLE_S}
         self._later_twins_are_reported(report)
+
+    def _note_what_is_done(self) -> None:
+        done = {row.id for row in self._rows() if row.state == State.DONE}
+        self.done_at = {edit: self.done_at.get(edit, self.clock.seconds) for edit in done}
 
     def _later_twins_are_reported(self, report: Any) -> None:
         reported = {twin["locid"] for twin in report.twins}
@@ -389,7 +403,7 @@ class PushMachine(RuleBasedStateMachine):
             pass  # whoever edits next makes visible what a crash kept from it
         aliases = self._aliases()
         laid = [row for row in self._rows() if row.state != State.DROPPED and row.id not in self.in_list]
-        edits = [(row.operation, aliases.get(row.locid, row.locid), row.payload, row.base) for row in laid]
+        edits = [(row.operation, aliases.get(row.locid, row.locid), row.payload, row.base, row.journal) for row in laid]
         layer = laid_over(self.pulled, edits)
         pending = {aliases.get(row.locid, row.locid) for row in laid if row.state != State.DONE}
         with GeoLookup(self.home) as geo:
@@ -459,6 +473,8 @@ class PushMachine(RuleBasedStateMachine):
         for _ in range(60):
             self.clock.sleep(SETTLE_S + 1)
             push_module.push(StateDirectory(self.home), self.settings)
+            self.clock.sleep(SETTLE_S + 1)
+            self.pull(None)  # which may find that something acknowledged is not there
             pending = self._editor().pending()
             for row in pending:
                 if row.state in (State.HELD, State.REJECTED):
@@ -469,6 +485,7 @@ class PushMachine(RuleBasedStateMachine):
                 break
         else:
             raise AssertionError([(row.describe(), row.state, row.problem) for row in self._editor().pending()])
+        self.clock.sleep(SETTLE_S + 1)
         self.pull(None)
         there = {locid: place.state() for locid, place in self.service.places.items()}
         shown = {

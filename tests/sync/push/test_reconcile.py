@@ -71,28 +71,6 @@ def test_an_edit_goes_out_only_over_what_it_was_made_against(
 
 
 @pytest.mark.parametrize(
-    ("service", "what", "adopted"),
-    [
-        ([], "queue", None),
-        ([place(locid=-5)], "done", -5),
-        ([place(locid=-5), place(locid=-6)], "hold", None),
-        ([place(X, locid=-5)], "queue", None),  # ours cannot have blocks yet
-        ([place(locid=-5, areacode="1")], "queue", None),
-        ([place(locid=-2)], "queue", None),  # was there before
-        ([place(locid=-3)], "queue", None),  # another of ours
-        ([place(locid=5)], "queue", None),
-        ([place(locid=-2), place(locid=-3), place(locid=-5), place(X, locid=-6)], "done", -5),
-    ],
-)
-def test_a_lost_create_adopts_the_one_new_equal_geolocation_alone(
-    service: list[Geolocation], what: str, adopted: int | None
-) -> None:
-    edit = row("create", {"fields": FIELDS}, base=None)
-    decision, found = reconcile.create_after_unknown(edit, service, baseline=frozenset({-2}), ours=frozenset({-3}))
-    assert (decision.what, found) == (what, adopted)
-
-
-@pytest.mark.parametrize(
     ("edit", "theirs", "what"),
     [
         (row("update", CITY), place(city="Bonn"), "done"),
@@ -200,6 +178,9 @@ def test_a_removal_ends_with_what_shall_be_and_never_deletes_a_stranger_unasked(
         step = reconcile.next_removal_step(edit, place(*(ends[number] for number in there)))
         edit = replace(edit, journal=step.journal)
         if step.what == "done":
+            break
+        if step.what == "hold" and "lost" in step.journal:
+            assert removed_by_others  # or an earlier removal was cut short: a person says which
             break
         if step.what == "hold":
             assert strangers - accepted

@@ -14,6 +14,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.fields import checked_fields, refuse_unknown
+from geolookup.state.edits.journal import cut_short, is_half_done, turned_round
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.operations import (
     AddBlock,
@@ -29,6 +30,8 @@ from geolookup.state.edits.operations import (
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
 from geolookup.state.edits.site_names import SiteNames
+from geolookup.state.generations.digest import digest
+from geolookup.state.marks import Begun
 from geolookup.state.publish import Publish
 
 _log = logging.getLogger("geolookup")
@@ -53,7 +56,8 @@ class Editor:
         self._directory = StateDirectory(home)
         self._session: EditSession | None = None
         self._cached: tuple[tuple[int, int], dict[int, Laid]] | None = None
-        self._cached_base: tuple[int, str, list[Geolocation]] | None = None
+        self._published: Current
+        self._cached_base: tuple[int, Begun, list[Geolocation]] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -71,16 +75,19 @@ class Editor:
         """Make all edits of a ``with`` at once, or none of them where it raises.
 
         :raises StateBusyError: where another process has been publishing for ten seconds
+        :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
         """
         if self._session is not None:
             yield self  # a transaction inside another is part of it
             return
         directory = self._directory
         with directory.publishing() as publish:
-            current = publish.required()
+            current = self._published = publish.required()
+            directory.edits.require_present(edits=current.edits, counter=current.pushed)
             try:
                 with directory.edits.transaction() as database:
                     outbox = Outbox(database)
+                    directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
                     names = SiteNames(database)
                     session = self._session = EditSession(outbox, names, lambda: self._layer(outbox, current))
                     yield self
@@ -98,8 +105,10 @@ class Editor:
             # CURRENT first: edits that are newer than it are laid over it, older ones might be there twice.
             current = self._directory.require_current()
             try:
+                self._directory.edits.require_present(edits=current.edits, counter=current.pushed)
                 with self._directory.edits.reading() as database:
                     outbox = Outbox(database)
+                    self._directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
                     return question(EditSession(outbox, SiteNames(database), partial(self._layer, outbox, current)))
             except StateDamagedError:
                 # A publish may have removed the generation that was served a moment ago.
@@ -125,11 +134,11 @@ class Editor:
         key = (current.sequence, outbox.head())
         if self._cached is not None and self._cached[0] == key:
             return dict(self._cached[1])
-        began_at = str(current.published.get("began_at", ""))
-        if self._cached_base is None or self._cached_base[:2] != (current.generation, began_at):
+        begun = Begun.of(current.published)
+        if self._cached_base is None or self._cached_base[:2] != (current.generation, begun):
             custom = self._directory.cache(current.generation).custom()
-            self._cached_base = (current.generation, began_at, custom)
-        return lay_over(self._cached_base[2], outbox.rows_to_lay(began_at), outbox.aliases(), began_at=began_at)
+            self._cached_base = (current.generation, begun, custom)
+        return lay_over(self._cached_base[2], outbox.rows_to_lay(begun), outbox.aliases(), begun=begun)
 
     # Edits
 
@@ -144,8 +153,19 @@ class Editor:
             session = self._in_session()
             locid = session.outbox.next_provisional()
             session.outbox.remember(locid, None)  # the outbox row refers to it
-            session.add(Create(fields=checked), locid, locid)
+            session.add(Create(fields=checked), locid, locid, made=self._made())
         return locid
+
+    def _made(self) -> int:
+        """The number of the kept baseline of a create that is made now: what is published now."""
+        session = self._in_session()
+
+        def custom() -> dict[int, str]:
+            assert session.layer is not None, "it is laid over what is published, which is read for it"
+            assert self._cached_base is not None
+            return {place.locid: digest(place) for place in self._cached_base[2]}
+
+        return session.outbox.keep_published(self._published.digest, custom)
 
     def update(self, locid: int, **fields: Any) -> None:
         """Change some or all of the fields; the others stay.
@@ -263,11 +283,20 @@ class Editor:
     def _gone(self, session: EditSession) -> list[int]:
         layer = session.layer
         assert self._cached_base is not None
-        _, began_at, custom = self._cached_base
+        _, begun, custom = self._cached_base
         listed = {place.locid for place in custom}
-        rows = session.outbox.rows_to_lay(began_at)
+        rows = session.outbox.rows_to_lay(begun)
         created = {session.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
         return [locid for locid in sorted(layer, reverse=True) if locid not in listed | created]
+
+    def stored(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
+        """What was sent last for a geolocation, and what the service made of it, if that differs; by its locid."""
+
+        def ask(session: EditSession) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
+            found = session.outbox.stored_differently()
+            return {session.shown(row.locid): (row.payload["fields"], row.stored or {}) for row in found}
+
+        return self._ask(ask)
 
     def sites(self) -> dict[str, int]:
         """The names that the file of sites applied last gave, each with its geolocation's locid as lookups see it.
@@ -320,11 +349,17 @@ class Editor:
             # What a removal has done so far stays known: else the blocks that it must bring back were lost.
             journal = dict(row.journal or {})
             journal.pop("refused", None)
+            if "lost" in journal and isinstance(row.edit, RemoveBlock):
+                journal = cut_short(journal, row.base or {}, row.edit.block)
             base = journal.pop("theirs", None) or row.base
             if strangers := journal.pop("strangers", None):
                 journal["accepted"] = [*journal.get("accepted", []), *strangers]
             if isinstance(row.edit, Create) and row.state == State.HELD:
                 journal["resent"] = True  # what it was held for may be what an earlier attempt made
+                journal.pop("put_back", None)
+                # The person has seen what it was held for: taken for new again, it would be held for ever.
+                shown = {int(number): digest for number, digest in journal.pop("candidates", {}).items()}
+                session.outbox.widen_baseline(row, shown)
             changes = {"state": State.QUEUED, "problem": None, "base": base, "journal": journal or None}
             session.outbox.change(number, **changes)
             session.note_decision("retry", row, State.QUEUED)
@@ -364,7 +399,8 @@ class Editor:
     def drop(self, number: int) -> list[OutboxRow]:
         """Give up an edit that waits for a person, or was not sent yet.
 
-        Dropping a create gives up every later edit of that geolocation too.
+        Dropping a create gives up every later edit of that geolocation too. A removal that is half done is not dropped
+        but turned round: the next push puts back what it took away.
 
         :returns: all edits that were given up
         :raises EditError: where it may be under way
@@ -374,8 +410,10 @@ class Editor:
             row = session.outbox.row(number)
             if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
                 raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped")
-            if row.state == State.QUEUED and (row.journal or {}).get("phase") == "deleting":
-                raise EditError(f"edit {number} is half done, and blocks must be brought back: `geolookup push` does")
+            if row.journal is not None and is_half_done(row.journal):
+                session.outbox.change(number, state=State.QUEUED, problem=None, journal=turned_round(row.journal))
+                session.note_decision("drop", row, State.QUEUED)
+                return [session.outbox.row(number)]
             given_up = [row]
             if isinstance(row.edit, Create):
                 given_up += [
@@ -401,9 +439,21 @@ class Editor:
             if locid in session.outbox.created_here():
                 raise EditError(f"{locid} is another of the geolocations created here already")
             session.outbox.assign(row.locid, locid)
-            session.outbox.change(number, state=State.DONE, acknowledged_at=now_text(), problem=None)
+            mark = session.outbox.mark()
+            session.outbox.change(number, state=State.DONE, acknowledged_at=now_text(), acknowledged=mark, problem=None)
             session.note_decision("adopt", row, State.DONE)
             return session.outbox.row(number)
+
+    def keep_twin(self, locid: int) -> None:
+        """Say that a geolocation which a pull reported as made twice is wanted: it is not reported any more.
+
+        :raises EditError: if it was not reported
+        """
+        with self.transaction():
+            session = self._in_session()
+            if not session.outbox.dismiss_twin(locid):
+                raise EditError(f"geolocation {locid} was not reported as made twice")
+            session.outbox.record("keep", "done", locid=locid)
 
     def _in_session(self) -> "EditSession":
         assert self._session is not None

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from geolookup.model import Geolocation
 from geolookup.state.edits.outbox import OutboxRow, State
+from geolookup.state.edits.payload import blocks_of
+from geolookup.state.marks import Begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,22 +26,32 @@ class Laid:
 
 
 def lay_over(
-    places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: Mapping[int, int], *, began_at: str
+    places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: Mapping[int, int], *, begun: Begun
 ) -> dict[int, Laid]:
-    """Lay edits, oldest first, over the custom geolocations of a list that began at ``began_at``.
+    """Lay edits, oldest first, over the custom geolocations of a list that began then.
 
-    An edit that the service acknowledged before the list began is in the list already; one that it acknowledged later,
-    or not at all, is laid over it. ``aliases`` maps provisional locids to the service's; the result has the service's
+    An edit for which this list or an earlier one is conclusive is in the list already; any other is laid over it.
+    ``aliases`` maps provisional locids to the service's; the result has the service's
     where there is one.
     """
     layer = {place.locid: Laid(place=place) for place in places}
-    for row in rows:
-        if row.state == State.DROPPED or (row.acknowledged_at is not None and row.acknowledged_at < began_at):
+    laid = [row for row in rows if row.is_laid_over(begun)]
+    deleted = {row.locid for row in laid if row.number is not None}
+    for row in laid:
+        if row.locid in deleted and row.number is None:
+            continue  # whatever it was before: the service has deleted it, and its number may be something else's
+        locid = row.number or aliases.get(row.locid, row.locid)
+        if row.number is not None and locid in layer and _is_anothers(layer[locid].place, row):
             continue
-        locid = aliases.get(row.locid, row.locid)
         before = layer.pop(locid, None)
-        after = row.edit.laid_over(None if before is None else before.place, locid, row.base)
+        after = row.laid_over(None if before is None else before.place, locid)
         if after is not None:
             pending = () if before is None else before.edits
             layer[locid] = Laid(place=after, edits=pending if row.state == State.DONE else (*pending, row))
     return layer
+
+
+def _is_anothers(place: Geolocation, deleted: OutboxRow) -> bool:
+    """Whether the number of something that was deleted here has been given to something else by now."""
+    blocks = set(blocks_of((deleted.base or {"blocks": []})["blocks"]))
+    return bool(place.ipblocks) and not blocks & set(place.ipblocks)

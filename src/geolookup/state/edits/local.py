@@ -7,6 +7,7 @@ from geolookup.model import Geolocation
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow
 from geolookup.state.edits.store import Edits
+from geolookup.state.marks import Begun
 
 _T = TypeVar("_T")
 
@@ -23,13 +24,17 @@ class LocalEdits:
         with self._edits.reading(wait_s=wait_s) as database:
             return question(Outbox(database))
 
-    def laid_over(self, custom: list[Geolocation], began_at: str) -> tuple[dict[int, Laid], int]:
+    def require_newest(self, *, edits: int, counter: int) -> None:
+        """Refuse an edits.db that has gone back; see `Edits.require_newest`."""
+        self._edits.require_newest(edits=edits, counter=counter)
+
+    def laid_over(self, custom: list[Geolocation], begun: Begun) -> tuple[dict[int, Laid], int]:
         """A list's custom geolocations with the edits laid over them, and the newest edit's number."""
         nothing: tuple[list[OutboxRow], dict[int, int], int] = ([], {}, 0)
         rows, aliases, head = self._ask(
-            lambda outbox: (outbox.rows_to_lay(began_at), outbox.aliases(), outbox.head()), nothing
+            lambda outbox: (outbox.rows_to_lay(begun), outbox.aliases(), outbox.head()), nothing
         )
-        return lay_over(custom, rows, aliases, began_at=began_at), head
+        return lay_over(custom, rows, aliases, begun=begun), head
 
     def head(self) -> int:
         """The number of the newest edit."""
@@ -42,9 +47,13 @@ class LocalEdits:
         """
         return self._ask(lambda outbox: len(outbox.rows(*PENDING_STATES)), 0, wait_s=wait_s)
 
-    def acknowledged_since(self, moment: str) -> bool:
+    def acknowledged(self) -> bool:
+        """Whether the service acknowledged anything that no list was conclusive for yet."""
+        return self._ask(lambda outbox: bool(outbox.acknowledged()), otherwise=False)
+
+    def acknowledged_since(self, begun: Begun) -> bool:
         """Whether an edit laid over a list begun then is one that the service has acknowledged."""
-        return self._ask(lambda outbox: any(row.acknowledged_at for row in outbox.rows_to_lay(moment)), otherwise=False)
+        return self._ask(lambda outbox: any(row.acknowledged_at for row in outbox.rows_to_lay(begun)), otherwise=False)
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""

@@ -2,16 +2,20 @@
 
 import json
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from geolookup.errors import EditError, StateDamagedError
+from geolookup.errors import EditError, EditsDamagedError
 from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, UNKNOWN
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.clock import now_text
-from geolookup.state.edits.operations import FREEING, Edit, Operation, ReplaceBlock, read_edit
+from geolookup.state.edits.journal import is_half_done, laid_over
+from geolookup.state.edits.operations import FREEING, Create, Edit, Operation, ReplaceBlock, read_edit
+from geolookup.state.edits.payload import geolocation
+from geolookup.state.edits.schema import RESTORING
+from geolookup.state.marks import Begun, Mark
 from geolookup.state.sqlite import column_type
 
 if TYPE_CHECKING:
@@ -58,6 +62,13 @@ class OutboxRow:
     the edit needs remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) if that is
     why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land. Moments
     are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
+
+    ``attempted``, ``ended`` and ``acknowledged`` are the marks of those moments: these order what happened, texts are
+    for people. ``concluded`` is the counter of the first list that was conclusive for an acknowledged edit: a list
+    with that counter or a higher one has it already; ``seen`` of the first list that showed it. ``number`` is the
+    service's of what an acknowledged delete deleted. ``made`` numbers the baseline of when a create was made here, as
+    ``baseline`` that of its first attempt. ``stored`` are the fields that the service made of those sent, as the first
+    list that showed them had them.
     """
 
     id: int
@@ -74,6 +85,14 @@ class OutboxRow:
     baseline: int | None
     journal: dict[str, Any] | None
     problem: str | None
+    attempted: Mark | None = None
+    ended: Mark | None = None
+    acknowledged: Mark | None = None
+    concluded: int | None = None
+    seen: int | None = None
+    number: int | None = None
+    made: int | None = None
+    stored: dict[str, Any] | None = None
 
     @property
     def operation(self) -> Operation:
@@ -89,16 +108,37 @@ class OutboxRow:
         """The edit in words."""
         return self.edit.describe(self.locid)
 
+    def laid_over(self, place: Geolocation | None, locid: int) -> Geolocation | None:
+        """What a geolocation of a list is after the edit, under the number ``locid``; None if it is gone.
+
+        Once a removal has begun to delete, the list may lack what it shall bring back: until then its target stands in.
+        """
+        if self.journal is None or not is_half_done(self.journal):
+            return self.edit.laid_over(place, locid, self.base)
+        return laid_over(self.journal, place or geolocation(locid, (self.base or {})["fields"], ()))
+
+    def is_laid_over(self, begun: Begun) -> bool:
+        """Whether a list that began then may lack the edit."""
+        if self.state == State.DROPPED:
+            return False
+        if self.acknowledged is None:  # by an earlier release, if at all
+            return self.acknowledged_at is None or self.acknowledged_at >= begun.at
+        return self.concluded is None or self.concluded > begun.counter
+
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""
-        return {name: getattr(self, name) for name in _COLUMNS} | {"description": self.describe()}
+        return {name: getattr(self, name) for name in _SHOWN} | {"description": self.describe()}
 
 
-_COLUMNS = (
+_SHOWN = (
     *("id", "key", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
-    *("ended_at", "acknowledged_at", "baseline", "journal", "problem"),
+    *("ended_at", "acknowledged_at", "baseline", "journal", "problem", "stored"),
 )
-_JSON = ("payload", "base", "journal")
+#: As many as tell how a service stores what it is sent.
+_MOST_FORMS = 500
+_JSON = ("payload", "base", "journal", "stored")
+_MARKS = ("attempted", "ended", "acknowledged")
+_COLUMNS = (*_SHOWN, *_MARKS, "concluded", "seen", "number", "made")
 
 
 class Outbox:
@@ -114,8 +154,9 @@ class Outbox:
         *,
         base: dict[str, Any] | None,
         key: str | None = None,
+        made: int | None = None,
     ) -> OutboxRow:
-        """Add an edit, queued."""
+        """Add an edit, queued; ``made`` is the number of `keep_published` for a create."""
         table = self._database.table("outbox")
         table.insert(
             {
@@ -127,6 +168,7 @@ class Outbox:
                 "state": str(State.QUEUED),
                 "attempts": 0,
                 "created_at": now_text(),
+                "made": made,
             }
         )
         return self.row(int(str(table.last_pk)))
@@ -144,7 +186,7 @@ class Outbox:
         """The edits in these states (all, where none is named), oldest first."""
         conditions, parameters = ["1"], []
         if states:
-            conditions.append(f"state IN ({_marks(states)})")
+            conditions.append(f"state IN ({_places(states)})")
             parameters += [str(state) for state in states]
         if locid is not None:
             conditions.append("locid = ?")
@@ -159,41 +201,113 @@ class Outbox:
         """
         sql = (
             "SELECT * FROM outbox WHERE locid <> ?"  # noqa: S608 - no values in it
-            f" AND (operation = ? AND state IN ({_marks(UNDER_WAY)})"
-            f" OR operation IN ({_marks(FREEING)}) AND state IN ({_marks(PENDING_STATES)})) ORDER BY id"
+            f" AND (operation = ? AND state IN ({_places(UNDER_WAY)})"
+            f" OR operation IN ({_places(FREEING)}) AND state IN ({_places(PENDING_STATES)})) ORDER BY id"
         )
         texts = map(str, (Operation.CREATE, *UNDER_WAY, *FREEING, *PENDING_STATES))
         return [_row(row) for row in self._database.query(sql, (locid, *texts))]
 
-    def rows_to_lay(self, began_at: str) -> list[OutboxRow]:
-        """The edits that a list begun at that moment may lack, oldest first."""
-        sql = (
-            "SELECT * FROM outbox WHERE state <> 'dropped'"
-            " AND (acknowledged_at IS NULL OR acknowledged_at >= ?) ORDER BY id"
+    def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
+        """The edits that a list begun then may lack, oldest first."""
+        sql = (  # as `OutboxRow.is_laid_over`, so that what is long over is not read
+            "SELECT * FROM outbox WHERE state <> 'dropped' AND CASE WHEN acknowledged IS NULL"
+            " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
+            " ORDER BY id"
         )
-        return [_row(row) for row in self._database.query(sql, (began_at,))]
+        return [_row(row) for row in self._database.query(sql, (begun.at, begun.counter))]
 
-    def resent_creates(self) -> list[OutboxRow]:
-        """Creates that are over, and were sent again although an earlier attempt may yet land; oldest first."""
+    # Marks
+
+    def mark(self) -> Mark:
+        """A new mark: this moment, with a counter above all before."""
+        self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'marks'")
+        return Mark.now(self.counter())
+
+    def counter(self) -> int:
+        """The counter of the newest mark."""
+        return int(next(self._database.query("SELECT value FROM counters WHERE name = 'marks'"))["value"])
+
+    def stored_forms(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """What was sent, and what the service made of it, newest first: those that differ, or one that does not."""
+        sql = "SELECT DISTINCT payload, stored FROM outbox WHERE stored IS NOT NULL ORDER BY id DESC LIMIT ?"
+        found = [
+            (json.loads(row["payload"])["fields"], json.loads(row["stored"]))
+            for row in self._database.query(sql, (_MOST_FORMS,))
+        ]
+        return [pair for pair in found if pair[0] != pair[1]] or found[:1]
+
+    def stored_differently(self) -> list[OutboxRow]:
+        """The newest create or update of each geolocation that the service stored in another form than it was sent."""
         sql = (
-            "SELECT * FROM outbox WHERE operation = ? AND journal IS NOT NULL"
-            " AND state IN ('done', 'rejected', 'dropped') ORDER BY id"
+            "SELECT * FROM outbox WHERE id IN (SELECT max(id) FROM outbox WHERE state = 'done' AND operation IN (?, ?)"
+            " GROUP BY locid) AND stored IS NOT NULL"
         )
-        found = self._database.query(sql, (str(Operation.CREATE),))
-        return [row for row in map(_row, found) if (row.journal or {}).get("resent")]
+        found = map(_row, self._database.query(sql, (str(Operation.CREATE), str(Operation.UPDATE))))
+        return [row for row in found if row.stored != row.payload["fields"]]
+
+    def recent(self, locid: int) -> list[OutboxRow]:
+        """The acknowledged edits of one geolocation that no list was conclusive for yet, oldest first."""
+        return [row for row in self.acknowledged() if row.locid == locid]
+
+    def lift(self, *, edits: int, counter: int) -> None:
+        """Raise both counters above these, so that what was published from a file that is gone counts as older."""
+        for name, least in (("edits", edits), ("marks", counter)):
+            self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
+
+    def acknowledged(self) -> list[OutboxRow]:
+        """The edits that the service acknowledged, and that no list was conclusive for yet; oldest first."""
+        sql = "SELECT * FROM outbox WHERE concluded IS NULL AND acknowledged IS NOT NULL AND state = 'done' ORDER BY id"
+        return [_row(row) for row in self._database.query(sql)]
+
+    # Edits and their attempts
+
+    def watched_creates(self) -> list[OutboxRow]:
+        """Creates that are over and may have made more than one geolocation, oldest first.
+
+        Those that no list was conclusive for before the newest one, and those that were sent again, or changed after
+        they were sent.
+        """
+        sql = (
+            "SELECT * FROM outbox WHERE operation = ? AND state IN ('done', 'rejected', 'dropped')"
+            " AND (journal IS NOT NULL OR state = 'done' AND acknowledged IS NOT NULL"
+            " AND (concluded IS NULL OR concluded = (SELECT value FROM counters WHERE name = 'marks'))) ORDER BY id"
+        )
+        found = map(_row, self._database.query(sql, (str(Operation.CREATE),)))
+        return [row for row in found if (row.state == State.DONE and row.journal is None) or _was_sent_again(row)]
+
+    def twins(self) -> dict[int, int]:
+        """The twins that were found and are watched: each with the edit that made it."""
+        return {row["locid"]: row["edit"] for row in self._database.query("SELECT locid, edit FROM twins")}
+
+    def note_twin(self, locid: int, edit: int) -> None:
+        """Note that an edit made this one besides its own."""
+        self._database.table("twins").insert({"locid": locid, "edit": edit})
+
+    def forget_twin(self, locid: int) -> None:
+        """Note that a twin is one no longer."""
+        self._database.execute("DELETE FROM twins WHERE locid = ?", (locid,))
+
+    def dismiss_twin(self, locid: int) -> bool:
+        """Note that a person keeps a twin as it is; false if it is none."""
+        if locid not in self.twins():
+            return False
+        self._database.execute("UPDATE twins SET dismissed_at = ? WHERE locid = ?", (now_text(), locid))
+        return True
+
+    def dismissed_twins(self) -> set[int]:
+        """The twins that a person keeps."""
+        return {row["locid"] for row in self._database.query("SELECT locid FROM twins WHERE dismissed_at IS NOT NULL")}
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""
-        sql = "SELECT locid FROM outbox WHERE operation = ? AND state IN ('sending', 'unknown', 'done')"
+        sql = "SELECT locid, number FROM outbox WHERE operation = ? AND state IN ('sending', 'unknown', 'done')"
         aliases = self.aliases()
         found = self._database.query(sql, (str(Operation.DELETE),))
-        return {aliases.get(row["locid"], row["locid"]) for row in found}
+        return {row["number"] or aliases.get(row["locid"], row["locid"]) for row in found}
 
-    def change(self, number: int, **changes: Any) -> None:
+    def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
-        values = {
-            name: json.dumps(value) if name in _JSON and value is not None else value for name, value in changes.items()
-        }
+        values = {name: _as_column(name, value) for name, value in changes.items()}
         self._database.table("outbox").update(
             number, {**values, "state": str(values["state"])} if "state" in values else values
         )
@@ -205,7 +319,7 @@ class Outbox:
         return (now.state, now.key, now.attempts) == (row.state, row.key, row.attempts)
 
     def begin_attempt(
-        self, row: OutboxRow, *, baseline: Iterable[int] | None = None, journal: dict[str, Any] | None = None
+        self, row: OutboxRow, *, baseline: Mapping[int, str] | None = None, journal: dict[str, Any] | None = None
     ) -> bool:
         """Note that a request leaves, once this transaction is durable; false where the edit is not as it was read.
 
@@ -218,9 +332,9 @@ class Outbox:
         if row.state == State.UNKNOWN:
             changes["journal"] = {**(row.journal or {}), "resent": True}
         else:
-            changes["attempted_at"] = now_text()
+            changes["attempted_at"], changes["attempted"] = now_text(), self.mark()
         if baseline is not None:
-            changes["baseline"] = self._keep_baseline(sorted(baseline))
+            changes["baseline"] = self._keep_baseline(baseline)
         if journal is not None:
             changes["journal"] = journal
         self.change(row.id, **changes)
@@ -231,27 +345,51 @@ class Outbox:
         attempts = row.attempts + sent
         changes: dict[str, Any] = {"state": row.state, "attempts": attempts, "problem": problem, "journal": row.journal}
         if row.state != State.UNKNOWN:
-            changes["ended_at"] = now_text()
+            changes["ended_at"], changes["ended"] = now_text(), self.mark()
             changes["baseline"] = None
         self.change(row.id, **changes)
 
-    def _keep_baseline(self, locids: list[int]) -> int:
+    def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
+        """Keep what is published, under its digest, as the baseline of the creates that are made while it is."""
+        for row in self._database.query("SELECT id FROM baselines WHERE published = ?", (digest,)):
+            return int(row["id"])
+        number = self._keep_baseline(custom())
+        self._database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
+        return number
+
+    def widen_baseline(self, row: OutboxRow, more: Mapping[int, str]) -> None:
+        """Add geolocations to what a create is known not to have made."""
+        self.change(row.id, baseline=self._keep_baseline({**self.baseline(row), **more}))
+
+    def _keep_baseline(self, known: Mapping[int, str]) -> int:
         """Many creates of one push have the same baseline: it is kept once."""
-        text = json.dumps(locids)
+        text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
         for row in self._database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
             return int(row["id"])
         table = self._database.table("baselines")
         table.insert({"locids": text})
         return int(str(table.last_pk))
 
-    def baseline(self, row: OutboxRow) -> frozenset[int]:
-        """The custom locids that the service had before the first attempt of a create that may have arrived."""
-        for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (row.baseline,)):
-            return frozenset(json.loads(found["locids"]))
-        return frozenset()
+    def baseline(self, row: OutboxRow) -> dict[int, str]:
+        """The custom geolocations that the service had before the first attempt of a create that may have arrived.
+
+        By locid, with the digest of the content, "" if an earlier release kept none. If there was no attempt that this
+        file knows of, it is what was published when the create was made.
+        """
+        number = row.made if row.baseline is None else row.baseline
+        for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,)):
+            known = json.loads(found["locids"])
+            return dict.fromkeys(known, "") if isinstance(known, list) else {int(key): known[key] for key in known}
+        return {}
 
     def amend(self, row: OutboxRow, edit: Edit) -> None:
-        """Change what an edit says; its kind stays. It becomes another request, so it gets another key."""
+        """Change what an edit says; its kind stays. It becomes another request, so it gets another key.
+
+        What an earlier attempt made, if it arrived, has the form in which it was sent: that is kept.
+        """
+        sent = list((row.journal or {}).get("sent", ()))
+        if isinstance(row.edit, Create) and row.attempts and row.state != State.QUEUED:
+            sent.append(row.edit.fields)
         self.change(
             row.id,
             payload=edit.payload,
@@ -259,7 +397,7 @@ class Outbox:
             state=State.QUEUED,
             attempts=0,
             problem=None,
-            journal=None,
+            journal={"sent": sent} if sent else None,
         )
 
     def merge_into_replace(self, removal: OutboxRow, addition: OutboxRow, replacing: ReplaceBlock) -> bool:
@@ -327,6 +465,11 @@ class Outbox:
         """The service's locids of the geolocations that were created here."""
         return frozenset(service for local, service in self.aliases().items() if local != service)
 
+    def release(self, locid: int) -> None:
+        """Forget which locid the service assigned: it is deleted, and the number may be given again."""
+        self._database.execute("UPDATE custom SET service_locid = NULL WHERE locid = ?", (locid,))
+        self.touch()
+
     def assign(self, locid: int, service_locid: int) -> None:
         """Note which locid the service assigned.
 
@@ -345,16 +488,29 @@ def _row(found: dict[str, Any]) -> OutboxRow:
     try:
         for name in _JSON:
             values[name] = None if values[name] is None else _completed(json.loads(values[name]))
+        for name in _MARKS:
+            values[name] = Mark.read(values[name])
         edit = read_edit(values.pop("operation"), values.pop("payload"))
         return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
     except (ValueError, TypeError) as error:
         # Taken for another kind, it would become another's request.
-        raise StateDamagedError(
-            f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; restore edits.backup.1.db"
+        raise EditsDamagedError(
+            f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; {RESTORING}"
         ) from error
 
 
-def _marks(values: Collection[object]) -> str:
+def _was_sent_again(row: OutboxRow) -> bool:
+    journal = row.journal or {}
+    return bool(journal.get("resent") or journal.get("sent"))
+
+
+def _as_column(name: str, value: Any) -> Any:
+    if isinstance(value, Mark):
+        return value.text
+    return json.dumps(value) if name in _JSON and value is not None else value
+
+
+def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 

@@ -93,15 +93,15 @@ class EditSession:
             hint = f": it has {', '.join(near[:5])}" if near else ""
             raise BlockError(f"geolocation {place.locid} has no block {block}{hint}")
 
-    def add(self, edit: Edit, local: int, shown: int) -> None:
-        """Add the edit to the outbox, the layer and the history."""
+    def add(self, edit: Edit, local: int, shown: int, *, made: int | None = None) -> None:
+        """Add the edit to the outbox, the layer and the history; ``made`` is as in `Outbox.add`."""
         before = self.layer.get(shown)
         place = None if before is None else before.place
         if not isinstance(edit, Create):
             self.outbox.remember(local, place)  # so that the row has what it refers to
             if local == shown and not is_provisional(local):
                 self.outbox.assign(local, shown)
-        row = self.outbox.add(edit, local, base=described(place))
+        row = self.outbox.add(edit, local, base=described(place), made=made)
         after = edit.laid_over(place, shown, row.base)
         self.outbox.remember(local, after)
         self.layer.pop(shown, None)

@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.errors import EditsDamagedError, StateDamagedError, StateTooNewError
 from geolookup.fields import FIELDS, Field
 from geolookup.state import files
-from geolookup.state.edits.outbox import insert_history, migrate_m002
+from geolookup.state.clock import now_text
+from geolookup.state.edits.outbox import Outbox, insert_history, migrate_m002
+from geolookup.state.edits.schema import RESTORING, migrate_m004
 from geolookup.state.edits.site_names import migrate_m003
+from geolookup.state.marks import Mark, Start
 from geolookup.state.sqlite import column_type, create_private, translated
 
 if TYPE_CHECKING:
@@ -22,7 +25,10 @@ if TYPE_CHECKING:
 
 _MIGRATION_SET = "geolookup"
 #: The names of all migrations of this release. A test holds it to `_migrations`, which would need a database to tell.
-MIGRATIONS = ("m001_history", "m002_outbox", "m003_sites", *(f"field_{field.name}" for field in FIELDS if field.later))
+MIGRATIONS = (
+    *("m001_history", "m002_outbox", "m003_sites", "m004_marks"),
+    *(f"field_{field.name}" for field in FIELDS if field.later),
+)
 
 
 @functools.cache
@@ -56,6 +62,10 @@ def _migrations() -> "Migrations":
     def m003_sites(db: "Database") -> None:
         migrate_m003(db)
 
+    @migrations()
+    def m004_marks(db: "Database") -> None:
+        migrate_m004(db)
+
     # A field that came later is a column more in files of before, and of now.
     for field in FIELDS:
         if field.later:
@@ -74,8 +84,8 @@ def _adding(field: Field) -> Callable[["Database"], None]:
 class Edits:
     """The edits of one state directory. A connection lives for one ``with``, so that threads and forks are harmless."""
 
-    def __init__(self, home: str) -> None:
-        self.path = os.path.join(home, "edits.db")
+    def __init__(self, home: str, name: str = "edits.db") -> None:
+        self.path = os.path.join(home, name)
 
     def exists(self) -> bool:
         """Whether anything was ever recorded here."""
@@ -180,27 +190,49 @@ class Edits:
         with self.transaction() as database:
             found = [row[0] for row in database.execute("PRAGMA quick_check(5)").fetchall()]
         if found != ["ok"]:
-            raise StateDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
+            raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
 
     def _restoring(self) -> str:
-        """What a person does about a damaged file; the journal beside it belongs to it, and not to the backup."""
-        path, journal = shlex.quote(self.path), shlex.quote(self.path + "-journal")
-        for backup in self._backups():
-            if os.path.exists(backup):
-                return (
-                    f": lookups go on; this restores the newest backup: `rm -f {journal} && cp {shlex.quote(backup)} "
-                    f"{path}` (edits made since are lost); or move it away to begin a new one"
-                )
-        return f": lookups go on; there is no edits.backup.1.db; `mv {path} {path}.damaged` lets edits begin a new one"
+        """What a person does about a damaged file."""
+        if any(os.path.exists(backup) for backup in self.backups()):
+            return f": {RESTORING} (it names what lookups lose by that)"
+        return ": lookups go on; there is no backup; `geolookup outbox restore --empty` lets edits begin anew"
 
-    def _backups(self) -> list[str]:
+    def require_newest(self, *, edits: int, counter: int) -> None:
+        """Refuse a file that has gone back since something was published or pushed from it, or is not there any more.
+
+        :param edits: the newest edit that was published
+        :param counter: the counter when the newest push began
+        :raises EditsDamagedError: if it is older than that
+        """
+        self.require_present(edits=edits, counter=counter)
+        if edits or counter:
+            with self.reading() as database:
+                self.require_newest_in(Outbox(database), edits=edits, counter=counter)
+
+    def require_present(self, *, edits: int, counter: int) -> None:
+        """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
+        if (edits or counter) and not (self.exists() and os.path.getsize(self.path)):
+            raise EditsDamagedError(f"{self.path}: is empty or gone, though there were edits{self._restoring()}")
+
+    def require_newest_in(self, outbox: Outbox, *, edits: int, counter: int) -> None:
+        """The second half of `require_newest`, within a transaction."""
+        if outbox.head() < edits or outbox.counter() < counter:
+            path = shlex.quote(self.path)
+            raise EditsDamagedError(
+                f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "
+                f"Lookups go on; `geolookup outbox restore {path}` goes on with it as it is"
+            )
+
+    def backups(self) -> list[str]:
+        """Where the backups are, the newest first, whether there are any or not."""
         return [os.path.join(os.path.dirname(self.path), f"edits.backup.{number}.db") for number in (1, 2, 3)]
 
     def back_up(self) -> None:
         """Copy the file to ``edits.backup.1.db`` by SQLite's own backup; the two before move on to 2 and 3."""
         if not self.exists():
             return
-        names = self._backups()
+        names = self.backups()
         temporary = f"{names[0]}.tmp-{os.getpid()}"
         with files.translated(names[0]), translated(self.path):
             files.remove_file(temporary)
@@ -230,6 +262,13 @@ class Edits:
     def _migrate(self, database: "Database") -> None:
         self._refuse_newer(database)  # again: another process may have migrated it before this one had the lock
         _migrations().apply(database)
+
+    def start_of_list(self) -> Start:
+        """Mark, durably, that a complete list is about to be asked for; if nothing was ever edited, it is the first."""
+        if not self.exists():
+            return Start(mark=Mark.now(0), at=now_text())
+        with self.transaction() as database:
+            return Start(mark=Outbox(database).mark(), at=now_text())
 
     def record(
         self,

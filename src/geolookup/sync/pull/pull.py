@@ -27,11 +27,13 @@ from geolookup.state.clock import now_text
 from geolookup.state.current import Current, index_path
 from geolookup.state.directory import Candidate, StateDirectory
 from geolookup.state.generations.cache import Cache, compare
+from geolookup.state.marks import Begun, Start
 from geolookup.state.verify import changed_files
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.staging import Staged, Staging
 from geolookup.sync.pull.twins import late_twins
+from geolookup.sync.push.accounts import hold_against
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 
 _log = logging.getLogger("geolookup")
@@ -44,7 +46,7 @@ PROBE_TOP = 10_000_000
 PullProgress = Callable[[int, int | None], None]
 
 #: Told a candidate and the moment at which its list began, in place of its being published.
-Preview = Callable[[Candidate, str], None]
+Preview = Callable[[Candidate, Begun], None]
 
 _DIGEST_LEAST = 8
 
@@ -57,7 +59,7 @@ class _Run:
     current: Current | None
     report: PullReport
     progress: PullProgress
-    unmodified_since: str | None = None
+    unmodified: Start | None = None
     preview: Preview | None = None
 
     @property
@@ -110,13 +112,13 @@ def pull_locked(
     report: PullReport,
     *,
     url_moved: bool = False,
-    unmodified_since: str | None = None,
+    unmodified: Start | None = None,
     progress: PullProgress = lambda _done, _total: None,
     preview: Preview | None = None,
 ) -> None:
     """`pull` for who holds the run lock; ``report`` is filled as far as it comes, whatever is raised.
 
-    ``unmodified_since`` is the moment of a list that the service answered with 304 to the published ETag in this same
+    ``unmodified`` is the start of a list that the service answered with 304 to the published ETag in this same
     run, where nothing was sent to it since: then it is not asked again. With ``preview`` nothing is published or
     confirmed: it is shown the candidate, which then is thrown away, or held where the guard says so.
     """
@@ -128,11 +130,11 @@ def pull_locked(
         current=directory.current_or_none(),
         report=report,
         progress=progress,
-        unmodified_since=unmodified_since,
+        unmodified=unmodified,
         preview=preview,
     )
     # Before the first request, so that a damaged edits.db is noticed while nothing has been done.
-    directory.edits.check()
+    directory.check_edits()
     known = directory.upstream_url()
     if known not in (None, url) and not url_moved and (pending := directory.local.pending()):
         raise WrongUpstreamError(
@@ -205,33 +207,35 @@ def _pull(run: _Run, transport: Transport) -> None:
         report.warnings.append("what is published is damaged: a whole new generation takes its place")
     # What is damaged must be fetched again, though the service has nothing new.
     etag = current.published.get("etag") if current is not None and same_url and not damaged else None
-    if run.unmodified_since is not None and etag is not None:
-        _confirm(run, run.unmodified_since)
+    if run.unmodified is not None and etag is not None:
+        _confirm(run, run.unmodified)
         return
     began = time.monotonic()
     client = GeolocationsClient(transport)
-    began_at = now_text()
+    start = run.directory.edits.start_of_list()
     with client.list(etag=etag) as listing:
         if listing.not_modified and current is not None:
-            _confirm(run, began_at)
+            _confirm(run, start)
             report.durations_s["pull"] = round(time.monotonic() - began, 3)
             return
         with run.directory.candidate() as candidate:
-            staged = _stage(run, listing, candidate, began_at)
+            staged = _stage(run, listing, candidate, start.at)
             report.durations_s["pull"] = round(time.monotonic() - began, 3)
             _refuse_what_is_broken(run, listing)
             if listing.total_count is None and _may_be_capped(run, listing.geolocations_seen):
                 _look_for_a_cap(client, listing.geolocations_seen, report)
-            _settle(run, candidate, staged, etag=listing.etag, began_at=began_at, damaged=bool(damaged))
+            _settle(run, candidate, staged, etag=listing.etag, start=start, damaged=bool(damaged))
 
 
-def _confirm(run: _Run, began_at: str) -> None:
+def _confirm(run: _Run, start: Start) -> None:
     """The service has what is published, by a list begun then."""
     if run.preview is not None:
         assert run.current is not None
         run.report.generation, run.report.digest = run.current.generation, run.current.digest
         return
-    confirmed = run.directory.confirm(etag=None, began_at=began_at)
+    assert run.current is not None
+    _hold_against(run, run.directory.cache(run.current.generation), start)
+    confirmed = run.directory.confirm(etag=None, start=start)
     run.report.generation, run.report.digest = confirmed.generation, confirmed.digest
     _look_for_twins(run, run.directory.cache(confirmed.generation))
 
@@ -300,23 +304,26 @@ def _look_for_a_cap(client: GeolocationsClient, count: int, report: PullReport) 
         )
 
 
-def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None, began_at: str, damaged: bool) -> None:
+def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None, start: Start, damaged: bool) -> None:
     """Publish, hold, or find that nothing changed."""
     directory, current, report = run.directory, run.current, run.report
     report.rows, report.digest = staged.rows, staged.digest
+    if run.preview is None:
+        _hold_against(run, Cache(candidate.cache), start)
     _look_for_twins(run, Cache(candidate.cache))
     same_url = current is not None and current.published.get("url") == run.url
     if current is not None and same_url and current.digest == staged.digest and not damaged:
         report.generation = current.generation
         if run.preview is None:
-            directory.confirm(etag=etag, began_at=began_at)
+            directory.confirm(etag=etag, start=start)
         return
     published = {
         "source": run.url,
         "url": run.url,
         "digest": staged.digest,
         "etag": etag,
-        "began_at": began_at,
+        "began_at": start.at,
+        "mark": start.mark.as_json(),
         "pulled_at": now_text(),
         "rows": staged.rows,
     }
@@ -326,7 +333,7 @@ def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None
         reasons = _compare(run, run.baseline, candidate, staged)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
     if run.preview is not None:
-        run.preview(candidate, began_at)
+        run.preview(candidate, start.begun)
     if current is not None and staged.digest in current.refused:
         report.outcome, report.generation = "rolled-back", current.generation
         report.warnings.append(
@@ -358,14 +365,25 @@ def _settle(run: _Run, candidate: Candidate, staged: Staged, *, etag: str | None
     report.durations_s["publish"] = round(time.monotonic() - begun, 3)
 
 
+def _hold_against(run: _Run, cache: Cache, start: Start) -> None:
+    """Hold what was pulled against what the service acknowledged."""
+    if not run.directory.local.acknowledged():
+        return
+    places = {place.locid: place for place in cache.custom()}
+    findings = hold_against(run.directory, run.settings, start, places)
+    run.report.notices += findings.notices
+    run.report.warnings += findings.warnings + [notice["reason"] for notice in findings.notices]
+
+
 def _look_for_twins(run: _Run, cache: Cache) -> None:
     """Every pull looks, since a delayed request may land after everything else."""
     run.report.twins = late_twins(run.directory, cache)
     for twin in run.report.twins:
         of = "a create that was given up" if twin["twin_of"] is None else f"geolocation {twin['twin_of']}"
         run.report.warnings.append(
-            f"geolocation {twin['locid']} is equal to {of} from here, and came later: a delayed request made it twice. "
-            f"Unless it is somebody else's: geolookup custom delete {twin['locid']}"
+            f"geolocation {twin['locid']} is the same as {of} from here, and came with it or later: a request may have "
+            "been applied twice. If it is nobody's: "
+            f"geolookup custom delete {twin['locid']}; if it is wanted: geolookup outbox keep {twin['locid']}"
         )
 
 

@@ -14,7 +14,8 @@ class PullReport:
     still has what was rolled back, which is held instead; ``previewed`` what would be published; ``held`` for a
     person, and ``failed``, where a refresh reports what `pull` would have raised. ``rows`` counts what was pulled
     (None where nothing was); ``difference`` is against the generation before (None where there is nothing to
-    compare with); ``twins`` are the late twins of what was created here (see `sync.twins`); ``durations_s`` are
+    compare with); ``twins`` are the late twins of what was created here (see `sync.twins`); ``notices`` are what the
+    service acknowledged and does not have; ``durations_s`` are
     seconds by step.
     """
 
@@ -25,6 +26,7 @@ class PullReport:
     rows: dict[str, Any] | None = None
     difference: dict[str, Any] | None = None
     twins: list[dict[str, Any]] = field(default_factory=list)
+    notices: list[dict[str, Any]] = field(default_factory=list)
     rejected: list[dict[str, Any]] = field(default_factory=list)
     rejected_geolocations: int = 0
     rejected_blocks: int = 0

@@ -1,31 +1,51 @@
-"""Late twins: what a delayed request made, after everything else, of a geolocation that was created here."""
+"""Twins: what a request made besides the geolocation that was meant, because it was applied twice or came late."""
 
 from typing import Any
 
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
+from geolookup.state.edits.outbox import Outbox, OutboxRow
 from geolookup.state.generations.cache import Cache
-from geolookup.sync.push import reconcile
+from geolookup.sync.push.creates import wanted
+from geolookup.sync.push.likeness import Forms, like
+from geolookup.sync.push.matching import Candidates
 
 
 def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
     """The custom geolocations in a pulled list that a create of this machine may have made besides its own.
 
-    Only a create that was sent again can have one: new since its first attempt, equal in all eight fields, and without
-    blocks. Each with its ``locid``, the ``twin_of`` (None where the create was given up) and the outbox's ``edit``.
+    A create that was sent once is looked for until a list was conclusive for it; one that was sent again always, and in
+    any form that the service may have stored. What was found is told until it is gone, has blocks, or was dismissed by
+    a person. Each with its ``locid``, the ``twin_of`` (None if the create was given up) and the outbox's ``edit``.
     """
     if not directory.edits.exists():
         return []
-    with directory.edits.reading() as database:
+    with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        rows, aliases = outbox.resent_creates(), outbox.aliases()
-        baselines = {row.id: outbox.baseline(row) for row in rows}
-    if not rows:
-        return []
-    places = cache.custom()
-    ours = frozenset(aliases.values())
-    return [
-        {"locid": locid, "twin_of": aliases.get(row.locid), "edit": row.id}
-        for row in rows
-        for locid in reconcile.twins(row, places, known=baselines[row.id] | ours)
-    ]
+        watched, known = outbox.watched_creates(), outbox.twins()
+        if not watched and not known:
+            return []
+        places = {place.locid: place for place in cache.custom()}
+        candidates = Candidates(list(places.values()), outbox.created_here())
+        forms = Forms(outbox.stored_forms())
+        for row in watched:
+            for locid in _twins(outbox, row, candidates, forms):
+                if locid not in known:
+                    outbox.note_twin(locid, row.id)
+                    known[locid] = row.id
+        for locid in [locid for locid in known if locid not in places or places[locid].ipblocks]:
+            outbox.forget_twin(locid)
+            del known[locid]
+        dismissed, aliases = outbox.dismissed_twins(), outbox.aliases()
+        return [
+            {"locid": locid, "twin_of": aliases.get(outbox.row(edit).locid), "edit": edit}
+            for locid, edit in sorted(known.items(), reverse=True)
+            if locid not in dismissed
+        ]
+
+
+def _twins(outbox: Outbox, row: OutboxRow, candidates: Candidates, forms: Forms) -> list[int]:
+    one = wanted(outbox, row)
+    again = bool((row.journal or {}).get("resent") or (row.journal or {}).get("sent"))
+    # A service that stores everything as it comes has made nothing that is merely like it.
+    fits = like if again and not forms.exact else forms.same
+    return [place.locid for place in candidates.of(one) if any(fits(sent, place.fields()) for sent in one.sent)]

@@ -3,7 +3,7 @@
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
@@ -19,8 +19,12 @@ from geolookup.model import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.operations import Delete, SettingFields
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
-from geolookup.sync.push.reconcile import Decision
+from geolookup.state.marks import Mark, Start, is_conclusive
+from geolookup.sync.push.accounts import hold_against
+from geolookup.sync.push.likeness import Forms, may_be_stored
+from geolookup.sync.push.reconcile import Decision, Own
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
@@ -43,7 +47,9 @@ class PushReport:
     """What a push did.
 
     ``edits`` has a line for each edit that it dealt with; the counts are of what is in the outbox afterwards, but
-    ``done``, which counts what this push brought to its end. ``requests`` counts what was sent, and each reading of the
+    ``done``, which counts what this push brought to its end. ``notices`` are said once: what a person must look at,
+    though no edit waits for it. ``half_done`` are removals that leave the service without blocks that it shall have,
+    until a push goes through. ``requests`` counts what was sent, and each reading of the
     service as one. ``stopped`` says why the push ended early, None where it went through; ``service_refuses`` that any
     other request would have met the same (a wrong token, no connection, told to wait for longer than may be);
     ``lacks_permission`` that it was for want of the right token.
@@ -58,6 +64,9 @@ class PushReport:
     unknown: int = 0
     held: int = 0
     rejected: int = 0
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    half_done: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     stopped: str | None = None
     service_refuses: bool = False
     lacks_permission: bool = False
@@ -74,6 +83,18 @@ class LeaveError(Exception):
 
 def _paused(error: UpstreamAuthError) -> str:
     return f"the push is paused, and every edit is kept: {error}"
+
+
+def _learn(outbox: Outbox, recent: list[OutboxRow], found: Geolocation | None) -> None:
+    """Keep what the service made of the newest fields that it acknowledged, if this shows them first."""
+    for row in reversed(recent):
+        if isinstance(row.edit, SettingFields):
+            before = (row.base or {}).get("fields")
+            if found is None or row.stored is not None or found.fields() == before:
+                return
+            if may_be_stored(row.edit.fields, found.fields()):
+                outbox.change(row.id, stored=found.fields())
+            return
 
 
 class RequestOutcome(Enum):
@@ -103,6 +124,7 @@ class Attempts:
         self.report = report
         self.view = ServiceView(directory, settings, client)
         self._silent = 0
+        self._accounted: Start | None = None
 
     @contextlib.contextmanager
     def outbox(self) -> Iterator[Outbox]:
@@ -130,14 +152,51 @@ class Attempts:
         with self.outbox() as outbox:
             return outbox.aliases().get(row.locid, row.locid)
 
-    def theirs(self, row: OutboxRow) -> Geolocation | None:
-        """The edit's geolocation as the service has it now; None only where a complete list lacks it.
+    def guesses(self, row: OutboxRow) -> list[dict[str, Any]]:
+        """Fields that the edit's geolocation may have at the service."""
+        return [fields for fields in (row.payload.get("fields"), (row.base or {}).get("fields")) if fields]
 
-        :raises LeaveError: where the service cannot be read
+    def complete(self, *, settled: Mark | None = None) -> dict[int, Geolocation]:
+        """A complete list, as `ServiceView.complete`; each new one is held against what the service acknowledged.
+
+        :raises LeaveError: if the service cannot be read
         """
-        guesses = [fields for fields in (row.payload.get("fields"), (row.base or {}).get("fields")) if fields]
+        found = self.reading(lambda: self.view.complete(settled=settled))
+        if self.view.start is not None and self.view.start != self._accounted:
+            self._accounted = self.view.start
+            findings = hold_against(self.directory, self.settings, self._accounted, found)
+            self.report.notices += findings.notices
+            self.report.warnings += findings.warnings
+        return found
+
+    def own(self, row: OutboxRow) -> Own:
+        """The forms in which the service may have what was sent for the edit's geolocation."""
+        with self.outbox() as outbox:
+            stored = [
+                (each.edit.fields, each.stored)
+                for each in outbox.rows(State.DONE, locid=row.locid)
+                if isinstance(each.edit, SettingFields) and each.stored is not None
+            ]
+            return Own(stored=tuple(stored), forms=Forms(outbox.stored_forms()))
+
+    def theirs(self, row: OutboxRow) -> Geolocation | None:
+        """The edit's geolocation as the service has it now; None only if a complete list lacks it.
+
+        What the service acknowledged a moment ago is laid over the list: a replica may not have it yet.
+
+        :raises LeaveError: if the service cannot be read
+        """
+        guesses = self.guesses(row)
         locid = self.service_locid(row)
-        return self.reading(lambda: self.view.find(locid, guesses))
+        found = self.reading(lambda: self.view.find(locid, guesses))
+        read = self.view.read
+        with self.outbox() as outbox:
+            recent = outbox.recent(row.locid)
+            _learn(outbox, recent, found)
+        for each in recent:
+            if each.acknowledged and not is_conclusive(read, each.acknowledged, self.settings.settle_s):
+                found = each.laid_over(found, locid)
+        return found
 
     def reading(self, read: Callable[[], _T]) -> _T:
         """Read the service; where that fails nothing was changed, and the push leaves.
@@ -151,6 +210,13 @@ class Attempts:
             raise LeaveError(_paused(error)) from error
         except UpstreamError as error:
             raise LeaveError(str(error)) from error
+
+    def notice(self, row: OutboxRow, words: str, about: Any = None) -> None:
+        """Tell a person of something that no edit waits for."""
+        locid = self.service_locid(row)
+        self.report.notices.append({"edit": row.id, "locid": locid, "reason": words})
+        with self.outbox() as outbox:
+            outbox.record("notice", words, locid=row.locid, after=about)
 
     def log(self, row: OutboxRow, reason: str) -> None:
         """Add an edit's line to the report."""
@@ -186,6 +252,13 @@ class Attempts:
         with self.outbox() as outbox:
             if not outbox.is_still(row):
                 return outbox.row(row.id)
+            if state == State.DONE:
+                changes["acknowledged"] = outbox.mark()
+            if state == State.DONE and isinstance(row.edit, Delete):
+                # The number may be given again: it is of nothing of ours from now on.
+                changes["number"] = outbox.aliases().get(row.locid, row.locid)
+                outbox.release(row.locid)
+                self.view.deleted(changes["number"])
             if adopted is not None:
                 outbox.assign(row.locid, adopted)
                 self.view.assigned(adopted)
@@ -209,7 +282,7 @@ class Attempts:
         row: OutboxRow,
         request: Callable[[], Any],
         *,
-        baseline: list[int] | None = None,
+        baseline: Mapping[int, str] | None = None,
         journal: dict[str, Any] | None = None,
     ) -> tuple[RequestOutcome, Any]:
         """Send one request, once `State.SENDING` is durable: its outcome, with the answer or the refusal.
@@ -220,7 +293,7 @@ class Attempts:
             if not outbox.begin_attempt(row, baseline=baseline, journal=journal):
                 return RequestOutcome.CHANGED, None
         self.report.requests += 1
-        self.view.unmodified_since = None
+        self.view.unmodified = None
         try:
             answer = request()
         except UpstreamRefusedError as error:
@@ -248,17 +321,21 @@ class Attempts:
         with self.outbox() as outbox:
             outbox.undo_attempt(row, sent=sent, problem=str(error))
 
-    def _unknown(self, row: OutboxRow, error: UpstreamError) -> tuple[RequestOutcome, None]:
+    def left_unknown(self, row: OutboxRow, error: UpstreamError) -> OutboxRow:
         """Leave the edit for a later push, when whatever the request did is settled."""
         with self.outbox() as outbox:
-            outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), problem=str(error))
+            ended = outbox.mark()
+            outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), ended=ended, problem=str(error))
             outbox.record(
                 f"push {row.operation}", str(State.UNKNOWN), locid=row.locid,
                 after={"edit": row.id, "reason": str(error), "payload": row.payload},
             )  # fmt: skip
             row = outbox.row(row.id)
-        self.view.forget()
         self.log(row, f"the outcome is unknown: {error}")
+        return row
+
+    def _unknown(self, row: OutboxRow, error: UpstreamError) -> tuple[RequestOutcome, None]:
+        self.left_unknown(row, error)
         status = error.status if isinstance(error, UpstreamUnavailableError) else None
         self._silent = 0 if status is not None else self._silent + 1
         if self._silent >= _MOST_SILENT:

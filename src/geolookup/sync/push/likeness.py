@@ -134,11 +134,12 @@ def _like_texts(sent: Fields, found: Fields) -> bool:
     return all(folded(sent[name]) == folded(found[name]) for name in ("region", "city"))
 
 
-def may_be_stored(sent: Fields, found: Fields) -> bool:
+def may_be_stored(sent: Fields, found: Fields, *, renamed: bool = False) -> bool:
     """Whether a service may have made this of what was sent, if nobody has seen yet what it does.
 
-    Capitals, blanks, the form of the Unicode, an emptied field or fewer digits; another text only if the coordinates
-    agree, and not in the field that tells one branch from the next.
+    Capitals, blanks, the form of the Unicode, an emptied field or fewer digits. Another text only if it may be
+    ``renamed``, and the coordinates agree, and not in the fields that tell one branch from the next: a colleague may
+    have written it, so that is for the first look at what was just created.
     """
     at_one_place = any(_is_so(way, sent, found) for way in _WAYS)
     if not at_one_place and not all(_close(sent[name], found[name], 1e-4) for name in DEGREES):
@@ -147,6 +148,6 @@ def may_be_stored(sent: Fields, found: Fields) -> bool:
         sent[name] == found[name]
         or not found[name]
         or folded(sent[name]) == folded(found[name])
-        or (name in _RENAMED and bool(sent[name]))
+        or (renamed and name in _RENAMED and bool(sent[name]))
         for name in TEXT_NAMES
     )

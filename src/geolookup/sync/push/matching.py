@@ -1,23 +1,16 @@
 """Find what creates became: by a complete list alone, all creates together, so that none takes another's."""
 
-import hashlib
-import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model import Geolocation, IPBlock, field_values
+from geolookup.state.generations.digest import digest
 from geolookup.sync.push.likeness import Fields, Forms, like
 
 #: A baseline: what the service had before, by number, each with the `digest` of its content.
 Baseline = Mapping[int, str]
-
-
-def digest(place: Geolocation) -> str:
-    """A short text that two geolocations share only if they are equal in fields and blocks."""
-    content = [list(place.fields().values()), [str(block) for block in sorted(place.ipblocks)]]
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +145,7 @@ def _settle(
         for place in choices[first.edit]
         if place.locid not in taken and any(fits(sent, place.fields()) for sent in first.sent)
     ]
-    identical = len({digest(place) for place in fitting}) <= 1
+    identical = len({(field_values(place), place.ipblocks) for place in fitting}) <= 1
     if len(fitting) > 1 and not (identical and len(fitting) <= len(group)):
         for wanted in group:
             reason = f"several new geolocations are {words}: {_numbers(fitting)}: adopt one"

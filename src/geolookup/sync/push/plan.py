@@ -195,6 +195,7 @@ class _Planner:
         return _WrittenRequests(self._settings, self.requests, {"edit": row.id}, f"{row.describe()}: {reason}")
 
     def _remove(self, row: OutboxRow, locid: int, theirs: Geolocation | None) -> None:
+        theirs = reconcile.as_cleared(row, locid) or theirs
         step = reconcile.next_removal_step(row, theirs)
         if step.what == "hold":
             return self._wait(row, step.reason)

@@ -6,7 +6,7 @@ read back, and only then done, sent again or held.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,22 @@ from geolookup.errors import (
 )
 from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
-from geolookup.state.clock import age_s, now_text
+from geolookup.state import clock
+from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.journal import is_half_done
 from geolookup.state.edits.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
-from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
+from geolookup.state.edits.outbox import PENDING_STATES, UNDER_WAY, Outbox, OutboxRow, State
+from geolookup.state.edits.payload import described
+from geolookup.state.edits.session import is_provisional
+from geolookup.state.generations.digest import digest
+from geolookup.state.marks import Mark, Start
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
+from geolookup.sync.push.accounts import is_another
 from geolookup.sync.push.attempts import Attempts, LeaveError, PushReport, RequestOutcome
+from geolookup.sync.push.creates import made_elsewhere, matched, shown
+from geolookup.sync.push.matching import Match
 from geolookup.sync.push.reconcile import Decision, OnConflict
 from geolookup.sync.push.removal import remove_block
 from geolookup.sync.push.view import ServiceView
@@ -65,14 +74,14 @@ def push(
     ``check`` may look at the service before anything is sent, and raise to stop the push (a saved plan does).
 
     :raises StateBusyError: where another run is under way
-    :raises StateDamagedError: where edits.db is damaged: nothing was sent
+    :raises EditsDamagedError: if edits.db is damaged or has gone back: nothing was sent
     :raises WrongUpstreamError: where the state belongs to another URL
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     began = time.monotonic()
     report = PushReport(url=url)
     with directory.locks.run():
-        directory.edits.check()
+        directory.check_edits()
         if check is not None or directory.local.pending():
             with Transport(settings) as transport:
                 push_locked(
@@ -92,18 +101,20 @@ def push_locked(
     on_conflict: OnConflict = "hold",
     check: Callable[[ServiceView], None] | None = None,
     progress: PushProgress = lambda _done, _total: None,
-) -> str | None:
+) -> Start | None:
     """Send what waits, for who holds the run lock and has checked edits.db; the counts are left to `count_left_over`.
 
-    Returns since when the service is known to have what is published, for `pull_locked`; None where it is not.
+    Returns the start of the list by which the service is known to have what is published, for `pull_locked`; None if it
+    is not.
     """
     directory.edits.back_up()
+    directory.note_push()
     attempts = Attempts(directory, settings, GeolocationsClient(transport), report)
     if check is not None:
         check(attempts.view)
     directory.remember_upstream(report.url)
     Pusher(attempts, on_conflict=on_conflict).run(progress)
-    return attempts.view.unmodified_since
+    return attempts.view.unmodified
 
 
 def count_left_over(directory: StateDirectory, report: PushReport) -> None:
@@ -114,6 +125,12 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
         rows = Outbox(database).rows(*PENDING_STATES)
     for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
         setattr(report, state.value, sum(row.state == state for row in rows))
+    report.half_done = [
+        f"edit {row.id} is half done ({row.describe()}): lookups have all other blocks, and the service lacks some "
+        "until a push goes through"
+        for row in rows
+        if is_half_done(row.journal)
+    ]
 
 
 def _refuses_everything(error: BaseException | None) -> bool:
@@ -129,6 +146,9 @@ class Pusher:
     def __init__(self, attempts: Attempts, *, on_conflict: OnConflict = "hold") -> None:
         self._attempts = attempts
         self._on_conflict: OnConflict = on_conflict
+        self._matches: dict[int, Match] = {}
+        #: The numbers that were looked at before this push wrote to them, or that it was given.
+        self._looked_at: set[int] = set()
 
     @contextlib.contextmanager
     def _publishing_at_the_end(self) -> Iterator[None]:
@@ -143,6 +163,7 @@ class Pusher:
         """Deal with every waiting edit: those of one geolocation in order, different ones independently."""
         with self._publishing_at_the_end():
             self._find_interrupted()
+            self._wait_for_this_boot()
             rows = self._attempts.pending()
             blocked: set[int] = set()
             try:
@@ -161,9 +182,14 @@ class Pusher:
     def _find_interrupted(self) -> None:
         """An attempt whose process died ends now, when it is found."""
         with self._attempts.outbox() as outbox:
-            for row in outbox.rows(State.SENDING):
+            found = outbox.mark()
+            for row in outbox.rows(*UNDER_WAY):
+                if row.state == State.UNKNOWN:
+                    if row.ended is None:  # by an earlier release
+                        outbox.change(row.id, ended=found)
+                    continue
                 problem = "the push was interrupted"
-                outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), problem=problem)
+                outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), ended=found, problem=problem)
                 outbox.record(
                     f"push {row.operation}", str(State.UNKNOWN), locid=row.locid,
                     after={"edit": row.id, "reason": problem, "payload": row.payload},
@@ -172,7 +198,7 @@ class Pusher:
     def _deal_with(self, row: OutboxRow) -> bool:
         """Bring one edit as far as it goes now; whether it is over, so that the next of its geolocation may go."""
         if row.state == State.UNKNOWN:
-            left_s = self._attempts.settings.settle_s - age_s(row.ended_at or "")
+            left_s = self._unsettled_s(row)
             if left_s > 0:
                 self._attempts.log(row, f"the outcome is unknown, and settles in {left_s:.0f} s: push again then")
                 return False
@@ -182,6 +208,9 @@ class Pusher:
             if waits_for is not None:
                 self._attempts.log(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
                 return False
+            held = self._look_before_first_write(row)
+            if held is not None:
+                return self._attempts.decide(row, held).state in (State.DONE, State.DROPPED)
             if isinstance(row.edit, RemoveBlock):
                 row = remove_block(self._attempts, row)
             # It may be a replace by now.
@@ -189,30 +218,93 @@ class Pusher:
                 row = self._send(row)
         return row.state in (State.DONE, State.DROPPED)
 
+    def _unsettled_s(self, row: OutboxRow) -> float:
+        """How many seconds more the outcome of an edit may still change."""
+        assert row.ended is not None, "`_find_interrupted` has marked it"
+        return self._attempts.settings.settle_s - row.ended.age_s(Mark.now(0))
+
+    def _wait_for_this_boot(self) -> None:
+        """If the machine has just been started, nobody knows how long ago an earlier boot's requests were: wait.
+
+        Else a machine that is switched on for its push alone would never learn what became of one.
+        """
+        now = Mark.now(0)
+        left_s = [
+            self._unsettled_s(row)
+            for row in self._attempts.pending()
+            if row.state == State.UNKNOWN and row.ended is not None and row.ended.boot != now.boot
+        ]
+        if left_s and max(left_s) > 0:
+            clock.sleep(max(left_s))
+
+    def _look_before_first_write(self, row: OutboxRow) -> Decision | None:
+        """Why nothing may be written to a number: something else has it by now; None if nothing speaks against it."""
+        number = self._attempts.service_locid(row)
+        if isinstance(row.edit, Create) or row.base is None or number in self._looked_at or is_provisional(number):
+            return None
+        self._looked_at.add(number)
+        place = self._attempts.view.listed(number)
+        if place is None and row.attempts == 0:
+            place = self._attempts.reading(lambda: self._attempts.view.find(number, self._attempts.guesses(row)))
+        if place is None or not is_another(row.base, place):
+            return None
+        reason = (
+            f"the service has given the number {number} to something else, by its fields and blocks: nothing was sent"
+        )
+        return Decision(what="hold", reason=reason, theirs=described(place))
+
     # Unknown outcomes
 
     def _resolve(self, row: OutboxRow) -> OutboxRow:
         """Read the service back, and decide what became of an edit that has settled."""
         if not isinstance(row.edit, Create):
-            return self._attempts.decide(row, reconcile.after_unknown(row, self._attempts.theirs(row)))
-        window_s = self._attempts.settings.idempotency_window_s
-        if self._attempts.settings.idempotency_keys and age_s(row.attempted_at or "") < window_s:
+            return self._attempts.decide(
+                row, reconcile.after_unknown(row, self._attempts.theirs(row), own=self._attempts.own(row))
+            )
+        if self._attempts.settings.idempotency_keys and self._key_is_known(row):
             return self._attempt(row)
-        service = self._attempts.reading(lambda: self._attempts.view.complete(settled=row.ended_at))
-        with self._attempts.outbox() as outbox:
-            ours = outbox.created_here()
-            baseline = outbox.baseline(row)
-        decision, adopted = reconcile.create_after_unknown(row, service.values(), baseline=baseline, ours=ours)
-        if decision.what == "queue":
+        match = self._matches.pop(row.id, None) or self._matched(row)
+        if match.what == "send":
             # Straight from unknown: were it queued in between, a crash there would forget that it may yet land.
             return self._attempt(row)
-        return self._attempts.decide(row, decision, adopted=adopted)
+        return self._settled(row, match)
+
+    def _matched(self, row: OutboxRow) -> Match:
+        """What became of a create; found together with all others that have settled, so that none takes another's."""
+        service = self._attempts.complete(settled=row.ended)
+        settled = [
+            other
+            for other in self._attempts.pending()
+            if isinstance(other.edit, Create) and other.state == State.UNKNOWN and self._unsettled_s(other) <= 0
+        ]
+        with self._attempts.outbox() as outbox:
+            self._matches = matched(outbox, settled, service)
+        return self._matches.pop(row.id)
+
+    def _settled(self, row: OutboxRow, match: Match) -> OutboxRow:
+        if match.what == "adopt":
+            decision = Decision(what="done", reason=match.reason)
+            return self._attempts.decide(row, decision, adopted=match.found[0].locid)
+        journal = {**(row.journal or {}), **shown(match)}
+        return self._attempts.decide(row, Decision(what="hold", reason=match.reason), journal=journal)
+
+    def _key_is_known(self, row: OutboxRow) -> bool:
+        """Whether the service remembers the key of an attempt for sure; beyond this boot, nobody knows its age."""
+        first, now = row.attempted, Mark.now(0)
+        return (
+            first is not None
+            and first.boot == now.boot
+            and now.boot != ""
+            and first.age_s(now) < self._attempts.settings.idempotency_window_s
+        )
 
     # Sending
 
     def _send(self, row: OutboxRow) -> OutboxRow:
         if isinstance(row.edit, Overwriting):
-            decision = reconcile.before_sending(row, self._attempts.theirs(row), on_conflict=self._on_conflict)
+            decision = reconcile.before_sending(
+                row, self._attempts.theirs(row), on_conflict=self._on_conflict, own=self._attempts.own(row)
+            )
             if decision.what != "send":
                 return self._attempts.decide(row, decision)
         return self._attempt(row)
@@ -223,7 +315,13 @@ class Pusher:
             baseline = None
             if isinstance(row.edit, Create) and row.state == State.QUEUED:
                 # Any complete list of this push will do: what our own later creates add is known to be ours.
-                baseline = sorted(self._attempts.reading(self._attempts.view.complete))
+                service = self._attempts.complete()
+                baseline = {locid: digest(place) for locid, place in service.items()}
+                if row.attempts == 0 and not (row.journal or {}).get("resent"):
+                    with self._attempts.outbox() as outbox:
+                        match = made_elsewhere(outbox, row, service)
+                    if match is not None:
+                        return self._settled(row, match)
             outcome, answer = self._attempts.attempt(row, self._request_of(row, baseline), baseline=baseline)
             row = self._attempts.fresh(row)
             if outcome == RequestOutcome.APPLIED:
@@ -236,7 +334,7 @@ class Pusher:
         self._attempts.log(row, f"{row.problem}: left for the next push")
         return row
 
-    def _request_of(self, row: OutboxRow, baseline: list[int] | None) -> Callable[[], Any]:
+    def _request_of(self, row: OutboxRow, baseline: Mapping[int, str] | None) -> Callable[[], Any]:
         """The request of an edit: for a create, it returns the locid that the service assigned."""
         edit = row.edit
         assert not isinstance(edit, RemoveBlock), "`remove_block` sends its requests"
@@ -244,23 +342,41 @@ class Pusher:
             return partial(self._create, row, edit, baseline)
         return partial(edit.send, self._attempts.client, self._attempts.service_locid(row), row.key)
 
-    def _create(self, row: OutboxRow, edit: Create, baseline: list[int] | None) -> int:
+    def _create(self, row: OutboxRow, edit: Create, baseline: Mapping[int, str] | None) -> int:
         assigned = self._attempts.client.create(edit.fields, idempotency_key=row.key)
         with self._attempts.outbox() as outbox:
-            known = outbox.baseline(row) if baseline is None else set(baseline)
+            known = outbox.baseline(row) if baseline is None else baseline
             if assigned in known or assigned in outbox.created_here():
                 raise UpstreamAnswerError(
                     f"create: the service answered with locid {assigned}, which is another geolocation's: "
                     "the outcome is unknown"
                 )
+        self._looked_at.add(assigned)
         return assigned
+
+    def _written_lately(self, row: OutboxRow) -> bool:
+        """Whether the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
+        now = Mark.now(0)
+        with self._attempts.outbox() as outbox:
+            recent = outbox.recent(row.locid)
+        return any(
+            each.acknowledged and each.acknowledged.age_s(now) < self._attempts.settings.settle_s for each in recent
+        )
 
     def _refused(self, row: OutboxRow, error: UpstreamRefusedError) -> OutboxRow:
         """A definite refusal: not applied. Some mean that there is nothing to do, or that somebody was faster."""
+        if error.status == 404 and self._written_lately(row):
+            # A replica that does not have our last write yet.
+            return self._attempts.left_unknown(row, error)
         decision = None
         match row.edit, error.status:
+            case Create(), 409:
+                # Nothing of a create can be in the way of another: it may be what this very request made.
+                return self._attempts.left_unknown(row, error)
             case Delete(), 404:
                 decision = Decision(what="done", reason="it is gone already")
+            case AddBlock(), 409 if error.problem_type == "block-exists":
+                decision = Decision(what="done", reason="the geolocation has the block already")
             case AddBlock(block=block), 409 if error.problem_type != "block-taken":
                 theirs = self._attempts.theirs(row)
                 if theirs is not None and block in theirs.ipblocks:

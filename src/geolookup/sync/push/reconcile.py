@@ -1,7 +1,7 @@
 """What to do with an edit, given what the service has: the rules alone, without network or database."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, assert_never
 
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
@@ -15,7 +15,8 @@ from geolookup.state.edits.operations import (
     Update,
 )
 from geolookup.state.edits.outbox import UNDER_WAY, OutboxRow, State
-from geolookup.state.edits.payload import blocks_of, described, ends_of
+from geolookup.state.edits.payload import blocks_of, described, ends_of, geolocation
+from geolookup.sync.push.likeness import Fields, Forms
 
 _GONE = "the geolocation is gone from the service"
 
@@ -92,7 +93,35 @@ def same_fields(place: Geolocation, fields: Mapping[str, Any]) -> bool:
     return place.fields() == dict(fields)
 
 
-def before_sending(row: OutboxRow, theirs: Geolocation | None, *, on_conflict: OnConflict = "hold") -> Decision:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """The forms that fields of ours may have at the service.
+
+    ``stored`` are the pairs of what was sent for this geolocation and what the service was seen to make of it.
+    ``forms`` say how it stores what it is sent in general.
+    """
+
+    stored: tuple[tuple[Fields, Fields], ...] = ()
+    forms: Forms = field(default_factory=lambda: Forms(()))
+
+    def are(self, place: Geolocation, fields: Fields) -> bool:
+        """Whether a geolocation has these fields, or what the service made of them when they were sent."""
+        found = place.fields()
+        return same_fields(place, fields) or any(
+            dict(stored) == found and dict(fields) in (dict(sent), dict(stored)) for sent, stored in self.stored
+        )
+
+    def may_be(self, place: Geolocation, fields: Fields) -> bool:
+        """The same, of a write that nobody has seen yet."""
+        return self.are(place, fields) or self.forms.same(fields, place.fields())
+
+
+NOTHING_SEEN = Own()
+
+
+def before_sending(
+    row: OutboxRow, theirs: Geolocation | None, *, on_conflict: OnConflict = "hold", own: Own = NOTHING_SEEN
+) -> Decision:
     """Whether an edit of something that the service may have changed meanwhile may go out.
 
     ``theirs`` is the geolocation as the service has it now, None if it is gone. Only the kinds of
@@ -107,7 +136,7 @@ def before_sending(row: OutboxRow, theirs: Geolocation | None, *, on_conflict: O
         case Delete():
             if theirs is None:
                 return Decision(what="done", reason="it is gone already")
-            unchanged = same_fields(theirs, base["fields"]) and _same_blocks(theirs, base)
+            unchanged = own.are(theirs, base["fields"]) and _same_blocks(theirs, base)
             return _unless_conflict(unchanged, theirs, on_conflict)
         case ClearBlocks():
             if theirs is None or not theirs.ipblocks:
@@ -116,9 +145,9 @@ def before_sending(row: OutboxRow, theirs: Geolocation | None, *, on_conflict: O
         case Update(fields=fields):
             if theirs is None:
                 return Decision(what="hold", reason=_GONE)
-            if same_fields(theirs, fields):
+            if own.are(theirs, fields):
                 return Decision(what="done", reason="the service has it so already")
-            return _unless_conflict(same_fields(theirs, base["fields"]), theirs, on_conflict)
+            return _unless_conflict(own.are(theirs, base["fields"]), theirs, on_conflict)
         case _:
             assert_never(row.edit)
 
@@ -139,42 +168,11 @@ def _unless_conflict(unchanged: bool, theirs: Geolocation, on_conflict: OnConfli
     return Decision(what="hold", reason="the service has changed it since the edit was made", theirs=described(theirs))
 
 
-def create_after_unknown(
-    row: OutboxRow, service: Iterable[Geolocation], *, baseline: frozenset[int], ours: frozenset[int]
-) -> tuple[Decision, int | None]:
-    """What became of a create whose outcome is unknown, by a complete list begun after the attempt had settled.
-
-    ``baseline`` holds the locids that the service had before the attempt, ``ours`` those known to be of our other
-    creates. With the decision comes the locid to adopt, where there is one.
-    """
-    found = twins(row, service, known=baseline | ours)
-    if not found:
-        return Decision(what="queue", reason="the service has nothing new that is equal: it never arrived"), None
-    if len(found) == 1:
-        return Decision(what="done", reason=f"the one new geolocation equal in all fields is {found[0]}"), found[0]
-    names = ", ".join(str(locid) for locid in found)
-    return Decision(what="hold", reason=f"several new geolocations are equal in all fields: {names}: adopt one"), None
-
-
-def twins(row: OutboxRow, service: Iterable[Geolocation], *, known: frozenset[int]) -> list[int]:
-    """Custom geolocations not among the ``known`` that are equal to a create in all eight fields, without blocks."""
-    assert isinstance(row.edit, Create)
-    fields = row.edit.fields
-    return sorted(
-        (
-            place.locid
-            for place in service
-            if place.locid < 0 and place.locid not in known and not place.ipblocks and same_fields(place, fields)
-        ),
-        reverse=True,
-    )
-
-
-def after_unknown(row: OutboxRow, theirs: Geolocation | None) -> Decision:
+def after_unknown(row: OutboxRow, theirs: Geolocation | None, *, own: Own = NOTHING_SEEN) -> Decision:
     """What became of any other edit whose outcome is unknown, by what the service has after it had settled."""
     match row.edit, theirs:
         case Create(), _:
-            raise AssertionError("`create_after_unknown` decides on a create")
+            raise AssertionError("`matching` decides on a create")
         case Delete(), None:
             return Decision(what="done", reason="it is gone")
         case Delete(), _:
@@ -184,15 +182,17 @@ def after_unknown(row: OutboxRow, theirs: Geolocation | None) -> Decision:
         case _, None:
             return Decision(what="hold", reason=_GONE)
         case (Update() | AddBlock() | ReplaceBlock() | RemoveBlock() | ClearBlocks()) as edit, Geolocation() as place:
-            return _after_change(edit, place)
+            return _after_change(edit, place, (row.base or {}).get("fields", {}), own)
     raise AssertionError(row.edit)
 
 
-def _after_change(edit: Update | AddBlock | ReplaceBlock | RemoveBlock | ClearBlocks, theirs: Geolocation) -> Decision:
+def _after_change(
+    edit: Update | AddBlock | ReplaceBlock | RemoveBlock | ClearBlocks, theirs: Geolocation, before: Fields, own: Own
+) -> Decision:
     blocks = set(theirs.ipblocks)
     match edit:
         case Update(fields=fields):
-            if same_fields(theirs, fields):
+            if own.may_be(theirs, fields) and not own.are(theirs, before):
                 return Decision(what="done", reason="the service has it so")
             return Decision(what="queue", reason="the service does not have it so")
         case AddBlock(block=block):
@@ -241,11 +241,13 @@ class Removal:
 
 
 def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
-    """How to go on removing one block, by the service's list alone; never by what was done before.
+    """How to go on removing one block, by what the service has: as its list says, or `as_cleared` knows.
 
     The journal holds ``before`` (what was when deleting began), ``after`` (what shall be) and ``phase``. Until deleting
-    began, both follow what the service has. ``strangers`` are blocks of somebody else's that stand in the way,
+    began, both follow what the service has. ``restored`` is there once the service acknowledged that all blocks were
+    deleted, and has those that it took back since. ``strangers`` are blocks of somebody else's that stand in the way,
     ``accepted`` those of them that a person let be, ``refused`` those of our own that the service did not take back.
+    ``lost`` are blocks that are missing beside the one to be removed: an earlier removal may have been cut short.
     """
     journal = dict(row.journal or {})
     accepted = set(blocks_of(journal.get("accepted", ())))
@@ -255,9 +257,11 @@ def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
     if journal.get("phase") != "deleting":
         assert isinstance(row.edit, RemoveBlock)
         block = row.edit.block
-        if block not in blocks:
-            return Removal(what="done", reason="it is not there", journal=journal)
         expected = set(blocks_of(row.base["blocks"] if row.base else []))
+        if block not in blocks:
+            if lost := expected - blocks - {block}:
+                return _lost(journal, lost)
+            return Removal(what="done", reason="it is not there", journal=journal)
         if strangers := blocks - expected - accepted:
             return _strangers(journal, strangers, "nothing was deleted")
         fresh = {"before": _ends(blocks), "after": _ends(blocks - {block}), "phase": "deleting"}
@@ -277,6 +281,27 @@ def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
         return Removal(what="hold", reason=f"the service does not take back {_named(refused)}", journal=journal)
     block = next(each for each in missing if each not in refused)
     return Removal(what="restore", reason=f"{block} must come back", journal=journal, block=block)
+
+
+def as_cleared(row: OutboxRow, locid: int) -> Geolocation | None:
+    """What the service has of a geolocation that it acknowledged to be without blocks, by its answers since.
+
+    None unless a removal has come so far. A list may be older than those answers: by one, blocks would come back that
+    shall go, or what is missing would be taken to be there.
+    """
+    journal = row.journal or {}
+    if "restored" not in journal:
+        return None
+    return geolocation(locid, (row.base or {})["fields"], blocks_of(journal["restored"]))
+
+
+def _lost(journal: dict[str, Any], lost: set[IPBlock]) -> Removal:
+    return Removal(
+        what="hold",
+        reason=f"it is not there, and {_named(lost)} is missing too: an earlier removal may have been cut short; "
+        "`geolookup outbox retry` puts back what is missing",
+        journal={**journal, "lost": _ends(lost)},
+    )
 
 
 def _strangers(journal: dict[str, Any], strangers: set[IPBlock], outcome: str) -> Removal:

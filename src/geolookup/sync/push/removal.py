@@ -1,4 +1,4 @@
-"""Removing one block, where the service can only delete all: journaled, and by the service's list at every step."""
+"""Removing one block, if the service can only delete all: journaled, and never by a list older than its answers."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ def remove_block(attempts: Attempts, row: OutboxRow) -> OutboxRow:
     """
     steps = 0
     while True:
-        theirs = attempts.theirs(row)
+        theirs = reconcile.as_cleared(row, attempts.service_locid(row)) or attempts.theirs(row)
         merge = reconcile.addition_to_merge(row, theirs, attempts.pending())
         if merge is not None:
             with attempts.outbox() as outbox:
@@ -54,7 +54,11 @@ def _take(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
         outcome, answer = attempts.attempt(row, restore, journal=step.journal)
     row = attempts.fresh(row)
     if outcome == RequestOutcome.APPLIED:
-        return attempts.decide(row, Decision(what="queue", reason=step.reason))
+        if step.block is None:
+            _, deleted = answer
+            if deleted > len(step.journal["before"]):
+                attempts.notice(row, f"the service deleted {deleted} blocks, and its list had fewer", step.journal)
+        return _went_on(attempts, row, step)
     if outcome == RequestOutcome.REFUSED:
         return _refused(attempts, row, step, answer)
     return row
@@ -63,8 +67,19 @@ def _take(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
 def _refused(attempts: Attempts, row: OutboxRow, step: Removal, error: UpstreamRefusedError) -> OutboxRow:
     if step.block is None or error.status == 404:
         return attempts.reject(row, error)
+    if error.problem_type == "block-exists":
+        return _went_on(attempts, row, step)
     journal = dict(row.journal or {})
-    if error.problem_type != "block-exists":  # that one the list will show
-        # The others must come back all the same, before a person is asked about this one.
-        journal["refused"] = [*journal.get("refused", []), ends_of(step.block)]
+    # The others must come back all the same, before a person is asked about this one.
+    journal["refused"] = [*journal.get("refused", []), ends_of(step.block)]
     return attempts.decide(row, Decision(what="queue", reason=str(error)), journal=journal)
+
+
+def _went_on(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
+    """The service acknowledged a step: from now on its answers say what it has, and no list that may be older."""
+    journal = dict(row.journal or {})
+    if step.block is None:
+        journal["restored"] = []
+    elif "restored" in journal:
+        journal["restored"] = [*journal["restored"], ends_of(step.block)]
+    return attempts.decide(row, Decision(what="queue", reason=step.reason), journal=journal)

@@ -7,11 +7,15 @@ from geolookup.errors import UpstreamAnswerError
 from geolookup.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.model import Geolocation, IPBlock, field_values
 from geolookup.settings.table import Settings
-from geolookup.state import clock
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
+from geolookup.state.marks import Mark, Start, is_conclusive
 from geolookup.upstream.decode import PulledGeolocation
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
+
+#: A counter above those of all marks: what is read now.
+_NEWEST = 1 << 53
+_MOST_LISTS = 2
 
 
 class ServiceView:
@@ -22,46 +26,55 @@ class ServiceView:
         self._settings = settings
         self._client = client
         self._complete: dict[int, Geolocation] | None = None
-        self._began_s = 0.0
+        #: The start of the newest complete list.
+        self.start: Start | None = None
         self._assigned: set[int] = set()
-        #: When the newest list began that was answered with 304; None once anything was sent that may change the list.
-        self.unmodified_since: str | None = None
-
-    def forget(self) -> None:
-        """The kept list was begun before something whose outcome nobody knows."""
-        self._complete = None
+        self._lists = 0
+        #: When `find` began to read what it answered with.
+        self.read = Mark.now(_NEWEST)
+        #: The start of the newest list that was answered with 304; None once anything was sent that may change it.
+        self.unmodified: Start | None = None
 
     def assigned(self, locid: int) -> None:
         """Note that the service has just given this locid: a list from before cannot have it."""
         self._assigned.add(locid)
 
-    def complete(self, *, settled: str | None = None) -> dict[int, Geolocation]:
+    def deleted(self, locid: int) -> None:
+        """Note that the service has just deleted this: the number may be given again, and then is new."""
+        if self._complete is not None:
+            self._complete = {number: place for number, place in self._complete.items() if number != locid}
+        self._assigned.discard(locid)
+
+    def listed(self, locid: int) -> Geolocation | None:
+        """What the kept complete list has under a number; None also if there is no such list."""
+        return None if self._complete is None else self._complete.get(locid)
+
+    def complete(self, *, settled: Mark | None = None) -> dict[int, Geolocation]:
         """Every custom geolocation with its blocks, by locid, from one complete list.
 
-        Where ``settled`` is the moment at which an attempt ended, the list was begun when that had settled; it must
-        have by now. Where the service still has what is published here (304), the cache answers.
+        If ``settled`` is the mark of an attempt's end, the list was begun when that had settled; it must have by now.
+        If the service still has what is published here (304), the cache answers.
 
         :raises UpstreamError: where the list could not be read whole, or cannot be believed
         """
-        if self._complete is None or (settled is not None and not self._begun_after_settling(settled)):
+        if self._complete is None or (settled is not None and not self._is_conclusive(settled)):
             self._complete = self._read_complete()
         return self._complete
 
-    def _begun_after_settling(self, ended_at: str) -> bool:
-        list_age_s = clock.steady_s() - self._began_s
-        return clock.age_s(ended_at) - list_age_s >= self._settings.settle_s
+    def _is_conclusive(self, ended: Mark) -> bool:
+        return self.start is not None and is_conclusive(self.start.mark, ended, self._settings.settle_s)
 
     def _read_complete(self) -> dict[int, Geolocation]:
-        self._began_s = clock.steady_s()
-        began_at = clock.now_text()
-        self.unmodified_since = None
+        self._lists += 1
+        start = self.start = self._directory.edits.start_of_list()
+        self.unmodified = None
         current = self._directory.current_or_none()
         if current is not None and current.published.get("url") != self._settings.url:
             current = None
         with self._client.list(etag=None if current is None else current.published.get("etag")) as listing:
             if listing.not_modified and current is not None:
                 found = self._directory.cache(current.generation).custom()
-                self.unmodified_since = began_at
+                self.unmodified = start
             else:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
                 self._refuse_what_drives_no_deletion(listing, len(found), current)
@@ -85,10 +98,12 @@ class ServiceView:
         """One geolocation as it is now; None only where a complete list lacks it.
 
         ``guesses`` are fields that it may have: a filtered list is much shorter, and can show that it is there, but
-        never that it is not.
+        never that it is not. A push reads at most two complete lists for this, and those answer what filters miss;
+        `read` is when the answer was read.
 
         :raises UpstreamError: where a list could not be read whole, or cannot be believed
         """
+        self.read = Mark.now(_NEWEST)
         known = None if self._complete is None else self._complete.get(locid)
         tried = []
         for fields in (*guesses, *([known.fields()] if known else [])):
@@ -101,9 +116,11 @@ class ServiceView:
                 _refuse_unreadable(listing)
             if found:
                 return geolocation(found[0])
-        if self._complete is not None and known is None and locid not in self._assigned:
-            return None  # a locid is never given twice, so what one list lacked is gone for good
-        self._complete = self._read_complete()
+        if self._complete is None or (self._lists < _MOST_LISTS and (tried if known else locid in self._assigned)):
+            # It was changed since the kept list began, or given since.
+            self._complete = self._read_complete()
+        assert self.start is not None
+        self.read = self.start.mark
         return self._complete.get(locid)
 
 

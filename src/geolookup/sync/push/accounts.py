@@ -1,0 +1,207 @@
+"""Hold a complete list against what the service acknowledged: what it has, how it stores it, and what is missing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from geolookup.model import Geolocation, IPBlock
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.operations import ClearBlocks, Create, Delete, RemoveBlock, SettingFields
+from geolookup.state.edits.outbox import Outbox, OutboxRow, State
+from geolookup.state.edits.payload import blocks_of
+from geolookup.state.marks import Start, is_conclusive
+from geolookup.sync.push.likeness import Forms, like, may_be_stored
+from geolookup.sync.push.matching import Candidates, Wanted, match_creates
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What holding a list against the acknowledgements found; each is said once.
+
+    ``notices`` are what a person must look at, each with the ``edit``, the ``locid`` and the ``reason``; ``warnings``
+    what a person should know.
+    """
+
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def hold_against(
+    directory: StateDirectory, settings: Settings, start: Start, places: Mapping[int, Geolocation]
+) -> Findings:
+    """Hold the list of that start against every acknowledged edit that no list was conclusive for yet.
+
+    What it shows is noted, with what the service made of it. An edit for which it is conclusive is in it and in all
+    later ones; what should be there then and is not is found: a create is looked for, or held, and of anything else a
+    person is told.
+    """
+    findings = Findings()
+    if not directory.edits.exists():
+        return findings
+    with directory.edits.transaction() as database:
+        outbox = Outbox(database)
+        rows = outbox.acknowledged()
+        if rows:
+            _Account(outbox, settings, start, places, findings, rows).hold()
+    return findings
+
+
+class _Account:
+    def __init__(
+        self,
+        outbox: Outbox,
+        settings: Settings,
+        start: Start,
+        places: Mapping[int, Geolocation],
+        findings: Findings,
+        rows: list[OutboxRow],
+    ) -> None:
+        self._outbox = outbox
+        self._settle_s = settings.settle_s
+        self._start = start
+        self._places = places
+        self._findings = findings
+        self._rows = rows
+        self._aliases = outbox.aliases()
+        self._forms = Forms(outbox.stored_forms())
+
+    def hold(self) -> None:
+        """Go through them, oldest first: what a later edit covers cannot be seen, and is not looked for."""
+        for position, row in enumerate(self._rows):
+            later = [other for other in self._rows[position + 1 :] if other.locid == row.locid]
+            place = self._places.get(row.number or self._aliases.get(row.locid, row.locid))
+            assert row.acknowledged is not None
+            conclusive = is_conclusive(self._start.mark, row.acknowledged, self._settle_s)
+            shown = self._is_shown(row, place, later, conclusive=conclusive)
+            if shown and row.seen is None:
+                self._outbox.change(row.id, seen=self._start.mark.counter)
+            if not conclusive:
+                continue
+            if shown or row.seen is not None:
+                self._conclude(row)
+            elif isinstance(row.edit, Create):
+                self._find_create(row, place)
+            else:
+                self._tell_missing(row)
+
+    def _conclude(self, row: OutboxRow) -> None:
+        """The list and all later ones have the edit; and if it deleted something, what came before with it."""
+        for other in self._rows:
+            if other is row or (isinstance(row.edit, Delete) and other.locid == row.locid and other.id < row.id):
+                self._outbox.change(other.id, concluded=self._start.mark.counter)
+
+    def _is_shown(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow], *, conclusive: bool) -> bool:
+        """Whether the list shows the edit, or that somebody changed it since, or a later edit of ours covers it."""
+        if any(isinstance(other.edit, Delete) for other in later):
+            return True
+        if isinstance(row.edit, Delete):
+            return place is None or _is_another(row, place)
+        if isinstance(row.edit, Create) and place is None:
+            return False
+        if place is None:
+            return True  # somebody deleted it
+        if isinstance(row.edit, SettingFields):
+            if any(isinstance(other.edit, SettingFields) for other in later):
+                return not isinstance(row.edit, Create) or like(row.edit.fields, place.fields())
+            return self._shows_fields(row, row.edit, place, conclusive=conclusive)
+        return self._shows_blocks(row, set(place.ipblocks), later)
+
+    def _shows_fields(self, row: OutboxRow, edit: SettingFields, place: Geolocation, *, conclusive: bool) -> bool:
+        found = place.fields()
+        if self._forms.same(edit.fields, found) or may_be_stored(edit.fields, found, renamed=isinstance(edit, Create)):
+            before = (row.base or {}).get("fields")
+            # What is as it was before is not there yet, or is how the service stores the edit: in the end, the latter.
+            if before != found or edit.fields == found or conclusive:
+                self._note_stored(row, edit, found)
+                return True
+        if isinstance(edit, Create):
+            return like(edit.fields, found)
+        return not self._forms.same((row.base or {})["fields"], found)  # else it is as it was before the edit
+
+    def _note_stored(self, row: OutboxRow, edit: SettingFields, found: dict[str, Any]) -> None:
+        if row.stored is not None:
+            return
+        self._outbox.change(row.id, stored=found)
+        different = [name for name, value in edit.fields.items() if found[name] != value]
+        dropped = [name for name in different if found[name] in ("", None)]
+        if different:
+            number = self._aliases.get(row.locid, row.locid)
+            does = [f"does not keep {', '.join(dropped)}"] if dropped else []
+            changed = [name for name in different if name not in dropped]
+            does += [f"stores {', '.join(f'{name} as {found[name]!r}' for name in changed)}"] if changed else []
+            self._findings.warnings.append(
+                f"the service {' and '.join(does)} of geolocation {number}: that is kept in mind"
+            )
+
+    def _shows_blocks(self, row: OutboxRow, blocks: set[IPBlock], later: list[OutboxRow]) -> bool:
+        freed = {block for other in later for block in blocks_freed(other)}
+        taken = {other.edit.takes for other in later}
+        added = row.edit.takes
+        if added is not None:
+            return added in blocks or added in freed or any(isinstance(other.edit, ClearBlocks) for other in later)
+        if isinstance(row.edit, RemoveBlock):
+            return row.edit.block not in blocks or row.edit.block in taken
+        return not blocks or bool(taken)  # all were taken away
+
+    def _find_create(self, row: OutboxRow, place: Geolocation | None) -> None:
+        """The number that the service answered with has nothing, or something unlike: it may have named a wrong one."""
+        assert isinstance(row.edit, Create)
+        ours = self._outbox.created_here() - {self._aliases.get(row.locid)}
+        wanted = Wanted(
+            edit=row.id,
+            sent=(row.edit.fields,),
+            baseline=self._outbox.baseline(row),
+            blocks=given_blocks(self._outbox, row),
+        )
+        match = match_creates([wanted], Candidates(list(self._places.values()), ours), self._forms)[row.id]
+        number = self._aliases.get(row.locid)
+        if match.what == "adopt":
+            self._outbox.assign(row.locid, match.found[0].locid)
+            self._outbox.change(row.id, concluded=self._start.mark.counter)
+            reason = f"the service answered with locid {number} to a create that made {match.found[0].locid}"
+            self._findings.warnings.append(reason)
+            return
+        gone = "is not there" if place is None else "is something else"
+        reason = (
+            f"the service answered that it made {number}, which {gone}: `geolookup outbox adopt` if you know which it "
+            "is, `retry` to send it again, or `drop`"
+        )
+        self._outbox.release(row.locid)
+        self._outbox.change(
+            row.id, state=State.HELD, acknowledged=None, acknowledged_at=None, problem=reason, journal=row.journal
+        )
+        self._notice(row, reason)
+
+    def _tell_missing(self, row: OutboxRow) -> None:
+        self._outbox.change(row.id, concluded=self._start.mark.counter)
+        self._notice(
+            row, f"the service acknowledged this, and does not have it: {row.describe()}: do it again if it counts"
+        )
+
+    def _notice(self, row: OutboxRow, reason: str) -> None:
+        number = row.number or self._aliases.get(row.locid, row.locid)
+        self._findings.notices.append({"edit": row.id, "locid": number, "reason": reason})
+        self._outbox.record("notice", reason, locid=row.locid)
+
+
+def blocks_freed(row: OutboxRow) -> set[IPBlock]:
+    """The blocks that an edit takes away, as far as it names them."""
+    block = getattr(row.edit, "block", None)
+    return {block} if row.edit.frees_blocks and block is not None else set()
+
+
+def given_blocks(outbox: Outbox, row: OutboxRow) -> frozenset[IPBlock]:
+    """The blocks that edits of this machine give to what a create made."""
+    given = (other.edit.takes for other in outbox.rows(locid=row.locid))
+    return frozenset(block for block in given if block is not None)
+
+
+def _is_another(row: OutboxRow, place: Geolocation) -> bool:
+    """Whether the number of something that we deleted has been given to something else."""
+    return row.base is not None and is_another(row.base, place)
+
+
+def is_another(base: Mapping[str, Any], place: Geolocation) -> bool:
+    """Whether a number belongs to something else by now: no block in common with what it had, and fields unlike."""
+    return not set(blocks_of(base["blocks"])) & set(place.ipblocks) and not like(base["fields"], place.fields())

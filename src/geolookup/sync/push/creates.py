@@ -1,0 +1,68 @@
+"""What became of creates whose outcomes are unknown: all that have settled together, by one complete list."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from geolookup.model import Geolocation
+from geolookup.state.edits.operations import Create
+from geolookup.state.edits.outbox import Outbox, OutboxRow
+from geolookup.state.generations.digest import digest
+from geolookup.sync.push.accounts import given_blocks
+from geolookup.sync.push.likeness import Fields, Forms
+from geolookup.sync.push.matching import Candidates, Match, Wanted, match_creates
+
+
+def forms_sent(row: OutboxRow) -> tuple[Fields, ...]:
+    """Every form in which a create was sent, as it is now first: a person may have changed it since."""
+    assert isinstance(row.edit, Create)
+    return (row.edit.fields, *(row.journal or {}).get("sent", ()))
+
+
+def wanted(outbox: Outbox, row: OutboxRow) -> Wanted:
+    """A create as `matching` needs it."""
+    blocks = given_blocks(outbox, row)
+    return Wanted(edit=row.id, sent=forms_sent(row), baseline=outbox.baseline(row), blocks=blocks)
+
+
+def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geolocation]) -> dict[int, Match]:
+    """What became of these creates, by edit; the list must be conclusive for each.
+
+    One that an older copy of the edits brought back is held if nothing is there: it may have been sent, and what it
+    made deleted since.
+    """
+    candidates = Candidates(list(service.values()), outbox.created_here())
+    found = match_creates([wanted(outbox, row) for row in rows], candidates, Forms(outbox.stored_forms()))
+    for row in rows:
+        if found[row.id].what == "send" and (row.journal or {}).get("put_back"):
+            reason = (
+                "an older copy of the edits was put back, and a push had begun since: whether this was sent, and "
+                "deleted since, nobody can say; `geolookup outbox retry` sends it"
+            )
+            found[row.id] = replace(found[row.id], what="hold", reason=reason)
+    return found
+
+
+def made_elsewhere(outbox: Outbox, row: OutboxRow, service: Mapping[int, Geolocation]) -> Match | None:
+    """Why a create that was never sent must be held: something new is the same; None if nothing is.
+
+    Somebody may have made it from another copy of these edits.
+    """
+    if row.made is None:
+        return None
+    forms, one = Forms(outbox.stored_forms()), wanted(outbox, row)
+    candidates = Candidates(list(service.values()), outbox.created_here())
+    found = [place for place in candidates.of(one) if any(forms.same(sent, place.fields()) for sent in one.sent)]
+    if not found:
+        return None
+    numbers = ", ".join(str(place.locid) for place in found)
+    reason = (
+        f"the service has the same already, and had not when this was made here: {numbers}: "
+        "`geolookup outbox adopt` takes it, `retry` makes another"
+    )
+    return Match(what="hold", reason=reason, found=tuple(found))
+
+
+def shown(match: Match) -> dict[str, Any]:
+    """What a journal keeps of the geolocations that a person is shown."""
+    return {"candidates": {str(place.locid): digest(place) for place in match.found}}

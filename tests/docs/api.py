@@ -19,6 +19,13 @@ INTERNAL = {
     "GeoLookup.__init__": "`open` makes them",
     "GeoLookup.look_soon": "edits of this process announce themselves by it",
     "OutboxRow.edit": "the push works with it; `payload` and `describe` say the same",
+    **dict.fromkeys(
+        (f"OutboxRow.{name}" for name in ("attempted", "ended", "acknowledged", "concluded", "seen", "number", "made")),
+        "the push orders edits by it",
+    ),
+    "OutboxRow.laid_over": "the custom layer is made by it",
+    "OutboxRow.is_laid_over": "the custom layer is made by it",
+    "Editor.stored": "belongs to `geolookup custom apply`",
     "GeoLookup.with_readers": "the engines of `geolookup.columns` read whole columns by it",
 }
 

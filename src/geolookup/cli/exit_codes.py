@@ -91,7 +91,7 @@ def of_push(report: "PushReport") -> int:
     """The exit status of a push: 0 everything went, 3 a person must decide, 1 anything else is left over."""
     if report.stopped is not None:
         return FAILED
-    if report.held or report.rejected:
+    if report.held or report.rejected or report.notices:
         return HELD
     return FAILED if report.unknown or report.queued else DONE
 

@@ -59,7 +59,7 @@ def sync(
             report = pull(directory, settings, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.note(f"geolookup: warning: {warning}")
-    code = exit_codes.HELD if report.twins else exit_codes.DONE
+    code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE
     if as_json:
         output.json_result(report.as_dict())
         return code
@@ -110,7 +110,7 @@ def _preview(
             f"a sync would {'not ' if report.outcome == 'rolled-back' else ''}publish {rows['geolocations']} "
             f"geolocations ({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_changes(report.difference)}"
         )
-    return exits.code or (exit_codes.HELD if report.twins else exit_codes.DONE)
+    return exits.code or (exit_codes.HELD if report.twins or report.notices else exit_codes.DONE)
 
 
 def _as_json(seen: dict[str, Any]) -> dict[str, Any]:

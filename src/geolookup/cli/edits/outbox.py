@@ -1,6 +1,7 @@
 """``outbox …``: edits on their way to the service, and those that wait for a person."""
 
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -8,9 +9,12 @@ import click
 from geolookup.cli import output
 from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
-from geolookup.cli.options import json_option
+from geolookup.cli.exit_codes import DONE, HELD
+from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.journal import is_half_done
 from geolookup.state.edits.outbox import PENDING_STATES, OutboxRow
+from geolookup.state.restore import restore as restore_edits
 
 
 @click.group()
@@ -102,7 +106,10 @@ def drop(editor: Editor, /, number: int, as_json: bool) -> None:
         output.json_result({"locid": dropped[0].locid, "dropped": edits, "pending": pending_objects(editor)})
         return
     for row in dropped:
-        output.done(f"dropped edit {row.id}: {row.describe()}")
+        if is_half_done(row.journal):
+            output.done(f"edit {row.id} is half done: the next push puts back what was there before")
+        else:
+            output.done(f"dropped edit {row.id}: {row.describe()}")
     say_pending(editor)
 
 
@@ -118,6 +125,50 @@ def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
     Example: geolookup outbox adopt 5 -17
     """
     _decided(editor, editor.adopt(number, locid), as_json)
+
+
+@outbox.command(context_settings=NEGATIVE_LOCIDS)
+@click.argument("locid", type=int)
+@pass_editor
+def keep(editor: Editor, /, locid: int) -> None:
+    """Keep the geolocation LOCID, which a sync reported as made twice: it is not reported again.
+
+    \b
+    Example: geolookup outbox keep -18
+    """
+    editor.keep_twin(locid)
+    output.done(f"geolocation {locid} is kept, and not reported again")
+
+
+@outbox.command()
+@click.argument("backup", required=False, metavar="[BACKUP]")
+@click.option("--empty", is_flag=True, help="Begin anew, without the edits that are pending here.")
+@json_option
+def restore(backup: str | None, empty: bool, as_json: bool) -> int:
+    """Put the newest backup of edits.db (or BACKUP) in its place, and say what lookups lose by that.
+
+    \b
+    Never copy a backup there by hand: what was sent since would be sent again. This looks for it at
+    the service first. The file that was there is kept as edits.replaced.db. Exit status: 3 if
+    lookups lost anything.
+
+    \b
+    Example: geolookup outbox restore
+    """
+    if backup is not None and empty:
+        raise click.UsageError("give BACKUP or --empty, not both")
+    restored = restore_edits(state_directory(load_settings()), backup, empty=empty)
+    if as_json:
+        output.json_result(asdict(restored))
+        return HELD if restored.lost else DONE
+    for first, last, place in restored.lost:
+        output.note(f"lookups no longer have {place} for {first}-{last}")
+    output.done(f"edits.db is now {'new and empty' if restored.source is None else f'a copy of {restored.source}'}")
+    if restored.replaced is not None:
+        output.done(f"the file that was there is {restored.replaced}")
+    if restored.unfinished:
+        output.done(f"the next push looks for {restored.unfinished} edits at the service that may have been sent")
+    return HELD if restored.lost else DONE
 
 
 def _decided(editor: Editor, row: OutboxRow, as_json: bool) -> None:

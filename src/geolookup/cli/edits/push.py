@@ -77,6 +77,8 @@ def push(
             (output.done if line["state"] == State.DONE else output.note)(
                 f"{line['state']}: {line['what']}: {line['reason']}"
             )
+        for words in [*report.warnings, *(notice["reason"] for notice in report.notices), *report.half_done]:
+            output.note(words)
         left = {state: getattr(report, state) for state in ("queued", "unknown", "held", "rejected")}
         summary = ", ".join(f"{count} {state}" for state, count in left.items() if count) or "nothing left over"
         output.done(f"{report.done} done in {report.requests} requests; {summary}")

@@ -136,6 +136,8 @@ def _plan_object(found: SitesPlan) -> dict[str, Any]:
 def _say_steps(found: SitesPlan) -> None:
     for step in found.changes:
         output.done(step.describe())
+    for words in found.not_kept:
+        output.note(words)
 
 
 def _count(found: SitesPlan) -> str:

@@ -1,0 +1,154 @@
+"""Put a backup of edits.db in its place, so that nothing is sent twice of what was sent since it was made."""
+
+import contextlib
+import os
+import sqlite3
+from dataclasses import dataclass
+from typing import Literal
+
+from geolookup.addresses import to_text
+from geolookup.errors import EditsDamagedError, StateError
+from geolookup.model import FIELD_NAMES, Geolocation
+from geolookup.state import files
+from geolookup.state.clock import now_text
+from geolookup.state.current import Current
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.outbox import OPEN_STATES, Outbox, State
+from geolookup.state.edits.store import Edits
+from geolookup.state.sqlite import create_private, translated
+
+#: Where the file that was replaced is kept.
+REPLACED = "edits.replaced.db"
+_TEMPORARY = "edits.restored.tmp"
+_FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What was put in the place of edits.db.
+
+    ``source`` is the file that was copied, None if edits began anew. ``pushed_since`` says that a push began after it
+    was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
+    where the file that was there is kept, None if there was none. ``lost`` are the ranges of addresses that lookups
+    answered from the edits that are gone: (first, last, the place that was).
+    """
+
+    source: str | None
+    pushed_since: bool
+    unfinished: int
+    replaced: str | None
+    lost: list[tuple[str, str, str]]
+
+
+def restore(directory: StateDirectory, source: str | None = None, *, empty: bool = False) -> Restored:
+    """Put ``source`` (the newest whole backup, if None) in the place of edits.db; with ``empty`` let edits begin anew.
+
+    Takes the run lock. What a push may have sent since the backup was made is looked for at the service before anything
+    is sent again.
+
+    :raises EditsDamagedError: if there is no whole backup, or ``source`` is damaged: nothing was changed
+    :raises StateBusyError: if another run is under way
+    """
+    with directory.locks.run(), directory.locks.publish():
+        current = directory.current_or_none()
+        before = _answers(directory)
+        temporary = Edits(directory.home, _TEMPORARY)
+        try:
+            chosen = None if empty else _copied(directory, temporary, source)
+            if empty:
+                files.remove_file(temporary.path)
+            pushed_since, unfinished = _prepared(temporary, current)
+            replaced = _put_in_place(directory, temporary.path)
+        finally:
+            for path in (temporary.path, f"{temporary.path}-journal"):
+                files.remove_file(path)
+        directory.edits.record("restore", "done", after={"source": chosen, "pushed_since": pushed_since})
+    if current is not None:
+        directory.republish()
+    after = _answers(directory)
+    lost = [(*ends, place) for ends, place in before.items() if after.get(ends) != place]
+    return Restored(source=chosen, pushed_since=pushed_since, unfinished=unfinished, replaced=replaced, lost=lost)
+
+
+def _answers(directory: StateDirectory) -> dict[tuple[str, str], str]:
+    """The ranges that the custom layer covers, each with its place in words."""
+    try:
+        published = directory.open()
+    except StateError:
+        return {}
+    overlay, found = published.overlay, {}
+    for family in _FAMILIES:
+        for first, last, slot in overlay.segments(family):
+            place = Geolocation(locid=-1, **dict(zip(FIELD_NAMES, overlay.location(slot)[1:], strict=True)))
+            found[to_text(family, first), to_text(family, last)] = place.place_text()
+    published.close()
+    return found
+
+
+def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> str:
+    """Copy the source, or the newest whole backup; the path of what was copied."""
+    problems = []
+    for path in directory.edits.backups() if source is None else [source]:
+        try:
+            if not os.path.exists(path) or os.path.getsize(path) == 0:
+                raise EditsDamagedError(f"{path}: is empty or not there")
+            _copy(path, temporary.path)
+            temporary.check()
+        except StateError as error:
+            problems.append(str(error).replace(temporary.path, path).partition(": lookups go on")[0])
+            continue
+        return path
+    raise EditsDamagedError(
+        f"no copy of edits.db can be used: {'; '.join(problems)}; `geolookup outbox restore --empty` begins anew, "
+        "without the edits that are pending here"
+    )
+
+
+def _copy(path: str, target: str) -> None:
+    files.remove_file(target)
+    with files.translated(target):
+        create_private(target)
+    with (
+        translated(path),
+        contextlib.closing(sqlite3.connect(path, timeout=10.0)) as source,
+        contextlib.closing(sqlite3.connect(target)) as copy,
+    ):
+        source.backup(copy)
+
+
+def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
+    """Make a copy such that nothing in it is taken for not sent that may have been; see `Restored`."""
+    edits, pushed = (0, 0) if current is None else (current.edits, current.pushed)
+    with temporary.transaction() as database:
+        outbox = Outbox(database)
+        pushed_since = outbox.counter() < pushed
+        outbox.lift(edits=edits, counter=pushed)
+        found = outbox.mark()
+        unfinished = outbox.rows(*OPEN_STATES) if pushed_since else outbox.rows(State.SENDING)
+        for row in unfinished:
+            outbox.change(
+                row.id,
+                state=State.UNKNOWN,
+                ended_at=now_text(),
+                ended=found,
+                journal={**(row.journal or {}), "put_back": True},
+                problem="an older copy of the edits was put back: what became of this one is read from the service",
+            )
+    files.sync_file(temporary.path)
+    return pushed_since, len(unfinished)
+
+
+def _put_in_place(directory: StateDirectory, path: str) -> str | None:
+    """Replace edits.db, and keep what was there: it may hold what the backup lacks."""
+    target, kept = directory.edits.path, directory.path(REPLACED)
+    with files.translated(target):
+        replaced = os.path.exists(target)
+        if replaced:
+            for end in ("", "-journal"):  # a journal belongs to its file, and would undo what the backup holds
+                files.remove_file(f"{kept}{end}")
+                with contextlib.suppress(FileNotFoundError):
+                    os.link(f"{target}{end}", f"{kept}{end}")
+        files.remove_file(f"{target}-journal")
+        os.rename(path, target)
+        files.sync_directory(directory.home)
+    return kept if replaced else None

@@ -1,0 +1,335 @@
+"""Commands against a service over HTTP that is not ideal: what a person sees, and what the service has in the end."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from geolookup.cli.app import run
+from tests.dials.dials import Dials
+from tests.dials.faces import OverHttp
+from tests.dials.upstream import Upstream
+
+SETTLE_S = 0.3
+ELSEWHERE = {
+    "country": "AU",
+    "region": "",
+    "city": "Sydney",
+    "postalcode": "",
+    "latitude": -33.8,
+    "longitude": 151.2,
+    "dmacode": "",
+    "areacode": "",
+}
+BERLIN = {"country": "DE", "city": "Berlin", "latitude": 52.520008, "longitude": 13.404954}
+
+
+class Person:
+    """Runs commands against one service; ``said`` is all that the last one printed."""
+
+    def __init__(self, upstream: Upstream, capsys: pytest.CaptureFixture[str]) -> None:
+        self.upstream = upstream
+        self.said = ""
+        self._capsys = capsys
+
+    def __call__(self, *words: object, exits: int = 0) -> str:
+        """Run a command that exits so: what it wrote to standard output."""
+        self._capsys.readouterr()
+        code = run([str(word) for word in words])
+        out, error = self._capsys.readouterr()
+        self.said = out + error
+        assert code == exits, (code, self.said)
+        return out
+
+    def creates(self, *blocks: str, **fields: Any) -> int:
+        """Create a geolocation with blocks: its number here."""
+        options = [f"--{name}={value}" for name, value in {**BERLIN, **fields}.items()]
+        locid = int(json.loads(self("custom", "create", *options, "--json"))["locid"])
+        for block in blocks:
+            self("custom", "add-block", locid, block)
+        return locid
+
+    def looks_up(self, *addresses: str) -> list[int]:
+        """The locid of each address."""
+        out = self("lookup", *addresses, "--format", "ndjson")
+        return [json.loads(line)["locid"] for line in out.splitlines()]
+
+    @property
+    def there(self) -> dict[int, tuple[str, list[str]]]:
+        """What the service has: city and blocks, by number."""
+        places = self.upstream.places
+        return {
+            locid: (place.as_fields()["city"], sorted(first for first, _ in place.blocks))
+            for locid, place in places.items()
+        }
+
+
+@pytest.fixture
+def service() -> Iterator[OverHttp]:
+    with OverHttp(Upstream(Dials(), Random(1), time.monotonic)) as service:
+        yield service
+
+
+@pytest.fixture
+def person(service: OverHttp, home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Person:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    monkeypatch.setenv("GEOLOOKUP_URL", service.url)
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", str(SETTLE_S))
+    person = Person(service.upstream, capsys)
+    person("sync")
+    return person
+
+
+def settle() -> None:
+    time.sleep(SETTLE_S + 0.05)
+
+
+# Removals
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "error", "busy"])
+def test_a_removal_that_is_cut_short_takes_no_other_block_out_of_lookups(person: Person, fault: str) -> None:
+    locid = person.creates("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["", fault]  # all blocks are deleted, and the first does not come back
+    person("refresh", exits=1)
+    assert "10.2.0.0" in person.said
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
+
+
+def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24", "10.2.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["", "busy"]
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", [])}
+    person("outbox", "drop", 4)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replica_shows(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.creates("10.1.0.0/24", "10.2.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    person("sync")  # which still has both
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+
+
+# Services that store otherwise
+
+
+SITE = """[[site]]
+name = "Berlin office"
+country = "DE"
+region = ""
+city = "Berlin"
+postalcode = ""
+latitude = 52.520008
+longitude = 13.404954
+dmacode = "807"
+areacode = ""
+blocks = ["10.1.0.0/24"]
+"""
+
+
+def test_a_field_that_the_service_does_not_keep_is_sent_once_and_said_in_plans(person: Person, tmp_path: Path) -> None:
+    person.upstream.dials = Dials(dropped=("dmacode",))
+    file = tmp_path / "sites.toml"
+    file.write_text(SITE)
+    for _ in range(2):
+        person("custom", "apply", file)
+        person("push")
+        settle()
+        person("sync")
+    before = len(person.upstream.log)
+    for _ in range(2):
+        assert "nothing to change" in person("custom", "plan", file)
+        assert "does not keep dmacode" in person.said
+        person("custom", "apply", file)
+        person("push")
+    assert len(person.upstream.log) == before
+    file.write_text(SITE.replace("807", "808"))
+    person("custom", "apply", file)
+    person("push")
+    assert len(person.upstream.log) == before + 1
+
+
+def test_a_second_edit_before_a_sync_is_no_conflict_with_our_own_first(person: Person) -> None:
+    person.upstream.dials = Dials(capitals=True, digits=2)
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    settle()
+    person("custom", "update", locid, "--postalcode", "10117")
+    person("push")
+    assert [place.as_fields()["postalcode"] for place in person.upstream.places.values()] == ["10117"]
+
+
+@pytest.mark.parametrize("fault", ["after", "error"])
+def test_a_lost_create_is_found_though_the_service_stores_it_otherwise(person: Person, fault: str) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person.upstream.faults = [fault]
+    person("push", exits=1)
+    settle()
+    person("push")
+    assert person.there == {-1: ("BERLIN", ["10.1.0.0"]), -2: ("BONN", ["10.2.0.0"])}
+
+
+def test_a_create_that_was_applied_twice_is_told_until_it_is_kept(person: Person) -> None:
+    person.upstream.dials = Dials(twice=1.0)
+    person.creates("10.1.0.0/24")
+    person("push")
+    for _ in range(2):
+        settle()
+        person("sync", exits=3)
+        assert "geolookup outbox keep -1" in person.said
+    person("outbox", "keep", -1)
+    person("sync")
+
+
+def test_a_wrong_number_in_an_answer_is_not_believed_for_long(person: Person) -> None:
+    person.upstream.dials = Dials(lie=1.0)
+    person.creates("10.1.0.0/24")
+    person("push", exits=1)
+    person.upstream.dials = Dials()
+    settle()
+    person("sync")
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["conflict"]
+    person("push", exits=1)
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "add-block", locid, "10.9.0.0/24")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    blocks = [("172.16.0.0", "172.16.0.0")]
+    fields = {**person.upstream.dials.stored(ELSEWHERE)}
+    assert person.upstream.colleague_creates(fields, blocks, who="colleague") == -1
+    person("push", exits=3)
+    assert person.there == {-1: ("Sydney", ["172.16.0.0"])}
+
+
+def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(person: Person) -> None:
+    locids = [person.creates(country="", city="", latitude=float(number)) for number in range(10)]
+    person("push")
+    settle()
+    person("sync")
+    for locid in locids:
+        person("custom", "update", locid, "--areacode", "030")
+    before = person.upstream.lists
+    person("push")
+    assert person.upstream.lists - before <= 2
+
+
+# Files that went back
+
+
+def _copied(home: str) -> bytes:
+    with open(f"{home}/edits.db", "rb") as file:
+        return file.read()
+
+
+def _put_back(home: str, content: bytes) -> None:
+    with open(f"{home}/edits.db", "wb") as file:
+        file.write(content)
+
+
+def test_a_backup_that_is_restored_sends_nothing_twice(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("push")
+    assert len(person.there) == 2
+    person("outbox", "restore", exits=0)
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", ["10.2.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -2]
+
+
+def test_a_backup_that_is_copied_back_by_hand_is_noticed_before_anything_is_sent(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    before = _copied(home)
+    person("push")
+    _put_back(home, before)
+    for words in (["push"], ["refresh"], ["sync"], ["custom", "list"], ["custom", "add-block", -1, "10.9.0.0/24"]):
+        person(*words, exits=1)
+        assert "outbox restore" in person.said, words
+    assert person.looks_up("10.1.0.1") == [-1]
+    settle()
+    person("outbox", "restore", f"{home}/edits.db")
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_an_edit_that_only_the_replaced_file_had_is_named_as_lost(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("outbox", "restore", exits=3)
+    assert "Bonn" in person.said
+    assert "10.2.0.0-10.2.0.255" in person.said
+
+
+@pytest.mark.parametrize("content", [b"", None], ids=["empty", "gone"])
+def test_an_empty_file_is_no_new_one_if_there_were_edits(person: Person, home: str, content: bytes | None) -> None:
+    person.creates("10.1.0.0/24")
+    if content is None:
+        os.remove(f"{home}/edits.db")
+    else:
+        _put_back(home, content)
+    person("push", exits=1)
+    assert "outbox restore --empty" in person.said
+    assert person.looks_up("10.1.0.1")[0] < -(10**15)
+    person("outbox", "restore", "--empty", exits=3)
+    person("push")
+    assert person.looks_up("10.1.0.1") == [1]

@@ -48,6 +48,12 @@ def check_lookups(machines: Iterable[Machine], verdict: Verdict) -> None:
     """Hold lookups against what was asked for."""
     for machine in machines:
         expected = {probe: answers for probe, answers in machine.wishes.answers().items() if answers is not None}
+        if machine.noticed:  # the person was told of places that are not as they should be
+            numbers = machine.numbers()
+            for wish in machine.wishes.all.values():
+                if {wish.handle, numbers.get(wish.handle)} & machine.noticed:
+                    wish.free = True
+            expected = {probe: answers for probe, answers in machine.wishes.answers().items() if answers is not None}
         found = machine.look_up(expected)
         if found is None:
             continue  # the project said that it cannot
@@ -84,7 +90,7 @@ def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None
 def _agree(upstream: Upstream, machine: Machine, verdict: Verdict) -> None:
     """In the end lookups have what the service has, but for what waits for a person."""
     rows = machine.attempt(lambda: machine.editor().pending())
-    if not isinstance(rows, list):
+    if not isinstance(rows, list) or (machine.copied and _all_told([machine], "another machine")):
         return
     numbers = machine.numbers()
     waiting = {number for row in rows for number in (row.locid, numbers.get(row.locid))}

@@ -16,6 +16,7 @@ from geolookup.errors import EditError, GeoLookupError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state import clock as clock_module
+from geolookup.state import machine as machine_module
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.store import Edits
@@ -67,6 +68,8 @@ class Machine:
         self.wishes = Wishes(upstream.dials.stored)
         self.told: set[int] = set()
         self.told_all: list[str] = []
+        #: Numbers of which a person was told, at the end of something that no edit waits for.
+        self.noticed: set[int] = set()
         self.held: set[tuple[str, int]] = set()
         self.raw: list[str] = []
         self.most_lists = 0
@@ -112,6 +115,7 @@ class Machine:
             for name in ("boot_s", "boot_id"):
                 patch.setattr(clock_module, name, getattr(self, name))
             patch.setattr(clock_module, "sleep", self.time.sleep)
+            patch.setattr(machine_module, "machine_id", lambda: self.name)
             patch.setattr(attempts_module.time, "sleep", self.time.sleep)
             patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
             patch.setattr(httpx, "Client", lambda **given: real(**{**given, "transport": face}))
@@ -195,6 +199,7 @@ class Machine:
     def _listen(self, report: Any, *, push: Any = None, pull: Any = None) -> None:
         if report is None or isinstance(report, Exception):
             return
+        self.told_all += getattr(push, "warnings", [])
         if push is not None and (push.held or push.rejected):
             for line in push.edits:
                 if line["state"] in ("held", "rejected"):
@@ -204,6 +209,8 @@ class Machine:
             for name in ("twins", "missing", "notices"):
                 for found in getattr(part, name, ()):
                     self._hear(str(found))
+                    if name == "notices":
+                        self.noticed.add(found["locid"])
 
     def _hear(self, words: str) -> None:
         self.told |= {int(number) for number in _NUMBER.findall(words)}

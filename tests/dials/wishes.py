@@ -47,8 +47,8 @@ class Wish:
         """What it may be: what was asked for last, and after a restore anything since."""
         if self.since_s is None:
             return [self.now]
-        before = [version for at, version in self.versions if at <= self.since_s]
-        return [*(before[-1:] or [Version(None)]), *(version for at, version in self.versions if at > self.since_s)]
+        before = [version for at, version in self.versions if at < self.since_s]
+        return [*(before[-1:] or [Version(None)]), *(version for at, version in self.versions if at >= self.since_s)]
 
 
 class Wishes:

@@ -278,7 +278,7 @@ class World:
             return
         locid = self.random.choice(sorted(ours))
         place = self.upstream.places[locid]
-        self._free(place)
+        self._free(locid, place)
         how = self.random.choice(["delete", "fields", "block"])
         if how == "delete":
             self.upstream.colleague_changes(locid, None, who="colleague")
@@ -291,9 +291,12 @@ class World:
             after = Place(place.fields, place.blocks | {(address, address)})
             self.upstream.colleague_changes(locid, after, who="colleague")
 
-    def _free(self, place: Place) -> None:
-        """A colleague has a hand in one of our places: which wish it is can be told by what it looks like alone."""
+    def _free(self, locid: int, place: Place) -> None:
+        """A colleague has a hand in one of our places: it is known by its number, or by what it looks like alone."""
         for machine in self.machines:
+            numbers = machine.numbers()
+            for wish in machine.wishes.all.values():
+                wish.free = wish.free or numbers.get(wish.handle) == locid
             looks = machine.wishes.looks(place.as_fields())
             for wish in machine.wishes.all.values():
                 if any(version.looks == looks for _, version in wish.versions):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from geolookup.errors import NoStateError, StateDamagedError, StateError, UnknownGenerationError
-from geolookup.state import files
+from geolookup.state import files, machine
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current, Published, generation_name
 from geolookup.state.edits.layer import Laid
@@ -254,16 +254,24 @@ class StateDirectory:
             self.edits.require_newest(edits=current.edits, counter=current.pushed)
         self.edits.check()
 
-    def note_push(self) -> None:
+    def note_push(self) -> bool:
         """Note, in edits.db and in CURRENT, that a push begins: a copy of edits.db from before is told by that.
 
-        The run lock must be held.
+        The run lock must be held. True if the push before was another machine's: one of the two states is a copy.
         """
         with self.edits.transaction() as database:
-            counter = Outbox(database).mark().counter
+            outbox = Outbox(database)
+            begun, before, here = outbox.mark(), outbox.setting("machine"), machine.machine_id()
+            counter = begun.counter
+            if before != here:
+                outbox.keep_setting("machine", here)
+            copied = before not in (None, here)
+            if copied:
+                outbox.found_here(begun)
         with self.publishing() as publish:
             if publish.current is not None:
                 publish.write_current(publish.current.replace(sequence=publish.sequence, pushed=counter))
+        return copied
 
     def rollback(self, generation: int | None = None, *, reason: str = "") -> Current:
         """Serve another kept generation: by default the one served before, of those that were not rolled back.

@@ -10,6 +10,7 @@ from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
 from geolookup.state import files
 from geolookup.state.current import Current, index_path, open_published, overlay_path, read_current
+from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import CONTENT, read_report
 
@@ -56,6 +57,10 @@ def _problems(home: str, current: Current) -> list[str]:
             problems.append(f"{generation}: report.json is of another generation than CURRENT names")
     with _collected(problems):
         Cache(cache).check()
+    with _collected(problems):
+        edits = Edits(home)
+        edits.require_newest(edits=current.edits, counter=current.pushed)
+        edits.check()
     try:
         published = open_published(home)
     except StateError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from geolookup.model import Geolocation
+from geolookup.model import Geolocation, IPBlock
 from geolookup.state.edits.outbox import OutboxRow, State
 from geolookup.state.edits.payload import blocks_of
 from geolookup.state.marks import Begun
@@ -41,8 +41,10 @@ def lay_over(
         if row.locid in deleted and row.number is None:
             continue  # whatever it was before: the service has deleted it, and its number may be something else's
         locid = row.number or aliases.get(row.locid, row.locid)
-        if row.number is not None and locid in layer and _is_anothers(layer[locid].place, row):
-            continue
+        if row.number is not None and locid in layer:
+            blocks = blocks_had([each for each in laid if each.locid == row.locid])
+            if layer[locid].place.ipblocks and not blocks & set(layer[locid].place.ipblocks):
+                continue  # the number has been given to something else by now
         before = layer.pop(locid, None)
         after = row.laid_over(None if before is None else before.place, locid)
         if after is not None:
@@ -51,7 +53,7 @@ def lay_over(
     return layer
 
 
-def _is_anothers(place: Geolocation, deleted: OutboxRow) -> bool:
-    """Whether the number of something that was deleted here has been given to something else by now."""
-    blocks = set(blocks_of((deleted.base or {"blocks": []})["blocks"]))
-    return bool(place.ipblocks) and not blocks & set(place.ipblocks)
+def blocks_had(rows: Iterable[OutboxRow]) -> set[IPBlock]:
+    """Every block that a geolocation had at some time, as far as these edits of it tell."""
+    had = {block for row in rows if row.base is not None for block in blocks_of(row.base["blocks"])}
+    return had | {block for row in rows if (block := row.edit.takes) is not None}

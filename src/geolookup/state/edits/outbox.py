@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError, EditsDamagedError
 from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, UNKNOWN
-from geolookup.model import PROVISIONAL_LOCID, Geolocation
+from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.edits.journal import is_half_done, laid_over
 from geolookup.state.edits.operations import FREEING, Create, Edit, Operation, ReplaceBlock, read_edit
 from geolookup.state.edits.payload import geolocation
-from geolookup.state.edits.schema import RESTORING
+from geolookup.state.edits.schema import RESTORING, require_shapes
 from geolookup.state.marks import Begun, Mark
 from geolookup.state.sqlite import column_type
 
@@ -223,6 +223,14 @@ class Outbox:
         self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'marks'")
         return Mark.now(self.counter())
 
+    def found_here(self, found: Mark) -> None:
+        """Count all ages from now: the marks are another machine's, whose clocks say nothing here."""
+        for name in _MARKS:
+            self._database.execute(
+                f"UPDATE outbox SET {name} = ? WHERE {name} IS NOT NULL AND concluded IS NULL",  # noqa: S608 - our names
+                (found.text,),
+            )
+
     def counter(self) -> int:
         """The counter of the newest mark."""
         return int(next(self._database.query("SELECT value FROM counters WHERE name = 'marks'"))["value"])
@@ -262,18 +270,16 @@ class Outbox:
     # Edits and their attempts
 
     def watched_creates(self) -> list[OutboxRow]:
-        """Creates that are over and may have made more than one geolocation, oldest first.
+        """Creates that are over, and were sent again or changed after they were sent; oldest first.
 
-        Those that no list was conclusive for before the newest one, and those that were sent again, or changed after
-        they were sent.
+        An earlier request of theirs may land at any time.
         """
         sql = (
-            "SELECT * FROM outbox WHERE operation = ? AND state IN ('done', 'rejected', 'dropped')"
-            " AND (journal IS NOT NULL OR state = 'done' AND acknowledged IS NOT NULL"
-            " AND (concluded IS NULL OR concluded = (SELECT value FROM counters WHERE name = 'marks'))) ORDER BY id"
+            "SELECT * FROM outbox WHERE operation = ? AND journal IS NOT NULL"
+            " AND state IN ('done', 'rejected', 'dropped') ORDER BY id"
         )
         found = map(_row, self._database.query(sql, (str(Operation.CREATE),)))
-        return [row for row in found if (row.state == State.DONE and row.journal is None) or _was_sent_again(row)]
+        return [row for row in found if _was_sent_again(row)]
 
     def twins(self) -> dict[int, int]:
         """The twins that were found and are watched: each with the edit that made it."""
@@ -436,6 +442,20 @@ class Outbox:
         """Note that the overlay must be compiled anew."""
         self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
 
+    def require_sound(self) -> None:
+        """Decode every row of every table.
+
+        :raises EditsDamagedError: naming the table and the row that is not what was written
+        """
+        self.rows()
+        for table, check in _SOUND.items():
+            for row in self._database.query(f"SELECT * FROM {table}"):  # noqa: S608 - our names
+                try:
+                    check(row)
+                except (ValueError, TypeError, LookupError, AttributeError) as error:
+                    key = next(iter(row.values()))
+                    raise EditsDamagedError(f"edits.db: {table} {key!r} is damaged ({error}): {RESTORING}") from error
+
     # Geolocations edited here
 
     def remember(self, locid: int, place: Geolocation | None) -> None:
@@ -490,6 +510,7 @@ def _row(found: dict[str, Any]) -> OutboxRow:
             values[name] = None if values[name] is None else _completed(json.loads(values[name]))
         for name in _MARKS:
             values[name] = Mark.read(values[name])
+        require_shapes(values)
         edit = read_edit(values.pop("operation"), values.pop("payload"))
         return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
     except (ValueError, TypeError) as error:
@@ -497,6 +518,43 @@ def _row(found: dict[str, Any]) -> OutboxRow:
         raise EditsDamagedError(
             f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; {RESTORING}"
         ) from error
+
+
+def _whole(row: dict[str, Any], *names: str) -> None:
+    for name in names:
+        if row[name] is not None and type(row[name]) is not int:
+            raise ValueError(f"{name} is not a whole number")
+
+
+def _sound_baseline(row: dict[str, Any]) -> None:
+    known = json.loads(row["locids"])
+    if isinstance(known, dict):
+        if not all(isinstance(digest, str) and int(locid) for locid, digest in known.items()):
+            raise ValueError("a digest is not text")
+    elif not all(type(locid) is int for locid in known):
+        raise ValueError("a number is missing")
+
+
+def _sound_custom(row: dict[str, Any]) -> None:
+    _whole(row, "locid", "service_locid", "deleted")
+    for first, last in json.loads(row["blocks"]):
+        IPBlock.parse(first, last)
+
+
+def _sound_history(row: dict[str, Any]) -> None:
+    for name in ("before", "after"):
+        if row[name] is not None:
+            json.loads(row[name])
+
+
+#: What each row of the other tables must be.
+_SOUND: dict[str, Callable[[dict[str, Any]], None]] = {
+    "baselines": _sound_baseline,
+    "custom": _sound_custom,
+    "counters": lambda row: _whole(row, "value"),
+    "history": _sound_history,
+    "twins": lambda row: _whole(row, "locid", "edit"),
+}
 
 
 def _was_sent_again(row: OutboxRow) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from geolookup.errors import EditsDamagedError, StateDamagedError, StateTooNewError
+from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
 from geolookup.fields import FIELDS, Field
 from geolookup.state import files
 from geolookup.state.clock import now_text
@@ -118,7 +118,8 @@ class Edits:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     self._migrate(database)
-                    yield database
+                    with self._explained(database):
+                        yield database
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -152,7 +153,22 @@ class Edits:
                 _migrations().apply(database)
             else:
                 connection.execute("BEGIN")
-            yield database
+            with self._explained(database):
+                yield database
+
+    @contextlib.contextmanager
+    def _explained(self, database: "Database") -> Iterator[None]:
+        """If whoever uses the file stumbles, and a row is damaged, then that is why."""
+        try:
+            yield
+        except (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError) as error:
+            if isinstance(error, GeoLookupError):
+                raise
+            try:
+                Outbox(database).require_sound()
+            except EditsDamagedError as damage:
+                raise damage from error
+            raise
 
     def _connect_reading(self, wait_s: float) -> sqlite3.Connection:
         """A connection that only reads; one to an empty database in memory if there is no file."""
@@ -187,8 +203,10 @@ class Edits:
         """
         if not self.exists():
             return
-        with self.transaction() as database:
+        with self.reading() as database:
             found = [row[0] for row in database.execute("PRAGMA quick_check(5)").fetchall()]
+            if found == ["ok"]:
+                Outbox(database).require_sound()
         if found != ["ok"]:
             raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
 
@@ -263,10 +281,16 @@ class Edits:
         self._refuse_newer(database)  # again: another process may have migrated it before this one had the lock
         _migrations().apply(database)
 
-    def start_of_list(self) -> Start:
-        """Mark, durably, that a complete list is about to be asked for; if nothing was ever edited, it is the first."""
+    def start_of_list(self, *, to_look: bool = False) -> Start:
+        """Mark, durably, that a complete list is about to be asked for; if nothing was ever edited, it is the first.
+
+        A list that is asked for only ``to_look`` at it leaves no mark: it is as new as the newest there is.
+        """
         if not self.exists():
             return Start(mark=Mark.now(0), at=now_text())
+        if to_look:
+            with self.reading() as database:
+                return Start(mark=Mark.now(Outbox(database).counter()), at=now_text())
         with self.transaction() as database:
             return Start(mark=Outbox(database).mark(), at=now_text())
 

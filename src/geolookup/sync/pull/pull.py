@@ -212,7 +212,7 @@ def _pull(run: _Run, transport: Transport) -> None:
         return
     began = time.monotonic()
     client = GeolocationsClient(transport)
-    start = run.directory.edits.start_of_list()
+    start = run.directory.edits.start_of_list(to_look=run.preview is not None)
     with client.list(etag=etag) as listing:
         if listing.not_modified and current is not None:
             _confirm(run, start)

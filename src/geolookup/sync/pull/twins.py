@@ -3,11 +3,10 @@
 from typing import Any
 
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox, OutboxRow
+from geolookup.state.edits.outbox import Outbox
 from geolookup.state.generations.cache import Cache
-from geolookup.sync.push.creates import wanted
-from geolookup.sync.push.likeness import Forms, like
-from geolookup.sync.push.matching import Candidates
+from geolookup.sync.push.likeness import Forms
+from geolookup.sync.push.wanted import note_twins
 
 
 def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
@@ -25,13 +24,8 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
         if not watched and not known:
             return []
         places = {place.locid: place for place in cache.custom()}
-        candidates = Candidates(list(places.values()), outbox.created_here())
-        forms = Forms(outbox.stored_forms())
-        for row in watched:
-            for locid in _twins(outbox, row, candidates, forms):
-                if locid not in known:
-                    outbox.note_twin(locid, row.id)
-                    known[locid] = row.id
+        note_twins(outbox, watched, places, Forms(outbox.stored_forms()))
+        known = outbox.twins()
         for locid in [locid for locid in known if locid not in places or places[locid].ipblocks]:
             outbox.forget_twin(locid)
             del known[locid]
@@ -41,11 +35,3 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
             for locid, edit in sorted(known.items(), reverse=True)
             if locid not in dismissed
         ]
-
-
-def _twins(outbox: Outbox, row: OutboxRow, candidates: Candidates, forms: Forms) -> list[int]:
-    one = wanted(outbox, row)
-    again = bool((row.journal or {}).get("resent") or (row.journal or {}).get("sent"))
-    # A service that stores everything as it comes has made nothing that is merely like it.
-    fits = like if again and not forms.exact else forms.same
-    return [place.locid for place in candidates.of(one) if any(fits(sent, place.fields()) for sent in one.sent)]

@@ -12,7 +12,8 @@ from geolookup.state.edits.outbox import Outbox, OutboxRow, State
 from geolookup.state.edits.payload import blocks_of
 from geolookup.state.marks import Start, is_conclusive
 from geolookup.sync.push.likeness import Forms, like, may_be_stored
-from geolookup.sync.push.matching import Candidates, Wanted, match_creates
+from geolookup.sync.push.matching import Candidates, match_creates
+from geolookup.sync.push.wanted import note_twins, wanted
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class _Account:
 
     def hold(self) -> None:
         """Go through them, oldest first: what a later edit covers cannot be seen, and is not looked for."""
+        created = []
         for position, row in enumerate(self._rows):
             later = [other for other in self._rows[position + 1 :] if other.locid == row.locid]
             place = self._places.get(row.number or self._aliases.get(row.locid, row.locid))
@@ -76,6 +78,8 @@ class _Account:
             shown = self._is_shown(row, place, later, conclusive=conclusive)
             if shown and row.seen is None:
                 self._outbox.change(row.id, seen=self._start.mark.counter)
+            if shown and isinstance(row.edit, Create):
+                created.append(row)
             if not conclusive:
                 continue
             if shown or row.seen is not None:
@@ -84,6 +88,8 @@ class _Account:
                 self._find_create(row, place)
             else:
                 self._tell_missing(row)
+        # Last: what a create turned out to have made instead of what the service named is no twin of it.
+        note_twins(self._outbox, created, self._places, self._forms)
 
     def _conclude(self, row: OutboxRow) -> None:
         """The list and all later ones have the edit; and if it deleted something, what came before with it."""
@@ -116,7 +122,7 @@ class _Account:
                 self._note_stored(row, edit, found)
                 return True
         if isinstance(edit, Create):
-            return like(edit.fields, found)
+            return False  # whoever changed it, or another's: `_find_create` says which
         return not self._forms.same((row.base or {})["fields"], found)  # else it is as it was before the edit
 
     def _note_stored(self, row: OutboxRow, edit: SettingFields, found: dict[str, Any]) -> None:
@@ -148,14 +154,16 @@ class _Account:
         """The number that the service answered with has nothing, or something unlike: it may have named a wrong one."""
         assert isinstance(row.edit, Create)
         ours = self._outbox.created_here() - {self._aliases.get(row.locid)}
-        wanted = Wanted(
-            edit=row.id,
-            sent=(row.edit.fields,),
-            baseline=self._outbox.baseline(row),
-            blocks=given_blocks(self._outbox, row),
-        )
-        match = match_creates([wanted], Candidates(list(self._places.values()), ours), self._forms)[row.id]
+        match = match_creates([wanted(self._outbox, row)], Candidates(list(self._places.values()), ours), self._forms)[
+            row.id
+        ]
         number = self._aliases.get(row.locid)
+        fields = row.edit.fields
+        if place is not None and like(fields, place.fields()):
+            # Changed by somebody since, unless what was meant is somewhere else.
+            if not any(self._forms.same(fields, found.fields()) for found in match.found):
+                self._conclude(row)
+                return
         if match.what == "adopt":
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)
@@ -189,12 +197,6 @@ def blocks_freed(row: OutboxRow) -> set[IPBlock]:
     """The blocks that an edit takes away, as far as it names them."""
     block = getattr(row.edit, "block", None)
     return {block} if row.edit.frees_blocks and block is not None else set()
-
-
-def given_blocks(outbox: Outbox, row: OutboxRow) -> frozenset[IPBlock]:
-    """The blocks that edits of this machine give to what a create made."""
-    given = (other.edit.takes for other in outbox.rows(locid=row.locid))
-    return frozenset(block for block in given if block is not None)
 
 
 def _is_another(row: OutboxRow, place: Geolocation) -> bool:

@@ -5,24 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model import Geolocation
-from geolookup.state.edits.operations import Create
 from geolookup.state.edits.outbox import Outbox, OutboxRow
 from geolookup.state.generations.digest import digest
-from geolookup.sync.push.accounts import given_blocks
-from geolookup.sync.push.likeness import Fields, Forms
-from geolookup.sync.push.matching import Candidates, Match, Wanted, match_creates
-
-
-def forms_sent(row: OutboxRow) -> tuple[Fields, ...]:
-    """Every form in which a create was sent, as it is now first: a person may have changed it since."""
-    assert isinstance(row.edit, Create)
-    return (row.edit.fields, *(row.journal or {}).get("sent", ()))
-
-
-def wanted(outbox: Outbox, row: OutboxRow) -> Wanted:
-    """A create as `matching` needs it."""
-    blocks = given_blocks(outbox, row)
-    return Wanted(edit=row.id, sent=forms_sent(row), baseline=outbox.baseline(row), blocks=blocks)
+from geolookup.sync.push.likeness import Forms
+from geolookup.sync.push.matching import Candidates, Match, match_creates
+from geolookup.sync.push.wanted import wanted
 
 
 def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geolocation]) -> dict[int, Match]:

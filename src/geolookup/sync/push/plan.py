@@ -44,7 +44,7 @@ def make(
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     with Transport(settings) as transport:
-        view = ServiceView(directory, settings, GeolocationsClient(transport))
+        view = ServiceView(directory, settings, GeolocationsClient(transport), to_look=True)
         return _plan(directory, settings, view, url, on_conflict)
 
 

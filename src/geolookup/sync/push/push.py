@@ -108,7 +108,11 @@ def push_locked(
     is not.
     """
     directory.edits.back_up()
-    directory.note_push()
+    if directory.note_push():
+        report.warnings.append(
+            "this state was pushed from another machine before: if it is a copy, and that machine pushes too, "
+            "what waits in both is sent twice"
+        )
     attempts = Attempts(directory, settings, GeolocationsClient(transport), report)
     if check is not None:
         check(attempts.view)

@@ -21,8 +21,12 @@ _MOST_LISTS = 2
 class ServiceView:
     """Reads custom geolocations from the service. A complete list is kept for as long as it is new enough."""
 
-    def __init__(self, directory: StateDirectory, settings: Settings, client: GeolocationsClient) -> None:
+    def __init__(
+        self, directory: StateDirectory, settings: Settings, client: GeolocationsClient, *, to_look: bool = False
+    ) -> None:
+        """With ``to_look`` nothing is noted in edits.db: nothing will be sent."""
         self._directory = directory
+        self._to_look = to_look
         self._settings = settings
         self._client = client
         self._complete: dict[int, Geolocation] | None = None
@@ -66,7 +70,7 @@ class ServiceView:
 
     def _read_complete(self) -> dict[int, Geolocation]:
         self._lists += 1
-        start = self.start = self._directory.edits.start_of_list()
+        start = self.start = self._directory.edits.start_of_list(to_look=self._to_look)
         self.unmodified = None
         current = self._directory.current_or_none()
         if current is not None and current.published.get("url") != self._settings.url:

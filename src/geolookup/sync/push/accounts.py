@@ -159,11 +159,11 @@ class _Account:
         ]
         number = self._aliases.get(row.locid)
         fields = row.edit.fields
-        if place is not None and like(fields, place.fields()):
-            # Changed by somebody since, unless what was meant is somewhere else.
-            if not any(self._forms.same(fields, found.fields()) for found in match.found):
-                self._conclude(row)
-                return
+        elsewhere = any(self._forms.same(fields, found.fields()) for found in match.found)
+        if place is not None and like(fields, place.fields()) and not elsewhere:
+            # It is there, and somebody has changed it since.
+            self._conclude(row)
+            return
         if match.what == "adopt":
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)

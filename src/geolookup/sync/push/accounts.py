@@ -11,6 +11,7 @@ from geolookup.state.edits.operations import ClearBlocks, Create, Delete, Remove
 from geolookup.state.edits.outbox import Outbox, OutboxRow, State
 from geolookup.state.edits.payload import blocks_of
 from geolookup.state.marks import Start, is_conclusive
+from geolookup.sync.push.creates import shown
 from geolookup.sync.push.likeness import Forms, like, may_be_stored
 from geolookup.sync.push.matching import Candidates, match_creates
 from geolookup.sync.push.wanted import note_twins, wanted
@@ -161,23 +162,32 @@ class _Account:
         fields = row.edit.fields
         elsewhere = any(self._forms.same(fields, found.fields()) for found in match.found)
         if place is not None and like(fields, place.fields()) and not elsewhere:
-            # It is there, and somebody has changed it since.
-            self._conclude(row)
+            self._conclude(row)  # somebody has changed it since
             return
         if match.what == "adopt":
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)
+            self._aliases[row.locid] = match.found[0].locid
             reason = f"the service answered with locid {number} to a create that made {match.found[0].locid}"
-            self._findings.warnings.append(reason)
+            if any(other.locid == row.locid and other.id > row.id for other in self._rows):
+                self._notice(row, f"{reason}: what was sent to {number} for it since may have changed something else")
+            else:
+                self._findings.warnings.append(reason)
             return
         gone = "is not there" if place is None else "is something else"
+        may_be = f" (it may be {', '.join(str(found.locid) for found in match.found)})" if match.found else ""
         reason = (
-            f"the service answered that it made {number}, which {gone}: `geolookup outbox adopt` if you know which it "
-            "is, `retry` to send it again, or `drop`"
+            f"the service answered that it made {number}, which {gone}{may_be}: `geolookup outbox adopt` if you know "
+            "which it is, `retry` to send it again, or `drop`"
         )
         self._outbox.release(row.locid)
         self._outbox.change(
-            row.id, state=State.HELD, acknowledged=None, acknowledged_at=None, problem=reason, journal=row.journal
+            row.id,
+            state=State.HELD,
+            acknowledged=None,
+            acknowledged_at=None,
+            problem=reason,
+            journal={**(row.journal or {}), **shown(match)},
         )
         self._notice(row, reason)
 

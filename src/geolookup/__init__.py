@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         StaleRule,
         Status,
     )
+    from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.edits.editor import Editor
     from geolookup.state.edits.layer import Laid
@@ -102,6 +103,7 @@ __all__ = [
     "ServiceError",
     "Settings",
     "SettingsError",
+    "SourceSettings",
     "StaleDataError",
     "StaleRule",
     "StateBusyError",
@@ -141,6 +143,7 @@ _HOMES = {
     "Reference": "state.generations.kept",
     "Segment": "model",
     "Settings": "settings.table",
+    "SourceSettings": "settings.source",
     "StaleRule": "model",
     "Status": "model",
     "__version__": "_version",

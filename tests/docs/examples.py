@@ -131,6 +131,12 @@ True
 >>> settings.url, settings.stale
 ('https://geo.example.com', 'warn')
 """,
+    "SourceSettings": """
+>>> office = geolookup.SourceSettings(name="office", location="/srv/geo/office.csv")
+>>> settings = geolookup.Settings(url="https://geo.example.com", sources=(office,))
+>>> [source.name for source in settings.stack]
+['service', 'office']
+""",
     "Layer": """
 >>> with geolookup.open() as geo:
 ...     list(geo.segments(4, "custom"))

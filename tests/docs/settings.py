@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from geolookup.settings.source import described_source
 from geolookup.settings.table import GROUPS, PREFIX, Setting, described
 
 #: Read from the environment only, and not settings: each with what it holds.
@@ -27,6 +28,7 @@ def page() -> str:
         "the file are relative to its own folder.",
         "",
         *(line for group, title in GROUPS.items() for line in _table(group, title)),
+        *_sources(),
         "## The environment alone",
         "",
         "Secrets are not settings: no file of settings, no option and no report holds them.",
@@ -37,6 +39,33 @@ def page() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _sources() -> Iterator[str]:
+    yield from (
+        "## Sources",
+        "",
+        "Each table `[[source]]` of the file is one source of default geolocations, the one of highest precedence",
+        "first. If there is none, the service of `url` is the only one; if none is of the kind `service`, it is the",
+        "first.",
+        "",
+        "```toml",
+        "[[source]]",
+        'name = "office"',
+        'location = "/srv/geo/office.csv"',
+        "",
+        "[[source]]",
+        'name = "dbip"',
+        'preset = "dbip-city-lite"',
+        'max_age = "40d"',
+        "```",
+        "",
+        "| key | must be | what it is for |",
+        "| --- | --- | --- |",
+    )
+    for setting in described_source():
+        yield f"| {' | '.join(_escaped(cell) for cell in (f'`{setting.name}`', setting.allowed, setting.text))} |"
+    yield ""
 
 
 def _table(group: str, title: str) -> Iterator[str]:
@@ -50,4 +79,8 @@ def _table(group: str, title: str) -> Iterator[str]:
 def _row(setting: Setting) -> str:
     default = f"`{setting.default_text()}`" if setting.default_text() else ""
     cells = (f"`{setting.name}`", setting.allowed, default, setting.text)
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return f"| {' | '.join(map(_escaped, cells))} |"
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", chr(92) + "|")

@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from geolookup.errors import SettingsError
+from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, settings_path
+from geolookup.settings.source import SOURCE_TABLE
 from geolookup.settings.table import PREFIX, Setting, Settings, described
-from geolookup.text import harmless
 
 # A cluster that runs a service named geolookup sets these in every container beside it.
 _SERVICE_LINKS = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
@@ -26,19 +27,25 @@ def load(options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str]
     environ = os.environ if environ is None else environ
     path = settings_path()
     values: dict[str, Any] = {}
-    for name, value in _from_file(path, required=bool(environ.get("GEOLOOKUP_CONFIG"))).items():
+    written = _from_file(path, required=bool(environ.get("GEOLOOKUP_CONFIG")))
+    tables = written.pop(SOURCE_TABLE, [])
+    for name, value in written.items():
         values[name] = _checked(name, value, f"{path}: {name}", strict=True)
     # Never by the working directory: a timer has another one, and a stranger's folder has files of its own.
     folder = os.path.dirname(os.path.abspath(path))
     for name in values:
         if _SETTINGS[name].is_path and values[name] not in ("", "-"):
             values[name] = os.path.join(folder, os.path.expanduser(values[name]))
+    if tables != []:
+        from geolookup.settings.load_sources import read_sources  # late: most files have none
+
+        values["sources"] = read_sources(tables, path=path)
     for name, text in _from_environment(environ).items():
         values[name] = _checked(name, text, PREFIX + name.upper(), strict=False)
     for name, value in (options or {}).items():
         if value is not None:
             if name not in _SETTINGS:
-                raise SettingsError(_unknown(name, list(_SETTINGS)))
+                raise SettingsError(unknown(name, list(_SETTINGS)))
             values[name] = _checked(name, value, name, strict=False)
     return _check(Settings(**values))
 
@@ -71,8 +78,8 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any]:
                 f"`{secret}_file`"
             )
     for name in values:
-        if name not in _SETTINGS:
-            raise SettingsError(f"{path}: {_unknown(name, list(_SETTINGS))}")
+        if name not in _SETTINGS and name != SOURCE_TABLE:
+            raise SettingsError(f"{path}: {unknown(name, [*_SETTINGS, SOURCE_TABLE])}")
     return values
 
 
@@ -87,27 +94,14 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
             continue
         if key not in _SETTINGS:
             names = [setting.variable for setting in described()] + [PREFIX + name for name in NOT_SETTINGS]
-            raise SettingsError(f"environment: {_unknown(variable, names)}")
+            raise SettingsError(f"environment: {unknown(variable, names)}")
         if value:
             values[key] = value
     return values
 
 
-def _unknown(name: str, names: list[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, names, n=1)
-    advice = f"did you mean {near[0]}?" if near else "remove it"
-    return f"unknown setting {harmless(name, 60)}: {advice}"
-
-
 def _checked(name: str, value: Any, where: str, *, strict: bool) -> Any:
-    setting = _SETTINGS[name]
-    try:
-        return msgspec.convert(value, setting.kind, strict=strict)
-    except (msgspec.ValidationError, TypeError) as error:  # msgspec meets TOML's dates with a TypeError
-        shown = harmless(value if isinstance(value, str) else repr(value), 40)
-        raise SettingsError(f"{where} = {shown}: must be {setting.allowed}") from error
+    return checked(_SETTINGS[name], value, where, strict=strict)
 
 
 def _check(settings: Settings) -> Settings:
@@ -118,7 +112,11 @@ def _check(settings: Settings) -> Settings:
     except ValueError as error:
         raise SettingsError(f"max_age: {error}") from error
     if settings.url is not None:
-        return msgspec.structs.replace(settings, url=normalise_url(settings.url))
+        settings = msgspec.structs.replace(settings, url=normalise_url(settings.url))
+    if settings.sources:
+        from geolookup.settings.load_sources import check_service
+
+        check_service(settings)
     return settings
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from geolookup.errors import SettingsError
+from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 
 
@@ -16,6 +17,18 @@ def read_secret(settings: Settings, *, environ: Mapping[str, str] | None = None)
     :raises SettingsError: if reading the file fails, others can read it, or it is not one line of plain text
     """
     return _secret(settings.token_file, "GEOLOOKUP_TOKEN", "token", environ)[0] or None
+
+
+def read_source_secret(source: SourceSettings, *, environ: Mapping[str, str] | None = None) -> str | None:
+    """The secret of a source that is a file: from its own ``token_file``; None if it has none.
+
+    No variable stands in for it: that would be the secret of every source.
+
+    :raises SettingsError: as `read_secret`
+    """
+    if not source.token_file:
+        return None
+    return _secret(source.token_file, "", "token", environ)[0] or None
 
 
 def read_ping_url(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:

@@ -1,17 +1,17 @@
 """Every setting: its name, what it may be, its default, and what it is for. ``described`` lists them for the pages."""
 
 import os
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
 
 from geolookup.settings import durations
+from geolookup.settings.describe import PREFIX as PREFIX
+from geolookup.settings.describe import Setting as Setting
+from geolookup.settings.describe import about as _about
+from geolookup.settings.describe import describe
 from geolookup.settings.paths import default_home
-
-#: The environment variable of a setting ``x`` is ``GEOLOOKUP_X``.
-PREFIX = "GEOLOOKUP_"
+from geolookup.settings.source import SERVICE, SourceSettings
 
 #: The parts of the list of settings, in the order of a page: the key of each, and its title.
 GROUPS = {
@@ -25,32 +25,12 @@ GROUPS = {
 }
 
 
-def _about(
-    group: str,
-    text: str,
-    *,
-    lookups: bool = False,
-    path: bool = False,
-    allowed: str | None = None,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-) -> Meta:
-    """What a setting is for, and its limits.
-
-    ``lookups`` marks what changes the answer of a lookup. ``path`` marks names of files and folders: in the settings
-    file they are relative to its own folder. ``allowed`` says what the value may be, if its type does not.
-    """
-    extra = {"group": group, "lookups": lookups, "path": path, "allowed": allowed}
-    limits: dict[str, Any] = {key: limit for key, limit in (("ge", ge), ("gt", gt), ("le", le)) if limit is not None}
-    return Meta(description=text, extra=extra, **limits)
-
-
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting with its default. A key ``x`` of the file is the variable ``GEOLOOKUP_X``.
 
-    ``url`` is None until an upstream is configured. The secrets themselves are not settings, so that no ``repr`` and
-    no report can hold them: `secrets.read_secret` and `secrets.read_ping_url` fetch them when a request needs them.
+    ``url`` is None until an upstream is configured. ``sources`` are the tables ``[[source]]`` of the file. The secrets
+    themselves are not settings, so that no ``repr`` and no report can hold them: `secrets.read_secret`,
+    `secrets.read_source_secret` and `secrets.read_ping_url` fetch them when a request needs them.
     """
 
     home: Annotated[
@@ -86,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             lookups=True,
         ),
     ] = "warn"
+
+    sources: tuple[SourceSettings, ...] = ()
 
     url: Annotated[
         str | None,
@@ -245,86 +227,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def has_plain_lookups(self) -> bool:
         """Whether every setting that changes lookups has its default, except ``home``."""
+        # Which max_age a preset has is not known here.
+        if any(source.max_age != "" or source.preset for source in self.sources):
+            return False
         return all(
             getattr(self, setting.name) == setting.default
             for setting in described()
             if setting.bears_on_lookups and setting.name != "home"
         )
 
+    @property
+    def stack(self) -> tuple[SourceSettings, ...]:
+        """The sources of default geolocations that are configured, the one of highest precedence first.
+
+        The service of ``url`` stands first, unless one of ``sources`` says where it stands.
+        """
+        if self.url is None or any(source.kind == SERVICE for source in self.sources):
+            return self.sources
+        return (SourceSettings(name=SERVICE, kind=SERVICE), *self.sources)
+
     def state_home(self) -> str:
         """The state directory's absolute path."""
         return os.path.abspath(os.path.expanduser(self.home)) if self.home else default_home()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """One setting as documentation shows it.
-
-    ``group`` is a key of `GROUPS`. ``allowed`` completes "must be …". ``default`` is None or "" if there is none.
-    ``is_path`` is true for names of files and folders, ``bears_on_lookups`` for what changes the answer of a lookup.
-    ``kind`` is the type that a value is converted to.
-    """
-
-    name: str
-    variable: str
-    group: str
-    allowed: str
-    default: Any
-    text: str
-    is_path: bool
-    bears_on_lookups: bool
-    kind: Any
-
-    def default_text(self) -> str:
-        """The default as the settings file would have it; empty if there is none."""
-        if self.default in (None, ""):
-            return ""
-        return msgspec.json.encode(self.default).decode("utf-8")
-
-
 def described() -> tuple[Setting, ...]:
-    """Every setting, in the order of the table: for the documentation, and for checking values."""
+    """Every setting but ``sources``, in the order of the table: for the documentation, and for checking values."""
     global _described
     if not _described:
-        kinds = {field.name: field.type for field in msgspec.structs.fields(Settings)}
-        _described = tuple(_describe(field, kinds[field.name]) for field in msgspec.inspect.type_info(Settings).fields)  # type: ignore[attr-defined] # it is a StructType
+        _described = describe(Settings, GROUPS)
     return _described
 
 
 _described: tuple[Setting, ...] = ()
-
-
-def _describe(field: msgspec.inspect.Field, kind: Any) -> Setting:
-    metadata = field.type
-    assert isinstance(metadata, msgspec.inspect.Metadata), field.name
-    extra, schema = metadata.extra or {}, metadata.extra_json_schema or {}
-    assert extra["group"] in GROUPS, field.name
-    return Setting(
-        name=field.name,
-        variable=PREFIX + field.name.upper(),
-        group=extra["group"],
-        allowed=extra["allowed"] or _allowed(metadata.type),
-        default=field.default,
-        text=schema["description"],
-        is_path=extra["path"],
-        bears_on_lookups=extra["lookups"],
-        kind=kind,
-    )
-
-
-def _allowed(kind: msgspec.inspect.Type) -> str:
-    """What a value of a type may be, in words that complete "must be"."""
-    match kind:
-        case msgspec.inspect.LiteralType(values=values):
-            return f"one of {', '.join(map(str, values))}"
-        case msgspec.inspect.BoolType():
-            return "true or false"
-        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
-            noun = "a whole number" if isinstance(kind, msgspec.inspect.IntType) else "a number"
-            if kind.ge is not None and kind.le is not None:
-                return f"{noun} from {kind.ge} to {kind.le}"
-            if kind.ge is not None:
-                return f"{noun}, {kind.ge} or greater"
-            return f"{noun} greater than zero" if kind.gt == 0 else noun
-        case _:
-            return "text"

@@ -73,14 +73,18 @@ class Numbering:
 
     def numbers(self, places: Places) -> I64:
         """The number of each place of a complete table: its earlier one, else the next free ones in their order."""
-        digests = _as_digests(b"".join(map(place_digest, places)))
-        found = np.full(len(places), -1, np.int64)
-        if len(self._digests) and len(digests):
-            at = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
-            same = self._digests[at] == digests
+        return self.numbers_of(b"".join(map(place_digest, places)))
+
+    def numbers_of(self, digests: bytes) -> I64:
+        """`numbers` for the joined digests of places, each of which is asked for once."""
+        wanted = _as_digests(digests)
+        found = np.full(len(wanted), -1, np.int64)
+        if len(self._digests) and len(wanted):
+            at = np.minimum(np.searchsorted(self._digests, wanted), len(self._digests) - 1)
+            same = self._digests[at] == wanted
             found[same] = self._locids[at[same]]
         new = np.flatnonzero(found < 0)
-        self.kept += len(places) - len(new)
+        self.kept += len(wanted) - len(new)
         self.given += len(new)
         found[new] = self._next(len(new))
         return found

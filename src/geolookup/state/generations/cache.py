@@ -13,7 +13,11 @@ from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
 from geolookup.state.sqlite import column_type, create_private, open_published, published_uri, translated
 
-SCHEMA_VERSION = 1
+#: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
+WITH_TEXT = 1
+#: Of a file whose blocks have their ends as numbers only, and those of IPv6 as 16 bytes, the highest first.
+COMPACT = 2
+SCHEMA_VERSION = COMPACT
 
 #: (locid, the fields in their order, number of blocks, digest of the row with its blocks)
 GeolocationRow: TypeAlias = tuple[Any, ...]
@@ -29,16 +33,23 @@ def stored_number(family: int, value: int) -> int | str:
     return value if family == 4 else f"{value:039d}"
 
 
+def _stored(family: int, value: int, schema: int) -> int | str | bytes:
+    """`stored_number` in a file of this schema."""
+    return value.to_bytes(16, "big") if schema == COMPACT and family == 6 else stored_number(family, value)
+
+
 class CacheWriter:
     """Writes a new cache.db: rows go in as they come, in one transaction, and `finish` makes the file durable.
 
     It is written where nobody looks and thrown away whole after any failure, so it needs no journal.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, compact: bool = False) -> None:
+        """With ``compact`` blocks are added by `add_numbers`: for sources of millions, of which no one is looked up."""
         from sqlite_utils import Database  # late: it imports pandas where that is installed
 
         self.path = path
+        self._compact = compact
         with files.translated(path), translated(path):
             create_private(path)
             self._connection = sqlite3.connect(path, isolation_level=None)
@@ -76,11 +87,13 @@ class CacheWriter:
             pk="locid",
             not_null={*TEXT_NAMES, "blocks", "digest"},
         )
+        text = {} if self._compact else {"startip": str, "endip": str}
         self._database.table("ipblocks").create(
             # The numbers are integers in IPv4 rows and text in IPv6 rows: BLOB is the one affinity that keeps both.
-            {"locid": int, "family": int, "startip": str, "endip": str, "startipnum": bytes, "endipnum": bytes},
-            foreign_keys=[("locid", "geolocations", "locid")],
-            not_null={"locid", "family", "startip", "endip", "startipnum", "endipnum"},
+            {"locid": int, "family": int, **text, "startipnum": bytes, "endipnum": bytes},
+            # A mask's blocks have the locid 0, which no geolocation has.
+            foreign_keys=[] if self._compact else [("locid", "geolocations", "locid")],
+            not_null={"locid", "family", *text, "startipnum", "endipnum"},
         )
         self._database.table("about").create({"name": str, "value": str}, pk="name")
 
@@ -88,15 +101,22 @@ class CacheWriter:
         """Add rows; a locid that was added before is for the caller to have noticed."""
         with translated(self.path):
             self._connection.executemany(_INSERT, geolocations)
-            self._connection.executemany("INSERT INTO ipblocks VALUES (?,?,?,?,?,?)", blocks)
+            if blocks:
+                self._connection.executemany("INSERT INTO ipblocks VALUES (?,?,?,?,?,?)", blocks)
+
+    def add_numbers(self, family: int, blocks: Iterable[tuple[int, int | bytes, int | bytes]]) -> None:
+        """Add blocks of one family to a compact file, in the order of their rows: locid, first and last."""
+        with translated(self.path):
+            self._connection.executemany(f"INSERT INTO ipblocks VALUES (?,{int(family)},?,?)", blocks)  # noqa: S608
 
     def finish(self, about: Mapping[str, str]) -> None:
         """Index, say what the file is, close it and make its bytes durable."""
         with translated(self.path), files.translated(self.path):
             self._connection.execute("COMMIT")
-            self._database.table("ipblocks").create_index(["locid"])
+            if not self._compact:
+                self._database.table("ipblocks").create_index(["locid"])
             self._database.table("about").insert_all({"name": name, "value": value} for name, value in about.items())
-            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._connection.execute(f"PRAGMA user_version = {COMPACT if self._compact else WITH_TEXT}")
             self._connection.close()
             files.sync_file(self.path)
 
@@ -142,8 +162,8 @@ class Cache:
 
     def covering(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation]]:
         """Every block of both layers that covers an address, in no order. Reads all blocks: 0.2 s a million."""
-        number = stored_number(family, value)
         with self._opened() as connection:
+            number = _stored(family, value, _version(connection))
             rows = connection.execute(
                 f"SELECT startipnum, endipnum, {', '.join(place_columns(connection, table='g').values())}"  # noqa: S608
                 " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
@@ -277,8 +297,12 @@ def place_columns(connection: sqlite3.Connection, *, schema: str = "main", table
     return columns
 
 
+def _version(connection: sqlite3.Connection, schema: str = "main") -> int:
+    return int(connection.execute(f"PRAGMA {schema}.user_version").fetchone()[0])
+
+
 def _check_version(connection: sqlite3.Connection, path: str, schema: str = "main") -> None:
-    found = connection.execute(f"PRAGMA {schema}.user_version").fetchone()[0]
+    found = _version(connection, schema)
     if found > SCHEMA_VERSION:
         raise StateTooNewError(
             f"{path}: has schema {found}, and this release reads {SCHEMA_VERSION}: upgrade geolookup"
@@ -300,13 +324,16 @@ def read_geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...
     return Geolocation(locid=locid, **dict(zip(FIELD_NAMES, values, strict=True)), ipblocks=blocks)
 
 
-def read_block(path: str, family: int, first: int | str, last: int | str) -> IPBlock:
-    """A row of ipblocks, its numbers as `stored_number` makes them; ``path`` is for the message.
+def read_block(path: str, family: int, first: int | str | bytes, last: int | str | bytes) -> IPBlock:
+    """A row of ipblocks, its numbers as they stand there; ``path`` is for the message.
 
     :raises StateDamagedError: where it cannot be one
     """
     try:
-        low, high = int(first), int(last)
+        low, high = (
+            int.from_bytes(end, "big") if isinstance(end, bytes) and len(end) == 16 else int(end)
+            for end in (first, last)
+        )
     except (ValueError, TypeError) as error:
         raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {first!r:.50} is no address") from error
     if family not in (4, 6) or not 0 <= low <= high <= (IPV4_MAX if family == 4 else IPV6_MAX):

@@ -1,0 +1,214 @@
+"""From the batches of a source to a candidate's two files, in columns: no Python object stands for a single block."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from geolookup.errors import StateDamagedError
+from geolookup.index.builder import IndexBuilder
+from geolookup.index.flatten import I64, U32, U64, Array
+from geolookup.sources.blocks import MASKED, Batch, BlocksV6
+from geolookup.sources.locids import Numbering, place_digest
+from geolookup.sources.places import PlaceFields, Places
+from geolookup.state import files
+from geolookup.state.generations.cache import Cache, CacheWriter, GeolocationRow
+from geolookup.state.generations.candidate import Candidate
+from geolookup.sync.pull.staging import Staged
+
+#: The locid of a mask's blocks, which is no geolocation's.
+MASK = 0
+
+_PART = 1 << 16
+_ROWS_A_STEP = 1 << 14
+
+
+class ColumnStaging:
+    """Takes a source's batches, whose places have their own locids or get them from ``numbering``.
+
+    It holds the flattening's arrays (12 bytes an IPv4 block, 36 an IPv6 block) and the places, never the rows.
+    """
+
+    def __init__(self, candidate: Candidate, name: str, places: Places, numbering: Numbering) -> None:
+        """``name`` is the source's; ``places`` the table that the batches' numbers are of, which may still grow."""
+        self._candidate = candidate
+        self._places = places
+        self._numbering = numbering
+        self._numbered = places.locids is not None
+        self._cache = CacheWriter(candidate.cache, compact=True)
+        self._index = IndexBuilder("default", source=name, later_wins=not self._numbered)
+        self._mask_slot: int | None = None
+        self._locids = np.empty(0, np.int64)
+        # The last item of these is the mask's.
+        self._slots = np.zeros(1, np.uint32)
+        self._counts = np.zeros(1, np.int64)
+        self._sums = np.zeros((2, 1), np.uint64)
+        self._digests = bytearray()
+        self._columns: dict[str, Any] = {}
+        self._blocks = 0
+        self._masks = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._cache.__exit__(*error)
+
+    def add(self, batch: Batch) -> None:
+        """Add blocks whose places are all in the table by now."""
+        self._number_new_places()
+        four, six = batch
+        if len(four.place):
+            place = self._position(four.place)
+            self._index.extend_columns_v4(four.first, four.last, self._slots[place])
+            self._note(place, (four.first, four.last))
+            self._hash("4", four.first, four.last, four.place)
+            for part in _parts(len(place)):
+                locids = self._locid(place[part])
+                self._cache.add_numbers(
+                    4, zip(locids.tolist(), four.first[part].tolist(), four.last[part].tolist(), strict=True)
+                )
+        if len(six.place):
+            place = self._position(six.place)
+            self._index.extend_columns_v6(*six[:4], self._slots[place])
+            self._note(place, six[:4])
+            self._hash("6", *six)
+            for part in _parts(len(place)):
+                first, last = _packed(six, part)
+                self._cache.add_numbers(6, zip(self._locid(place[part]).tolist(), first, last, strict=True))
+
+    def finish(self, about: Mapping[str, str]) -> Staged:
+        """Complete both files durably, once the source's last batch was added. ``about`` is written into cache.db.
+
+        The digest depends on the places' fields (and locids, if they are the source's own) and on the blocks in their
+        order: of two that are equal, the later wins.
+        """
+        self._number_new_places()
+        self._places.seal()
+        digest = hashlib.sha256(f"{len(self._locids)}:{self._masks}".encode())
+        for name in sorted(self._columns):
+            digest.update(self._columns[name].digest())
+        digest.update(hashlib.sha256(self._digests).digest())
+        if self._numbered:
+            digest.update(np.ascontiguousarray(self._locids, "<i8").tobytes())
+        text = digest.hexdigest()
+        rows: list[GeolocationRow] = []
+        for row in self._rows():
+            rows.append(row)
+            if len(rows) == _ROWS_A_STEP:
+                self._cache.add(rows, ())
+                rows = []
+        self._cache.add(rows, ())
+        custom = self._locids < 0
+        counts = self._counts[:-1]
+        self._digests = bytearray()
+        self._cache.finish({**about, "digest": text})
+        with files.translated(self._candidate.index):
+            summary = self._index.write(self._candidate.index, extra={"digest": text})
+        return Staged(
+            rows={
+                "geolocations": len(self._locids),
+                "custom_geolocations": int(np.count_nonzero(custom)),
+                "blocks": self._blocks,
+                "custom_blocks": int(counts[custom].sum()),
+                "masks": self._masks,
+                "segments_v4": summary.segments_v4,
+                "segments_v6": summary.segments_v6,
+                "addresses_v4": str(summary.covered_v4),
+                "addresses_v6": str(summary.covered_v6),
+            },
+            digest=text,
+        )
+
+    def _number_new_places(self) -> None:
+        known = len(self._locids)
+        new = len(self._places) - known
+        if not new:
+            return
+        added = [self._places[number] for number in range(known, known + new)]
+        digests = b"".join(map(place_digest, added))
+        self._digests += digests
+        own = self._places.locids
+        locids = np.asarray(own[known:], np.int64) if own is not None else self._numbering.numbers_of(digests)
+        add = self._index.add_location
+        slots = [add(locid, *place) for locid, place in zip(locids.tolist(), added, strict=True)]
+        self._locids = np.concatenate([self._locids, locids])
+        self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
+        self._counts = _with_room(self._counts, new)
+        self._sums = np.stack([_with_room(sums, new) for sums in self._sums])
+
+    def _position(self, place: U32) -> I64:
+        """Places as positions in the arrays, of which the last is the mask's."""
+        masked = place == MASKED
+        if not masked.any():
+            return place.astype(np.int64)
+        if self._mask_slot is None:
+            self._mask_slot = self._index.add_mask()
+            self._slots[-1] = self._mask_slot
+        self._masks += int(np.count_nonzero(masked))
+        return np.where(masked, len(self._locids), place.astype(np.int64))
+
+    def _locid(self, position: I64) -> I64:
+        return np.append(self._locids, MASK)[position]
+
+    def _note(self, position: I64, ends: tuple[Array, ...]) -> None:
+        """Count the blocks of each place, and add up what stands for them, in whatever order they come."""
+        self._blocks += len(position)
+        self._counts += np.bincount(position, minlength=len(self._counts))
+        for row, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
+            mixed = np.full(len(position), seed * (2 * len(ends) + 1) % (1 << 64), np.uint64)
+            for end in ends:
+                mixed = _mix(mixed ^ end.astype(np.uint64))
+            np.add.at(self._sums[row], position, mixed)
+
+    def _hash(self, family: str, *columns: Array) -> None:
+        for number, column in enumerate(columns):
+            name = f"{family}.{number}"
+            if name not in self._columns:
+                self._columns[name] = hashlib.sha256()
+            self._columns[name].update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")))
+
+    def _rows(self) -> Iterator[GeolocationRow]:
+        width = len(self._digests) // len(self._places) if len(self._places) else 0
+        sums = np.ascontiguousarray(self._sums.T, "<u8").tobytes()
+        counts = self._counts.tolist()
+        for number, (locid, place) in enumerate(zip(self._locids.tolist(), self._places, strict=True)):
+            own = self._digests[number * width : number * width + width] + sums[16 * number : 16 * number + 16]
+            yield (locid, *place, counts[number], hashlib.blake2b(own, digest_size=16).hexdigest())
+
+
+def earlier_places(cache: Cache) -> Iterator[tuple[int, PlaceFields]]:
+    """The numbers and places of a source's last snapshot, for `Numbering`; nothing if it cannot be read."""
+    try:
+        for place, _ in cache.find():
+            yield place.locid, PlaceFields(*place.fields().values())  # type: ignore[arg-type] # in the table's order
+    except StateDamagedError:
+        return
+
+
+def _parts(count: int) -> Iterator[slice]:
+    for begin in range(0, count, _PART):
+        yield slice(begin, begin + _PART)
+
+
+def _packed(six: BlocksV6, part: slice) -> tuple[list[bytes], list[bytes]]:
+    """The ends as 16 bytes each, the highest first."""
+    ends = []
+    for hi, lo in ((six.first_hi, six.first_lo), (six.last_hi, six.last_lo)):
+        pairs = np.empty((len(hi[part]), 2), ">u8")
+        pairs[:, 0], pairs[:, 1] = hi[part], lo[part]
+        ends.append(pairs.view("V16")[:, 0].tolist())
+    return ends[0], ends[1]
+
+
+def _mix(values: U64) -> U64:
+    """Spread each value over all 64 bits (the finisher of splitmix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _with_room(column: Any, new: int) -> Any:
+    """``new`` zeros before the last item."""
+    return np.concatenate([column[:-1], np.zeros(new, column.dtype), column[-1:]])

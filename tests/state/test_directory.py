@@ -230,6 +230,7 @@ def test_a_held_candidate_is_replaced_by_a_newer_one_and_published_by_rename(hom
         directory.publish(held)
     assert (served(home), directory.held(), verify(home)) == ((2, {"3"}), None, [])
     assert os.stat(os.path.join(home, "generations", "000002", "index")).st_ino == inode
+    assert os.stat(os.path.join(home, "snapshots", "000002", "index")).st_ino == inode
     assert sorted(os.listdir(os.path.join(home, "generations", "000002"))) == ["cache.db", "index", "report.json"]
     assert strays(home) == []
 
@@ -241,7 +242,7 @@ def test_what_was_held_still_is_after_a_kill_between_the_two_renames(home: str) 
     held = directory.held()
     assert held is not None
     before = tree(held.path)
-    os.rename(held.path, os.path.join(home, "held.tmp-1-abc"))
+    os.rename(held.path, os.path.join(home, "held", ".tmp-1-abc"))
     with directory.locks.run():
         assert tree(held.path) == before
     assert strays(home) == []
@@ -262,7 +263,7 @@ def test_a_damaged_held_candidate_is_noticed(home: str, name: str, damage: str) 
     directory = StateDirectory(home)
     with staged(directory, stamped(1)) as candidate:
         directory.hold(candidate)
-    path = Path(home, "held", name)
+    path = Path(home, "held", "service", name)
     if damage == "missing":
         path.unlink()
     else:
@@ -273,7 +274,7 @@ def test_a_damaged_held_candidate_is_noticed(home: str, name: str, damage: str) 
     assert held is not None
     with pytest.raises(StateDamagedError, match=f"{name}.*sync again"):
         held.verify()
-    Path(home, "held", "report.json").write_bytes(b"{")
+    Path(home, "held", "service", "report.json").write_bytes(b"{")
     assert directory.held() is None
 
 
@@ -357,7 +358,11 @@ def test_what_is_removed_loses_its_name_before_its_files(home: str, monkeypatch:
     publish(home, stamped(3), keep=1)
     directory.drop_held()
     names = [os.path.split(path) for path in removed if os.path.lexists(os.path.join(home, path))]
-    assert [(directory, name.split("-")[0]) for directory, name in names] == [("generations", ".tmp"), ("", "held.tmp")]
+    assert [(directory, name.split("-")[0]) for directory, name in names] == [
+        ("generations", ".tmp"),
+        ("snapshots", ".tmp"),
+        ("held", ".tmp"),
+    ]
 
 
 # Rolling back

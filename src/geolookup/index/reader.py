@@ -13,6 +13,7 @@ from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.index.layout import (
     EMPTY,
     ITEM_FORMATS,
+    MASKS,
     NARROW_EMPTY,
     SECTIONS,
     SOURCES,
@@ -413,6 +414,11 @@ class IndexReader:
             return self._pending is not None and self._pending[slot] != 0
         except ValueError as error:
             raise self._failed(error) from error
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether some of its addresses are known to have no geolocation: the location of locid 0 stands for that."""
+        return MASKS in self.metadata
 
     def source(self, slot: int) -> str:
         """The name of the source that a slot's location comes from; "" in a file of version 2.0.

@@ -18,7 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-FORMAT_VERSION = "1.0"
+FORMAT_VERSION = "2.0"
+#: The major versions that are read. In version 1 a generation is what one source's pull made.
+READ_VERSIONS = ("1", "2")
 _CHECK_MARK = b'"check": "'
 _MAX_BYTES = 1 << 20
 #: A publish may land between reading CURRENT and opening what it names, over and over: but not this often.
@@ -37,9 +39,10 @@ class Current:
     generation ever committed; ``published`` is the generation's own record (source, url, digest, etag, times, row
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
     content that was rolled back; ``pins`` the generations that retention keeps whatever comes; ``served`` which
-    generation was served from when on (see `state.timeline`). ``recovered`` says what was wrong where CURRENT itself
-    could not be used. ``pushed`` is the counter of edits.db when the newest push began (see `state.marks`): with
-    ``edits`` it tells whether edits.db has gone back since.
+    generation was served from when on (see `state.timeline`); ``sources`` what is known of each source (see
+    `generations.entries`), nothing in version 1; ``newest_snapshot`` the highest snapshot ever committed. ``recovered``
+    says what was wrong where CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
+    push began (see `state.marks`): with ``edits`` it tells whether edits.db has gone back since.
     """
 
     __slots__ = (
@@ -47,6 +50,7 @@ class Current:
         "edits",
         "generation",
         "newest",
+        "newest_snapshot",
         "overlay",
         "overlay_file",
         "pins",
@@ -57,6 +61,7 @@ class Current:
         "refused",
         "sequence",
         "served",
+        "sources",
     )
 
     def __init__(
@@ -74,6 +79,8 @@ class Current:
         refused: "tuple[str, ...]" = (),
         pins: "tuple[int, ...]" = (),
         served: "tuple[tuple[int, str], ...]" = (),
+        sources: "tuple[dict[str, Any], ...]" = (),
+        newest_snapshot: int = 0,
         recovered: "str | None" = None,
         pushed: int = 0,
     ) -> None:
@@ -89,6 +96,8 @@ class Current:
         self.refused = refused
         self.pins = pins
         self.served = served
+        self.sources = sources
+        self.newest_snapshot = newest_snapshot
         self.recovered = recovered
         self.pushed = pushed
 
@@ -132,6 +141,8 @@ class Current:
             "pins": list(self.pins),
             "served": [list(step) for step in self.served],
             "pushed": self.pushed,
+            "sources": list(self.sources),
+            "newest_snapshot": self.newest_snapshot,
             "published": self.published,
             "overlay_file": self.overlay_file,
         }
@@ -190,7 +201,7 @@ def parse_current(data: bytes, path: str) -> Current:
         version = str(found["version"])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise StateDamagedError(f"{path}: is damaged: {error}") from error
-    if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+    if version.partition(".")[0] not in READ_VERSIONS:
         raise StateTooNewError(
             f"{path}: has version {version!r:.40}, and this release reads version {FORMAT_VERSION}: upgrade geolookup"
         )
@@ -211,12 +222,19 @@ def parse_current(data: bytes, path: str) -> Current:
             # Releases before these did not write them.
             pins=tuple(found.get("pins", ())),
             served=tuple([(number, since) for number, since in found.get("served", ())]),
+            # Version 1 has neither.
+            sources=tuple(found.get("sources", ())),
+            newest_snapshot=found.get("newest_snapshot", 0),
             pushed=found.get("pushed", 0),
         )
         if type(found["refused"]) is not list:
             raise ValueError("`refused` is no array")
         numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest, current.pushed]
-        numbers += [*current.pins, *[number for number, _ in current.served]]
+        numbers += [*current.pins, *[number for number, _ in current.served], current.newest_snapshot]
+        named = [*current.published.get("stack", ()), *current.sources]
+        numbers += [entry["snapshot"] for entry in named]
+        if not all(type(entry[name]) is str for entry in named for name in ("name", "kind", "digest")):
+            raise ValueError("a source in it has no name")
         if not all(type(number) is int and 0 <= number < 1 << 53 for number in numbers):
             raise ValueError("a number in it is no counter")
         if current.newest < current.generation:

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from geolookup.errors import NoStateError, StateDamagedError, StateError, UnknownGenerationError
@@ -16,11 +16,15 @@ from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox import Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import retention as retention
+from geolookup.state.generations.assemble import Layer, assemble
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, read_report
 from geolookup.state.generations.candidate import Candidate as Candidate
+from geolookup.state.generations.entries import entry_of
+from geolookup.state.generations.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, snapshot_path
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.timeline import by_recency
+from geolookup.state.held import Held
 from geolookup.state.locks import Locks
 from geolookup.state.marks import Begun, Start
 from geolookup.state.publish import Publish, publishing
@@ -35,8 +39,8 @@ _LEAST_SPACE_BYTES = 16 << 20
 class StateDirectory:
     """One state directory. Opening it touches nothing; whatever writes creates what is missing.
 
-    ``locks`` are its two locks; ``edits`` is its edits.db, and ``local`` what is asked of that. ``keep_generations`` is
-    how many generations a publish keeps.
+    ``locks`` are its two locks; ``edits`` is its edits.db, and ``local`` what is asked of that; ``holding`` is what
+    waits for a person. ``keep_generations`` is how many generations a publish keeps.
     """
 
     def __init__(self, home: str, *, keep_generations: int = 7) -> None:
@@ -45,6 +49,7 @@ class StateDirectory:
         self.locks = Locks(home)
         self.edits = Edits(home)
         self.local = LocalEdits(self.edits)
+        self.holding = Held(home)
 
     def path(self, *parts: str) -> str:
         """A path inside the directory."""
@@ -131,72 +136,134 @@ class StateDirectory:
             files.remove_tree(path)
 
     def hold(self, candidate: Candidate) -> None:
-        """Keep a sealed candidate for a person, in place of one held before."""
-        held = self.path("held")
-        old = retention.temporary_path(held)
-        with files.translated(held):
-            # So that a run killed while it publishes this one leaves it to be held again, and not to be lost.
-            files.write_new(os.path.join(candidate.path, HELD_MARK), b"")
-            files.sync_directory(candidate.path)
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(held, old)
-            try:
-                os.rename(candidate.path, held)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.rename(old, held)
-                raise
-            files.sync_directory(self.home)
-        files.remove_tree(old)
+        """Keep a sealed candidate for a person, in place of one held before of the same source."""
+        self.holding.hold(candidate, str(candidate.document()["published"].get("name", SERVICE)))
 
     def held(self) -> Candidate | None:
-        """The held candidate, or None where there is none that can be read.
+        """The held candidate of the service, else of another source; None if there is none that can be read.
 
         :raises StateTooNewError: if a newer release holds one
         """
-        candidate = Candidate(path=self.path("held"))
-        try:
-            candidate.document()
-        except StateDamagedError:
-            return None
-        return candidate
+        found = self.holding.candidates()
+        return found.get(SERVICE) or next(iter(found.values()), None)
 
     def drop_held(self) -> None:
-        """Forget the held candidate: something else was published."""
-        held = self.path("held")
-        files.discard_tree(held, retention.temporary_path(held))
+        """Forget every held candidate."""
+        for name in self.holding.candidates():
+            self.holding.drop(name)
 
     # Publishing
 
     def publish(
         self, candidate: Candidate, *, checked_at: str | None = None, refused: tuple[str, ...] | None = None
     ) -> Current:
-        """Publish a sealed candidate as the next generation. The run lock must be held.
+        """Publish a sealed candidate of one source, as the next snapshot and alone in the next generation.
 
-        Where that fails, the candidate is where it was.
+        The run lock must be held. If it fails, the candidate is where it was.
         """
-        record = candidate.document()["published"]
-        with self.publishing() as publish:
-            publish.refused = publish.refused if refused is None else refused
-            number = 1 + publish.newest
-            target = self.path("generations", generation_name(number))
-            # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
-            draft = publish.draft_overlay(number, Cache(candidate.cache), record)
-            with files.translated(target):
-                os.rename(candidate.path, target)
-                publish.undo.callback(_rename_back, target, candidate.path)
-                files.sync_directory(self.path("generations"))
-            now = now_text()
-            published = publish.commit(
-                draft,
-                generation=number,
-                newest=number,
-                published=record,
-                published_at=now,
-                checked_at=checked_at or now,
+        document = candidate.document()
+        record = document["published"]
+        kind = REGISTRY if record["source"] == BUNDLED else SERVICE
+        kind = str(record.get("kind", kind))
+        part = Part(str(record.get("name", kind)), kind, 0, record["digest"])
+        layer = Layer(part=part, path=candidate.path)
+        return self.publish_stack([layer], checked_at=checked_at, refused=refused, report=document["report"])
+
+    def publish_stack(
+        self,
+        layers: Sequence[Layer],
+        *,
+        spare: Sequence[Layer] = (),
+        entries: Sequence[Mapping[str, Any]] = (),
+        checked_at: str | None = None,
+        refused: tuple[str, ...] | None = None,
+        report: Mapping[str, Any] | None = None,
+    ) -> Current:
+        """Publish a stack of sources, the one of highest precedence first, as the next generation.
+
+        The run lock must be held. A layer whose part has the number 0 is a sealed candidate: it becomes a snapshot;
+        the others are snapshots. ``spare`` are snapshots of sources that do not answer yet. ``entries`` is what else
+        is known of each source (see `generations.entries`), in any order. If it fails, each candidate is where it was.
+        """
+        number = max([self._newest_snapshot(), *numbered(self.path(SNAPSHOTS))])
+        moves: list[tuple[str, str]] = []
+        placed: dict[str, Layer] = {}
+        for layer in (*layers, *spare):
+            if not layer.part.snapshot:
+                number += 1
+                moves.append((layer.path, snapshot_path(self.home, number)))
+                layer = Layer(part=layer.part._replace(snapshot=number), path=layer.path)
+            placed[layer.part.name] = layer
+        stack = [placed[layer.part.name] for layer in layers]
+        with self.candidate() as generation:
+            before = self.current_or_none()
+            custom = self._custom_of(before)
+            record = assemble(
+                generation, stack, custom=custom, about=self._about(before, stack), report=dict(report or {})
             )
-            publish.clean(published, keep_generations=self.keep_generations)
+            with self.publishing() as publish:
+                publish.refused = publish.refused if refused is None else refused
+                target = self.path("generations", generation_name(1 + publish.newest))
+                # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
+                draft = publish.draft_overlay(1 + publish.newest, Cache(generation.cache), record)
+                now = now_text()
+                members = self._entries(placed.values(), entries, checked_at or now)
+                for path, snapshot in moves:
+                    publish.move(path, snapshot)
+                publish.move(generation.path, target)
+                publish.newest_snapshot = max(publish.newest_snapshot, number)
+                served = {layer.part.name for layer in stack}
+                oldest = min(str(entry["checked_at"]) for entry in members if entry["name"] in served)
+                published = publish.commit(
+                    draft,
+                    generation=1 + publish.newest,
+                    newest=1 + publish.newest,
+                    published=record,
+                    published_at=now,
+                    checked_at=oldest,
+                    sources=members,
+                )
+                for _, snapshot in moves:
+                    files.remove_file(os.path.join(snapshot, HELD_MARK))
+                publish.clean(published, keep_generations=self.keep_generations)
         return published
+
+    def _newest_snapshot(self) -> int:
+        current = self.current_or_none()
+        return 0 if current is None else current.newest_snapshot
+
+    def _custom_of(self, current: Current | None) -> str | None:
+        """The cache.db that the custom part of what is served comes from; None if it comes from no service."""
+        if current is None or not (current.published.get("url") or current.published.get("custom")):
+            return None
+        return self.cache(current.generation).path
+
+    def _about(self, before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
+        """What a generation's record says of its list: that of the service in it, else of the one that has left."""
+        records = [layer.record() for layer in stack]
+        service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
+        about: dict[str, Any] = {"source": ", ".join(str(own["source"]) for own in records), "url": None, "etag": None}
+        if service is not None:
+            about |= {name: service.get(name) for name in ("url", "etag", "began_at", "mark")}
+        elif before is not None and (url := before.published.get("url") or before.published.get("custom")):
+            about |= {"custom": url, **{name: before.published.get(name) for name in ("began_at", "mark")}}
+        elif len(records) == 1:
+            about["began_at"] = records[0].get("began_at", "")
+        about["pulled_at"] = min(str(own.get("pulled_at", "")) for own in records)
+        if len(records) == 1 and "dated" in records[0]:
+            about["dated"] = records[0]["dated"]
+        return about
+
+    def _entries(
+        self, layers: Iterable[Layer], entries: Sequence[Mapping[str, Any]], checked_at: str
+    ) -> tuple[dict[str, Any], ...]:
+        known = {str(entry["name"]): entry for entry in entries}
+        found = []
+        for layer in layers:
+            own = known.pop(layer.part.name, {})
+            base = entry_of(layer.part, layer.record(), checked_at=checked_at)
+            found.append({**base, **own, **layer.part.as_dict()})
+        return (*found, *(dict(entry) for entry in known.values()))
 
     def republish(
         self,
@@ -397,8 +464,3 @@ class StateDirectory:
         """Note that this state belongs to an upstream."""
         with self.edits.transaction() as database:
             Outbox(database).keep_setting("upstream_url", url)
-
-
-def _rename_back(path: str, before: str) -> None:
-    with contextlib.suppress(OSError):
-        os.rename(path, before)

@@ -8,6 +8,7 @@ from geolookup.errors import NoStateError, StateDamagedError
 from geolookup.state import files
 from geolookup.state.current import read_current
 from geolookup.state.generations import retention
+from geolookup.state.generations.parts import SNAPSHOTS
 
 PUBLISH_WAIT_S = 10.0
 
@@ -49,7 +50,10 @@ class Locks:
         path = os.path.join(self._home, name)
         if not os.path.exists(path):  # else nothing is touched before whoever publishes reads CURRENT under the lock
             self._refuse_newer()
-        for directory in (self._home, *(os.path.join(self._home, name) for name in ("generations", "custom"))):
+        for directory in (
+            self._home,
+            *(os.path.join(self._home, name) for name in ("generations", SNAPSHOTS, "custom")),
+        ):
             files.make_directory(directory)
         with files.locked(path, wait_s=wait_s, busy=busy):
             yield

@@ -26,6 +26,7 @@ from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, dump
+from geolookup.state.generations.parts import SNAPSHOTS
 from geolookup.state.generations.recovery import memory_text, numbered, remembered
 from geolookup.state.generations.timeline import advanced
 from geolookup.state.marks import Begun
@@ -74,12 +75,14 @@ class Publish:
         self._generations = numbered(self._path("generations"))
         # Each with the generation that it was compiled for, as far as that is known.
         self._overlays: dict[int, int | None] = dict.fromkeys(numbered(self._path("custom")))
-        memory = remembered(home, said, overlays=self._overlays, generations=self._generations)
+        snapshots = numbered(self._path(SNAPSHOTS))
+        memory = remembered(home, said, overlays=self._overlays, generations=self._generations, snapshots=snapshots)
         self.sequence = 1 + memory.sequence
         self.newest = memory.newest
         self.refused = memory.refused
         self.pins = memory.pins
         self.served = memory.served
+        self.newest_snapshot = memory.newest_snapshot
         if self.current is not None:
             self._overlays[self.current.overlay] = self.current.generation
             if not memory.served:  # an earlier release published it, which kept no record of this
@@ -119,6 +122,13 @@ class Publish:
 
     def _path(self, *parts: str) -> str:
         return os.path.join(self.home, *parts)
+
+    def move(self, path: str, target: str) -> None:
+        """Give a directory that is complete the name by which CURRENT will know it."""
+        with files.translated(target):
+            os.rename(path, target)
+            self.undo.callback(_rename_back, target, path)
+            files.sync_directory(os.path.dirname(target))
 
     def draft_overlay(self, generation: int, cache: Cache, record: dict[str, Any]) -> Draft:
         """Compile the overlay that goes with a generation, from its list and the local edits.
@@ -163,6 +173,7 @@ class Publish:
             "refused": self.refused,
             "pins": self.pins,
             "served": self.served,
+            "newest_snapshot": self.newest_snapshot,
             "recovered": None,
             **changes,
         }
@@ -187,3 +198,8 @@ class Publish:
             files.remove_file(self._path("generations", generation_name(published.generation), HELD_MARK))
             retention.retain(self.home, published, keep_generations, overlays=self._overlays)
             retention.remove_publish_temporaries(self.home)
+
+
+def _rename_back(path: str, before: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rename(path, before)

@@ -13,6 +13,7 @@ from geolookup.state.current import Current, index_path, open_published, overlay
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import CONTENT, read_report
+from geolookup.state.generations.parts import parts_of, snapshot_path
 
 
 def verify(home: str) -> list[str]:
@@ -61,6 +62,7 @@ def _problems(home: str, current: Current) -> list[str]:
         edits = Edits(home)
         edits.require_newest(edits=current.edits, counter=current.pushed)
         edits.check()
+    problems += _snapshot_problems(home, current)
     try:
         published = open_published(home)
     except StateError as error:
@@ -71,6 +73,36 @@ def _problems(home: str, current: Current) -> list[str]:
             verify_index(reader)
     published.close()
     return problems
+
+
+def _snapshot_problems(home: str, current: Current) -> list[str]:
+    """What is wrong with the snapshots that are served, or that sources have newest. Files that are the generation's
+    own by another name were looked at by that.
+    """
+    generation = os.path.dirname(index_path(home, current.generation))
+    problems: list[str] = []
+    known = {int(entry["snapshot"]): str(entry["digest"]) for entry in current.sources}
+    known |= {part.snapshot: part.digest for part in parts_of(current.published)}
+    for number, digest in sorted(known.items()):
+        if not number:
+            continue
+        path = snapshot_path(home, number)
+        with _collected(problems):
+            record = read_report(path)["published"]
+            if record["digest"] != digest:
+                problems.append(f"{path}: report.json is of another snapshot than CURRENT names")
+            for name in CONTENT:
+                file = os.path.join(path, name)
+                if not _is_same_file(file, os.path.join(generation, name)):
+                    problems += _content_problems(file, record["files"][name])
+    return problems
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.samefile(path, other)
+    except OSError:
+        return False
 
 
 def _content_problems(path: str, record: dict[str, Any]) -> list[str]:

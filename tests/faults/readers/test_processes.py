@@ -203,7 +203,7 @@ def test_a_whole_state_from_a_backup_is_followed(geo: GeoLookup, home: str, tmp_
     assert (city(geo), geo.status().problem) == ("3", None)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b'{"version": "2.0"}', b"\xff" * 100])
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"version": "3.0"}', b"\xff" * 100])
 def test_a_damaged_or_too_new_current_leaves_what_is_open_serving_until_it_is_mended(
     geo: GeoLookup, home: str, damage: bytes
 ) -> None:

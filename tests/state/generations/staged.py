@@ -74,7 +74,11 @@ def tree(home: str) -> dict[str, bytes | None]:
 def strays(home: str) -> list[str]:
     """Names that no whole state directory has: temporaries, and numbers that CURRENT's counters do not reach."""
     current = StateDirectory(home).current()
-    limits = {"generations": current.newest if current else 0, "custom": current.overlay if current else 0}
+    limits = {
+        "generations": current.newest if current else 0,
+        "snapshots": current.newest_snapshot if current else 0,
+        "custom": current.overlay if current else 0,
+    }
     found = []
     for path in tree(home):
         parts = path.split(os.sep)

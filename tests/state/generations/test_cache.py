@@ -288,7 +288,7 @@ def test_a_newer_schema_is_refused_by_name(path: str) -> None:
     other = path + ".other"
     write(other, SOME)
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
     before = Path(path).read_bytes()
     for question in (
@@ -300,6 +300,6 @@ def test_a_newer_schema_is_refused_by_name(path: str) -> None:
         lambda: compare(path, other),
         lambda: compare(other, path),
     ):
-        with pytest.raises(StateTooNewError, match=r"cache\.db: has schema 2.*upgrade"):
+        with pytest.raises(StateTooNewError, match=r"cache\.db: has schema 3.*upgrade"):
             question()
     assert Path(path).read_bytes() == before

@@ -215,7 +215,7 @@ def newer_index(path: str) -> None:
 
 def newer_cache(path: str) -> None:
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
 
 
@@ -240,13 +240,13 @@ def publish_what_is_held(directory: StateDirectory) -> None:
 
 
 NEWER: dict[str, tuple[Callable[[str], None], Callable[[StateDirectory], object]]] = {
-    "CURRENT": (lambda path: rewrite_json(path, version="2.0"), sync_a_new_generation),
+    "CURRENT": (lambda path: rewrite_json(path, version="3.0"), sync_a_new_generation),
     "generations/000002/index": (newer_index, sync_a_new_generation),
     "custom/000002": (newer_index, sync_a_new_generation),
-    "generations/000001/report.json": (lambda path: rewrite_json(path, version="2.0"), StateDirectory.rollback),
+    "generations/000001/report.json": (lambda path: rewrite_json(path, version="3.0"), StateDirectory.rollback),
     "generations/000002/cache.db": (newer_cache, StateDirectory.republish),
     "edits.db": (newer_edits, lambda directory: directory.edits.record("test", "again")),
-    "held/report.json": (lambda path: rewrite_json(path, version="2.0"), publish_what_is_held),
+    "held/service/report.json": (lambda path: rewrite_json(path, version="3.0"), publish_what_is_held),
 }
 
 
@@ -264,13 +264,13 @@ def test_an_unknown_major_version_is_refused_by_name_and_nothing_is_touched(two:
 
 
 def test_a_newer_current_creates_not_even_a_lock(two: str) -> None:
-    rewrite_json(os.path.join(two, "CURRENT"), version="2.0")
+    rewrite_json(os.path.join(two, "CURRENT"), version="3.0")
     for name in ("run.lock", "publish.lock"):
         os.unlink(os.path.join(two, name))
     before = tree(two)
     directory = StateDirectory(two)
     for attempt in (directory.locks.run().__enter__, directory.locks.publish().__enter__, directory.republish):
-        with pytest.raises(StateTooNewError, match=r"CURRENT.*'2\.0'.*upgrade"):
+        with pytest.raises(StateTooNewError, match=r"CURRENT.*'3\.0'.*upgrade"):
             attempt()
     assert tree(two) == before
 

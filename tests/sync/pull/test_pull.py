@@ -212,7 +212,7 @@ def test_a_damaged_held_candidate_is_not_accepted(home: str) -> None:
     publish(home, [place(number, f"10.0.{number}.0/24") for number in range(1, 50)])
     with pytest.raises(HeldError) as caught:
         pull_from(home, listed(many(1), count=1))
-    with open(os.path.join(home, "held", "index"), "r+b") as file:
+    with open(os.path.join(home, "held", "service", "index"), "r+b") as file:
         file.seek(5000)
         file.write(b"\xff")
     with pytest.raises(StateError, match="sync again"):

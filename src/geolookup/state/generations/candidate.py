@@ -2,12 +2,13 @@
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.state import files
-from geolookup.state.current import FORMAT_VERSION
+from geolookup.state.current import FORMAT_VERSION, READ_VERSIONS
 
 REPORT = "report.json"
 #: Stands in a candidate that was held, until it is published.
@@ -32,14 +33,20 @@ class Candidate:
         """Its compiled default layer."""
         return os.path.join(self.path, "index")
 
-    def seal(self, published: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+    def seal(
+        self, published: dict[str, Any], report: dict[str, Any], *, known: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Record the files as they are now, write report.json, and make all of it durable.
 
         ``published`` is the generation's own record: source, url, digest, etag, times and row counts. Returns it with
-        the files' sizes and SHA-256 added.
+        the files' sizes and SHA-256 added. ``known`` has these of files whose bytes were counted before.
         """
+        known = known or {}
         with files.translated(self.path):
-            found = {name: files.file_record(os.path.join(self.path, name)) for name in CONTENT}
+            found = {
+                name: known[name] if name in known else files.file_record(os.path.join(self.path, name))
+                for name in CONTENT
+            }
             record = {**published, "files": found}
             document = {"version": FORMAT_VERSION, "published": record, "report": report}
             files.write_new(os.path.join(self.path, REPORT), dump(document))
@@ -77,7 +84,7 @@ def read_report(directory: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             document = json.load(file)
         version = str(document["version"])
-        if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+        if version.partition(".")[0] not in READ_VERSIONS:
             raise StateTooNewError(
                 f"{path}: has version {version!r:.40}, and this release reads {FORMAT_VERSION}: upgrade geolookup"
             )

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from geolookup.errors import (
     IndexFileError,
@@ -16,6 +16,8 @@ from geolookup.errors import (
 from geolookup.index.reader import IndexReader
 from geolookup.state.current import Current, Published, generation_name, open_named, overlay_path, read_current
 from geolookup.state.generations.candidate import read_report
+from geolookup.state.generations.entries import entries_of
+from geolookup.state.generations.parts import SNAPSHOTS
 from geolookup.state.generations.timeline import Step, since
 
 #: The name in an overlay's header under which `memory_text` stands.
@@ -47,15 +49,23 @@ class Remembered(NamedTuple):
     refused: tuple[str, ...] = ()
     pins: tuple[int, ...] = ()
     served: tuple[Step, ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()
+    newest_snapshot: int = 0
 
 
 def remembered(
-    home: str, current: Current | None, *, overlays: Iterable[int], generations: Iterable[int]
+    home: str,
+    current: Current | None,
+    *,
+    overlays: Iterable[int],
+    generations: Iterable[int],
+    snapshots: Iterable[int] = (),
 ) -> Remembered:
     """What was ever published, and what a person decided about it.
 
-    ``current`` is what CURRENT says, None if that cannot be told; the others are the numbers that stand in ``custom/``
-    and ``generations/``. A publish must never count backwards: if CURRENT is lost, the names and the overlays remember.
+    ``current`` is what CURRENT says, None if that cannot be told; the others are the numbers that stand in ``custom/``,
+    ``generations/`` and ``snapshots/``. A publish must never count backwards: if CURRENT is lost, the names and the
+    overlays remember.
     """
     if current is None:
         read = [metadata for _, metadata in _headers(home, overlays)]
@@ -64,9 +74,11 @@ def remembered(
         # Overlays that CURRENT knows are older than it, so only those of a publish that failed can count further.
         read = [metadata for _, metadata in _headers(home, (each for each in overlays if each > current.overlay))]
         found = Remembered(current.sequence, current.newest, current.refused, current.pins, current.served)
+        found = found._replace(sources=current.sources, newest_snapshot=current.newest_snapshot)
     return found._replace(
         sequence=max([found.sequence, *(int(metadata.get("sequence", 0)) for metadata in read)]),
         newest=max([found.newest, *generations]),
+        newest_snapshot=max([found.newest_snapshot, *snapshots]),
     )
 
 
@@ -75,7 +87,13 @@ def _remembered(home: str) -> Remembered:
         current = read_current(home)
     except StateError:
         current = None
-    return remembered(home, current, overlays=_numbers(home, "custom"), generations=_numbers(home, "generations"))
+    return remembered(
+        home,
+        current,
+        overlays=_numbers(home, "custom"),
+        generations=_numbers(home, "generations"),
+        snapshots=_numbers(home, SNAPSHOTS),
+    )
 
 
 def _numbers(home: str, name: str) -> list[int]:
@@ -156,6 +174,7 @@ def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[st
     generation = int(metadata.get("generation", 0))
     record = read_report(os.path.join(home, "generations", generation_name(generation)))["published"]
     pulled_at = str(record.get("pulled_at", ""))
+    sources = memory.sources or entries_of(home, generation, record)
     return Current(
         sequence=memory.sequence,
         generation=generation,
@@ -169,6 +188,8 @@ def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[st
         refused=memory.refused,
         pins=memory.pins,
         served=memory.served,
+        sources=sources,
+        newest_snapshot=memory.newest_snapshot,
     )
 
 

@@ -8,7 +8,8 @@ from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.state import files
 from geolookup.state.current import Current, generation_name, overlay_path, read_current
-from geolookup.state.generations.candidate import HELD_MARK, REPORT
+from geolookup.state.generations.candidate import HELD_MARK, REPORT, read_report
+from geolookup.state.generations.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.timeline import by_recency
 
@@ -21,40 +22,71 @@ BACKUP = "edits.backup.1.db"
 def temporary_path(path: str) -> str:
     """A name that nobody reads, beside ``path``, for what is being written there or removed from there.
 
-    In ``generations/`` and for ``held`` only the holder of the run lock removes what was left under it.
+    In ``generations/``, ``snapshots/`` and ``held/`` only the holder of the run lock removes what was left under it.
     """
-    directory, name = os.path.split(path)
-    prefix = name if name == "held" else ""
-    return os.path.join(directory, f"{prefix}{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
+    directory = os.path.dirname(path)
+    return os.path.join(directory, f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def remove_run_leftovers(home: str) -> None:
     """What runs that were killed left behind. Only the holder of the run lock may."""
     generations = os.path.join(home, "generations")
-    held = os.path.join(home, "held")
     with files.translated(home):
         in_generations, in_home = os.listdir(generations), os.listdir(home)
+        in_snapshots = os.listdir(os.path.join(home, SNAPSHOTS))
     for name in in_generations:
         if name.startswith((CANDIDATE, TEMPORARY)):
             files.remove_tree(os.path.join(generations, name))
+    for name in in_snapshots:
+        if name.startswith(TEMPORARY):
+            files.remove_tree(os.path.join(home, SNAPSHOTS, name))
+    _mend_held(home)
     for name in in_home:
         if name.startswith(f"{BACKUP}{TEMPORARY}"):  # its journal as well
             files.remove_file(os.path.join(home, name))
         if not name.startswith(f"held{TEMPORARY}"):
             continue
         path = os.path.join(home, name)
-        if not os.path.lexists(held) and os.path.exists(os.path.join(path, REPORT)):
-            # Killed between the two renames that replace what is held: what was held before still is.
-            with files.translated(held):
-                os.rename(path, held)
+        if os.path.exists(os.path.join(path, REPORT)):
+            # Killed while what an earlier release held was put in its place: it is held all the same.
+            _hold_again(home, path)
         else:
             files.remove_tree(path)
+
+
+def _mend_held(home: str) -> None:
+    """Killed between the two renames that replace what is held of a source: what was held before still is."""
+    held = os.path.join(home, "held")
+    with files.translated(held):
+        names = os.listdir(held) if os.path.isdir(held) else []
+    for name in names:
+        if name.startswith(TEMPORARY):
+            _hold_again(home, os.path.join(held, name))
+        elif name.startswith(".stack.tmp-"):
+            files.remove_file(os.path.join(held, name))
+
+
+def _hold_again(home: str, path: str) -> None:
+    """Hold a snapshot again, unless something else of its source is held by now."""
+    try:
+        record = read_report(path)["published"]
+    except StateError:
+        files.remove_tree(path)
+        return
+    name = str(record.get("name", SERVICE))
+    target = os.path.join(home, "held", name)
+    if os.path.lexists(target):
+        files.remove_tree(path)
+        return
+    with files.translated(target):
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        os.rename(path, target)
 
 
 def remove_uncommitted(home: str) -> None:
     """Generations, overlays and temporaries of a publish that never reached CURRENT. Under both locks.
 
-    A generation that had been held, and was being accepted, is held again: nothing but this run knows its content.
+    A snapshot that had been held, and was being accepted, is held again: nothing but this run knows its content.
     """
     try:
         current = read_current(home)
@@ -64,10 +96,12 @@ def remove_uncommitted(home: str) -> None:
         for number in numbered(os.path.join(home, "generations")):
             if number > current.newest:
                 path = os.path.join(home, "generations", generation_name(number))
-                held = os.path.join(home, "held")
-                if os.path.exists(os.path.join(path, HELD_MARK)) and not os.path.lexists(held):
-                    with files.translated(held):
-                        os.rename(path, held)
+                files.discard_tree(path, temporary_path(path))
+        for number in numbered(os.path.join(home, SNAPSHOTS)):
+            if number > current.newest_snapshot:
+                path = snapshot_path(home, number)
+                if os.path.exists(os.path.join(path, HELD_MARK)):
+                    _hold_again(home, path)
                 else:
                     files.discard_tree(path, temporary_path(path))
         for number in numbered(os.path.join(home, "custom")):
@@ -111,6 +145,7 @@ def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[i
         for number in past_retention(home, current, keep):
             path = os.path.join(home, "generations", generation_name(number))
             files.discard_tree(path, temporary_path(path))
+        _remove_unnamed_snapshots(home, current)
     if overlays is None:
         overlays = dict.fromkeys(numbered(os.path.join(home, "custom")))
     superseded = {number: known for number, known in overlays.items() if number != current.overlay}
@@ -127,6 +162,22 @@ def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[i
             has_newer.add(generation)
         else:
             files.remove_file(path)
+
+
+def _remove_unnamed_snapshots(home: str, current: Current) -> None:
+    """Remove the snapshots that neither CURRENT nor a kept generation names."""
+    named = {int(entry["snapshot"]) for entry in current.sources}
+    named.update(part.snapshot for part in parts_of(current.published))
+    for number in numbered(os.path.join(home, "generations")):
+        try:
+            record = read_report(os.path.join(home, "generations", generation_name(number)))["published"]
+            named.update(part.snapshot for part in parts_of(record))
+        except (StateError, ValueError, KeyError, TypeError):
+            return  # nobody can tell which it needs
+    for number in numbered(os.path.join(home, SNAPSHOTS)):
+        if number not in named:
+            path = snapshot_path(home, number)
+            files.discard_tree(path, temporary_path(path))
 
 
 def _compiled_for(path: str) -> int | None:

@@ -1,0 +1,119 @@
+"""Making a generation from snapshots: one index in which the sources answer in their order, and its own record."""
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from geolookup.errors import IndexFileError, StateDamagedError
+from geolookup.index.reader import IndexReader
+from geolookup.index.stack import write_stack
+from geolookup.state import files
+from geolookup.state.generations.candidate import Candidate, read_report
+from geolookup.state.generations.parts import SERVICE, Part, stack_digest
+
+_COUNTED = ("geolocations", "custom_geolocations", "blocks", "custom_blocks")
+# A file system without hard links says one of these, or that the two are on different ones.
+_NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One source in a stack that is being made: its part, and the directory in which its snapshot stands now."""
+
+    part: Part
+    path: str
+
+    def record(self) -> dict[str, Any]:
+        """The snapshot's own record.
+
+        :raises StateDamagedError: if it is not what was written
+        """
+        return dict(read_report(self.path)["published"])
+
+
+def assemble(
+    into: Candidate, layers: Sequence[Layer], *, custom: str | None, about: dict[str, Any], report: dict[str, Any]
+) -> dict[str, Any]:
+    """Fill a generation's empty directory and seal it; returns its record.
+
+    A stack of one source has the snapshot's own index, by a hard link. Its cache.db is a link as well: to that of the
+    source which the custom part comes from, the service's; else ``custom``, the cache.db of what was served before
+    (a service has left, and its custom geolocations stay); else the first source's. ``about`` goes into the record.
+
+    :raises StateDamagedError: if a snapshot is not what was written
+    :raises StateUnwritableError: if a file cannot be written
+    """
+    records = [layer.record() for layer in layers]
+    rows: dict[str, Any] = {
+        name: sum(int(record["rows"].get(name, 0)) for record in records) for name in (*_COUNTED, "masks")
+    }
+    service = next((at for at, layer in enumerate(layers) if layer.part.kind == SERVICE), None)
+    found: dict[str, Any] = {}
+    with contextlib.ExitStack() as opened:
+        readers = [_open(opened, layer) for layer in layers]
+        if len(layers) == 1 and _can_stand_alone(layers[0].part.name, readers[0]):
+            _link(os.path.join(layers[0].path, "index"), into.index)
+            found["index"] = records[0]["files"]["index"]
+            rows |= {name: records[0]["rows"][name] for name in records[0]["rows"] if name not in rows}
+        else:
+            named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
+            digest = stack_digest((layer.part.name, layer.part.digest) for layer in layers)
+            try:
+                with files.translated(into.index):
+                    summary = write_stack(into.index, named, extra={"digest": digest})
+            except IndexFileError as error:
+                raise StateDamagedError(f"the sources cannot be laid over each other: {error}") from error
+            found["index"] = {"bytes": summary.bytes, "sha256": summary.sha256}
+            rows |= {
+                "segments_v4": summary.segments_v4,
+                "segments_v6": summary.segments_v6,
+                "addresses_v4": str(summary.covered_v4),
+                "addresses_v6": str(summary.covered_v6),
+            }
+    if service is None and custom is not None:
+        _link(custom, into.cache)
+    else:
+        chosen = service or 0
+        _link(os.path.join(layers[chosen].path, "cache.db"), into.cache)
+        found["cache.db"] = records[chosen]["files"]["cache.db"]
+    record = {
+        **about,
+        "digest": stack_digest((layer.part.name, layer.part.digest) for layer in layers),
+        "rows": rows,
+        "stack": [layer.part.as_dict() for layer in layers],
+    }
+    return into.seal(record, report, known=found)
+
+
+def _can_stand_alone(name: str, reader: IndexReader) -> bool:
+    """Whether a source's own index can be the generation's: masks go, and another name must be written."""
+    return not reader.has_masks and reader.sources in ((), (name,))
+
+
+def _open(opened: contextlib.ExitStack, layer: Layer) -> IndexReader:
+    try:
+        return opened.enter_context(IndexReader.open(os.path.join(layer.path, "index")))
+    except IndexFileError as error:
+        raise StateDamagedError(f"source {layer.part.name}: its snapshot cannot be used: {error}") from error
+
+
+def link_snapshot(path: str, into: str) -> None:
+    """Give the files of a snapshot, or of a generation that is one, a second name: no byte is copied or changed."""
+    for name in ("cache.db", "index"):
+        _link(os.path.join(path, name), os.path.join(into, name))
+
+
+def _link(path: str, target: str) -> None:
+    with files.translated(target):
+        try:
+            os.link(path, target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            shutil.copyfile(path, target)
+            os.chmod(target, 0o600)
+            files.sync_file(target)

@@ -1,0 +1,64 @@
+"""What CURRENT knows of each source besides what is served: its newest snapshot, and when and how it was last asked.
+
+An entry is a plain object of JSON, since CURRENT is read on the path of one lookup:
+
+- ``name``, ``kind``, ``snapshot`` (its newest one's number, 0 for the own files of a generation of version 1) and
+  ``digest``;
+- ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
+- ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
+- ``location`` (without secrets), ``file`` (size and time of change of a local one);
+- ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
+- ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync;
+- ``given``: true if the source is a file that `geolookup sync FILE` was given, and that stands in no settings.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from geolookup.errors import StateDamagedError
+from geolookup.state.current import Current
+from geolookup.state.generations.candidate import read_report
+from geolookup.state.generations.parts import Part, part_path, parts_of
+
+_FROM_RECORD = (
+    "pulled_at",
+    "began_at",
+    "etag",
+    "last_modified",
+    "location",
+    "file",
+    "given",
+    "max_age_s",
+    "licence",
+    "attribution",
+    "keep_days",
+    "redistribute",
+)
+
+
+def entry_of(part: Part, record: Mapping[str, Any], *, checked_at: str) -> dict[str, Any]:
+    """What is known of a source once its snapshot's ``record`` was written."""
+    known = {name: record[name] for name in _FROM_RECORD if record.get(name) not in (None, "", False)}
+    return {**part.as_dict(), "checked_at": checked_at, **known}
+
+
+def entries_of(home: str, generation: int, record: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """What is known of each source of a generation if CURRENT does not say: as far as the snapshots remember."""
+    found = []
+    for part in parts_of(record):
+        own: Mapping[str, Any] = record
+        if part.snapshot:
+            try:
+                own = read_report(part_path(home, generation, part))["published"]
+            except StateDamagedError:
+                own = {}
+        found.append(entry_of(part, own, checked_at=str(own.get("pulled_at", record.get("pulled_at", "")))))
+    return tuple(found)
+
+
+def entries(home: str, current: Current) -> tuple[dict[str, Any], ...]:
+    """What is known of each source; of a state of version 1, what its generation says."""
+    if current.sources:
+        return current.sources
+    found = entries_of(home, current.generation, current.published)
+    return tuple({**entry, "checked_at": current.checked_at} for entry in found)

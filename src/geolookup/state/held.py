@@ -1,0 +1,110 @@
+"""What waits for a person: for each source the newest snapshot that the guard holds, and a held change of the stack."""
+
+import contextlib
+import os
+import secrets
+from typing import Any
+
+from geolookup.errors import StateDamagedError
+from geolookup.state import files
+from geolookup.state.generations import retention
+from geolookup.state.generations.candidate import HELD_MARK, REPORT, Candidate, dump
+from geolookup.state.generations.parts import SERVICE
+
+#: In ``held/``: what a held change of the stack is. No source can have this name.
+STACK = ".stack"
+
+
+class Held:
+    """The directory ``held/`` of the state directory ``home``: ``held/NAME/`` for a source, ``held/.stack/``.
+
+    A release before there were several sources had its one held candidate in ``held/`` itself.
+    """
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._path = os.path.join(home, "held")
+
+    def hold(self, candidate: Candidate, name: str) -> None:
+        """Keep a sealed candidate of a source for a person, in place of one held before. The run lock must be held."""
+        target = os.path.join(self._path, name)
+        old = retention.temporary_path(target)
+        with files.translated(target):
+            self._prepare()
+            # So that a run killed while it publishes this one leaves it to be held again, and not to be lost.
+            files.write_new(os.path.join(candidate.path, HELD_MARK), b"")
+            files.sync_directory(candidate.path)
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(target, old)
+            try:
+                os.rename(candidate.path, target)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.rename(old, target)
+                raise
+            files.sync_directory(self._path)
+        files.remove_tree(old)
+
+    def _prepare(self) -> None:
+        if os.path.exists(os.path.join(self._path, REPORT)):
+            aside = os.path.join(self._home, f"held{retention.TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
+            os.rename(self._path, aside)
+            os.mkdir(self._path, 0o700)
+            os.rename(aside, os.path.join(self._path, SERVICE))
+        elif not os.path.isdir(self._path):
+            os.mkdir(self._path, 0o700)
+            files.sync_directory(self._home)
+
+    def candidates(self) -> dict[str, Candidate]:
+        """What is held of each source, by name; what cannot be read is not there.
+
+        :raises StateTooNewError: if a newer release holds one
+        """
+        found = {}
+        for name, path in self._places():
+            candidate = Candidate(path=path)
+            with contextlib.suppress(StateDamagedError):
+                candidate.document()
+                found[name] = candidate
+        return found
+
+    def _places(self) -> list[tuple[str, str]]:
+        if os.path.exists(os.path.join(self._path, REPORT)):
+            return [(SERVICE, self._path)]
+        try:
+            names = sorted(os.listdir(self._path))
+        except OSError:
+            return []
+        return [(name, os.path.join(self._path, name)) for name in names if not name.startswith(".")]
+
+    def drop(self, name: str) -> None:
+        """Forget what is held of a source: something else was published."""
+        for each, path in self._places():
+            if each == name:
+                files.discard_tree(path, retention.temporary_path(path))
+        with contextlib.suppress(OSError):
+            os.rmdir(self._path)
+
+    def hold_stack(self, names: list[str], digest: str, reasons: list[str]) -> None:
+        """Keep a change of the stack for a person: the names of its sources in their order, and why it is held."""
+        target = os.path.join(self._path, STACK)
+        with files.translated(target):
+            self._prepare()
+            document: dict[str, Any] = {"names": names, "digest": digest, "reasons": reasons}
+            files.replace_durably(target, dump(document))
+
+    def stack(self) -> dict[str, Any] | None:
+        """The held change of the stack: its ``names``, ``digest`` and ``reasons``; None if there is none."""
+        import json
+
+        try:
+            with open(os.path.join(self._path, STACK), "rb") as file:
+                found = json.load(file)
+            right = isinstance(found["digest"], str) and all(isinstance(name, str) for name in found["names"])
+            return dict(found) if right else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def drop_stack(self) -> None:
+        """Forget the held change of the stack."""
+        files.remove_file(os.path.join(self._path, STACK))

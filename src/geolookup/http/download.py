@@ -1,0 +1,237 @@
+"""Fetching a file of a source over HTTP: on a condition, through a few redirects, the secret to the first host only."""
+
+import base64
+import random
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import quote
+
+import httpx
+import stamina
+
+from geolookup import addresses
+from geolookup._version import __version__
+from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
+from geolookup.http.body import Body, Watch
+from geolookup.http.problems import WORTH_WAITING, error_for, read_problem
+from geolookup.http.secrecy import Secrecy
+from geolookup.http.translate import TotalTimeoutError, http_errors
+from geolookup.settings.table import Settings
+from geolookup.text import harmless
+
+MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MAX_PROBLEM_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a conditional request brought: ``unchanged``, or a whole body that was handed on.
+
+    ``etag`` and ``last_modified`` are the answer's, for the next request; None if it had none.
+    """
+
+    unchanged: bool
+    etag: str | None
+    last_modified: str | None
+    bytes_read: int = 0
+
+
+class Downloader:
+    """Fetches one source's file. ``secret`` is its own: no other source's request ever has it.
+
+    ``auth`` is how it travels (``bearer``, ``basic`` or ``header``), or "" if it stands in the address, as {token}.
+
+    :raises SettingsError: if the secret cannot be sent
+    """
+
+    def __init__(self, settings: Settings, *, secret: str | None, auth: str = "", auth_header: str = "") -> None:
+        self._settings = settings
+        self._headers, hidden = _headers(secret, auth, auth_header)
+        self._secrecy = Secrecy(*hidden)
+        self._clients: dict[bool, httpx.Client] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._secrecy.stop()
+        for client in self._clients.values():
+            client.close()
+
+    def __repr__(self) -> str:
+        return "<Downloader>"
+
+    def shown(self, text: str) -> str:
+        """A text without the secret."""
+        return harmless(self._secrecy.clean(text))
+
+    def fetch(
+        self,
+        url: str,
+        begin: Callable[[], Callable[[bytes], object]],
+        *,
+        etag: str | None = None,
+        last_modified: str | None = None,
+        progress: Callable[[int, int | None], None] = lambda _done, _total: None,
+    ) -> Fetched:
+        """Fetch the file. ``begin`` is called before each attempt's first byte, and returns what takes the bytes.
+
+        ``progress`` is told the bytes so far and, if the answer says it, how many there will be.
+
+        :raises UpstreamError: as `Transport.request`; a redirect too many, or one that leaves https, is an
+            UpstreamAnswerError
+        :raises SettingsError: if the address cannot be used
+        """
+        condition = {}
+        if etag is not None:
+            condition["If-None-Match"] = etag
+        if last_modified is not None:
+            condition["If-Modified-Since"] = last_modified
+        waits = _Waits(self._settings.max_wait_s)
+        for attempt in stamina.retry_context(on=waits.seconds, attempts=self._settings.attempts, timeout=None):
+            with attempt:
+                return self._once(url, begin, condition, progress)
+        raise AssertionError("stamina ends with an answer or an error")
+
+    def _once(
+        self,
+        url: str,
+        begin: Callable[[], Callable[[bytes], object]],
+        condition: Mapping[str, str],
+        progress: Callable[[int, int | None], None],
+    ) -> Fetched:
+        what = f"GET {self.shown(url)}"
+        with http_errors(what):
+            first = target = httpx.URL(url)
+        for _ in range(MOST_REDIRECTS + 1):
+            self._require_safe(what, first, target)
+            body = self._open(what, first, target, condition)
+            try:
+                headers = body.headers
+                if body.status in _REDIRECTS and (location := headers.get("location")):
+                    with http_errors(what):
+                        target = target.join(location)
+                    continue
+                if body.status == 304 and condition:
+                    return Fetched(
+                        unchanged=True,
+                        etag=self._kept(headers.get("etag")) or condition.get("If-None-Match"),
+                        last_modified=self._kept(headers.get("last-modified")) or condition.get("If-Modified-Since"),
+                    )
+                if body.status != 200:
+                    raise self._error(what, body)
+                length = headers.get("content-length", "")
+                total = int(length) if length.isascii() and length.isdecimal() else None
+                write = begin()
+                for chunk in body:
+                    write(chunk)
+                    progress(body.bytes_read, total)
+                return Fetched(
+                    unchanged=False,
+                    etag=self._kept(headers.get("etag")),
+                    last_modified=self._kept(headers.get("last-modified")),
+                    bytes_read=body.bytes_read,
+                )
+            finally:
+                body.close()
+        raise UpstreamAnswerError(f"{what}: it redirects more than {MOST_REDIRECTS} times")
+
+    def _kept(self, header: str | None) -> str | None:
+        """A validator to be kept; None if it repeats the secret."""
+        return header if header and self._secrecy.clean(header) == header else None
+
+    def _require_safe(self, what: str, first: httpx.URL, target: httpx.URL) -> None:
+        if target.scheme == "https":
+            return
+        if target.scheme == "http" and addresses.is_loopback(target.host) and addresses.is_loopback(first.host):
+            return
+        shown = self.shown(str(target.copy_with(query=None, fragment=None)))
+        if target is first:
+            raise SettingsError(f"{what}: plain http:// is for loopback addresses only: use https://")
+        raise UpstreamAnswerError(f"{what}: it redirects to {shown}, which is not https")
+
+    def _open(self, what: str, first: httpx.URL, target: httpx.URL, condition: Mapping[str, str]) -> Body:
+        same_host = (target.scheme, target.host, target.port) == (first.scheme, first.host, first.port)
+        client = self._client(target.scheme == "http")
+        with http_errors(what):
+            headers = {**condition, **(self._headers if same_host else {})}
+            request = client.build_request("GET", target, headers=headers)
+        watch = Watch(self._settings.total_timeout_s, what, self._secrecy.clean)
+        request.extensions["trace"] = watch.trace
+        try:
+            with http_errors(what, watch=watch):
+                response = client.send(request, stream=True)
+            watch.over(response.extensions.get("network_stream"))
+        except BaseException:
+            watch.stop()
+            raise
+        return Body(response, watch, compression=False)
+
+    def _client(self, local: bool) -> httpx.Client:
+        if local not in self._clients:
+            try:
+                self._clients[local] = httpx.Client(
+                    headers={"User-Agent": f"geolookup/{__version__}", "Accept-Encoding": "identity"},
+                    timeout=httpx.Timeout(self._settings.read_timeout_s, connect=self._settings.connect_timeout_s),
+                    follow_redirects=False,
+                    verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else True,
+                    trust_env=self._settings.trust_env and not local,
+                )
+            except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
+                raise SettingsError(f"the environment's proxies or certificates cannot be used: {error}") from error
+        return self._clients[local]
+
+    def _error(self, what: str, body: Body) -> UpstreamError:
+        kept = bytearray()
+        try:
+            for chunk in body:
+                kept += chunk[:_MAX_PROBLEM_BYTES]
+                if len(kept) >= _MAX_PROBLEM_BYTES:
+                    break
+        except UpstreamError:
+            pass  # the status has come, and says more than how its explanation ended
+        return error_for(
+            what,
+            body.status,
+            read_problem(bytes(kept), self._secrecy.clean),
+            retry_after=body.headers.get("retry-after"),
+            location=None,
+        )
+
+
+class _Waits:
+    """When a fetch is tried again: full jitter, ``Retry-After``, and an end."""
+
+    def __init__(self, max_wait_s: float) -> None:
+        self._longest_s = 0.5
+        self._left_s = max_wait_s
+
+    def seconds(self, error: Exception) -> bool | float:
+        if not isinstance(error, UpstreamUnavailableError) or isinstance(error, TotalTimeoutError):
+            return False
+        if error.status is not None and error.status not in WORTH_WAITING:
+            return False
+        wait_s = max(random.uniform(0, self._longest_s), error.retry_after_s or 0.0)  # noqa: S311 - spreads clients
+        self._longest_s *= 2
+        self._left_s -= wait_s
+        return wait_s if self._left_s >= 0 else False
+
+
+def _headers(secret: str | None, auth: str, auth_header: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What carries the secret, and the forms in which it must not be shown."""
+    if secret is None:
+        return {}, ()
+    hidden = {secret, quote(secret, safe=""), quote(secret)}
+    if auth == "basic":
+        if ":" not in secret:
+            raise SettingsError('`auth = "basic"` needs a secret of the form account:key')
+        encoded = base64.b64encode(secret.encode("ascii")).decode("ascii")
+        return {"Authorization": f"Basic {encoded}"}, (*hidden, encoded, secret.partition(":")[2])
+    if auth == "header":
+        return {auth_header: secret}, tuple(hidden)
+    if auth == "bearer":
+        return {"Authorization": f"Bearer {secret}"}, tuple(hidden)
+    return {}, tuple(hidden)

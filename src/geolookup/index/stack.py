@@ -57,6 +57,52 @@ def write_stack(
     return IndexSummary(**counts, bytes=size, sha256=digest)
 
 
+def hidden_by_masks(served: "IndexReader", readers: "Sequence[IndexReader]") -> tuple[int, int]:
+    """How many IPv4 and IPv6 addresses have an answer in ``served``, and would be masked in a stack of ``readers``.
+
+    :raises IndexDamagedError: if an index cannot be followed
+    """
+    masks = [np.append(reader.arrays()["loc.locid"] == 0, False) for reader in readers]
+    families: tuple[Literal[4, 6], ...] = (4, 6)
+    v4, v6 = (sum(_hidden(stretch, masks) for stretch in walk([served, *readers], family)) for family in families)
+    return v4, v6
+
+
+def _hidden(stretch: Stretch, masks: "Sequence[Array]") -> int:
+    answered, *slots = stretch.slots
+    hidden = np.zeros(len(answered), np.bool_)
+    undecided = np.ones(len(answered), np.bool_)
+    for own, masked in zip(slots, masks, strict=True):
+        hidden |= undecided & masked[own]
+        undecided &= own < 0
+    lost = np.flatnonzero(hidden & (answered >= 0))
+    return sum(int(limb[lost].sum(dtype=np.uint64)) << shift for limb, shift in stretch.lengths())
+
+
+def answered_by(reader: "IndexReader") -> dict[str, tuple[int, int]]:
+    """How many IPv4 and IPv6 addresses each source answers, by its name; of a file of version 2.0, by "".
+
+    :raises IndexDamagedError: if the index cannot be followed
+    """
+    arrays = reader.arrays()
+    names = reader.sources or ("",)
+    source = np.asarray(arrays["loc.source"], np.int64) if "loc.source" in arrays else None
+    if source is None:
+        source = np.zeros(reader.location_count, np.int64)
+    numbers = np.append(source, -1)
+    found = {name: [0, 0] for name in names}
+    families: tuple[Literal[4, 6], ...] = (4, 6)
+    for position, family in enumerate(families):
+        for stretch in walk([reader], family):
+            own = numbers[stretch.slots[0]]
+            for number, name in enumerate(names):
+                mine = np.flatnonzero(own == number)
+                found[name][position] += sum(
+                    int(limb[mine].sum(dtype=np.uint64)) << shift for limb, shift in stretch.lengths()
+                )
+    return {name: (v4, v6) for name, (v4, v6) in found.items()}
+
+
 def _locations(readers: "Sequence[IndexReader]") -> tuple[dict[str, Array], list[I64]]:
     """The location sections of all files together, and for each file the new slot of each of its own.
 

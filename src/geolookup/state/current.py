@@ -40,7 +40,8 @@ class Current:
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
     content that was rolled back; ``pins`` the generations that retention keeps whatever comes; ``served`` which
     generation was served from when on (see `state.timeline`); ``sources`` what is known of each source (see
-    `generations.entries`), nothing in version 1; ``newest_snapshot`` the highest snapshot ever committed. ``recovered``
+    `generations.entries`), nothing in version 1; ``newest_snapshot`` the highest snapshot ever committed;
+    ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given. ``recovered``
     says what was wrong where CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
     push began (see `state.marks`): with ``edits`` it tells whether edits.db has gone back since.
     """
@@ -51,6 +52,7 @@ class Current:
         "generation",
         "newest",
         "newest_snapshot",
+        "next_locid",
         "overlay",
         "overlay_file",
         "pins",
@@ -81,6 +83,7 @@ class Current:
         served: "tuple[tuple[int, str], ...]" = (),
         sources: "tuple[dict[str, Any], ...]" = (),
         newest_snapshot: int = 0,
+        next_locid: int = 0,
         recovered: "str | None" = None,
         pushed: int = 0,
     ) -> None:
@@ -98,6 +101,7 @@ class Current:
         self.served = served
         self.sources = sources
         self.newest_snapshot = newest_snapshot
+        self.next_locid = next_locid
         self.recovered = recovered
         self.pushed = pushed
 
@@ -143,6 +147,7 @@ class Current:
             "pushed": self.pushed,
             "sources": list(self.sources),
             "newest_snapshot": self.newest_snapshot,
+            "next_locid": self.next_locid,
             "published": self.published,
             "overlay_file": self.overlay_file,
         }
@@ -225,12 +230,19 @@ def parse_current(data: bytes, path: str) -> Current:
             # Version 1 has neither.
             sources=tuple(found.get("sources", ())),
             newest_snapshot=found.get("newest_snapshot", 0),
+            next_locid=found.get("next_locid", 0),
             pushed=found.get("pushed", 0),
         )
         if type(found["refused"]) is not list:
             raise ValueError("`refused` is no array")
-        numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest, current.pushed]
-        numbers += [*current.pins, *[number for number, _ in current.served], current.newest_snapshot]
+        numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest]
+        numbers += [
+            *current.pins,
+            *[number for number, _ in current.served],
+            current.newest_snapshot,
+            current.next_locid,
+            current.pushed,
+        ]
         named = [*current.published.get("stack", ()), *current.sources]
         numbers += [entry["snapshot"] for entry in named]
         if not all(type(entry[name]) is str for entry in named for name in ("name", "kind", "digest")):

@@ -20,8 +20,19 @@ from geolookup.state.generations.assemble import Layer, assemble
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, read_report
 from geolookup.state.generations.candidate import Candidate as Candidate
-from geolookup.state.generations.entries import entry_of
-from geolookup.state.generations.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, snapshot_path
+from geolookup.state.generations.entries import entries, entries_of, entry_of
+from geolookup.state.generations.parts import (
+    BUNDLED,
+    REGISTRY,
+    SERVICE,
+    SNAPSHOTS,
+    Part,
+    parts_of,
+    refusal,
+    refusal_of_stack,
+    refused_in,
+    snapshot_path,
+)
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.timeline import by_recency
 from geolookup.state.held import Held
@@ -178,6 +189,7 @@ class StateDirectory:
         checked_at: str | None = None,
         refused: tuple[str, ...] | None = None,
         report: Mapping[str, Any] | None = None,
+        next_locid: int = 0,
     ) -> Current:
         """Publish a stack of sources, the one of highest precedence first, as the next generation.
 
@@ -185,21 +197,13 @@ class StateDirectory:
         the others are snapshots. ``spare`` are snapshots of sources that do not answer yet. ``entries`` is what else
         is known of each source (see `generations.entries`), in any order. If it fails, each candidate is where it was.
         """
-        number = max([self._newest_snapshot(), *numbered(self.path(SNAPSHOTS))])
-        moves: list[tuple[str, str]] = []
-        placed: dict[str, Layer] = {}
-        for layer in (*layers, *spare):
-            if not layer.part.snapshot:
-                number += 1
-                moves.append((layer.path, snapshot_path(self.home, number)))
-                layer = Layer(part=layer.part._replace(snapshot=number), path=layer.path)
-            placed[layer.part.name] = layer
+        placed, moves = self._numbered_layers((*layers, *spare))
         stack = [placed[layer.part.name] for layer in layers]
         with self.candidate() as generation:
             before = self.current_or_none()
-            custom = self._custom_of(before)
+            custom = self.custom_of(before)
             record = assemble(
-                generation, stack, custom=custom, about=self._about(before, stack), report=dict(report or {})
+                generation, stack, custom=custom, about=self.about(before, stack), report=dict(report or {})
             )
             with self.publishing() as publish:
                 publish.refused = publish.refused if refused is None else refused
@@ -211,7 +215,9 @@ class StateDirectory:
                 for path, snapshot in moves:
                     publish.move(path, snapshot)
                 publish.move(generation.path, target)
-                publish.newest_snapshot = max(publish.newest_snapshot, number)
+                publish.newest_snapshot = max(
+                    [publish.newest_snapshot, *(layer.part.snapshot for layer in placed.values())]
+                )
                 served = {layer.part.name for layer in stack}
                 oldest = min(str(entry["checked_at"]) for entry in members if entry["name"] in served)
                 published = publish.commit(
@@ -222,23 +228,60 @@ class StateDirectory:
                     published_at=now,
                     checked_at=oldest,
                     sources=members,
+                    **({"next_locid": next_locid} if next_locid else {}),
                 )
                 for _, snapshot in moves:
                     files.remove_file(os.path.join(snapshot, HELD_MARK))
                 publish.clean(published, keep_generations=self.keep_generations)
         return published
 
-    def _newest_snapshot(self) -> int:
+    def _numbered_layers(self, layers: Iterable[Layer]) -> tuple[dict[str, Layer], list[tuple[str, str]]]:
+        """The layers by name, candidates with the number that they get, and the moves that give it to them."""
         current = self.current_or_none()
-        return 0 if current is None else current.newest_snapshot
+        number = max([current.newest_snapshot if current else 0, *numbered(self.path(SNAPSHOTS))])
+        moves: list[tuple[str, str]] = []
+        placed: dict[str, Layer] = {}
+        for layer in layers:
+            if layer.part.snapshot:
+                placed[layer.part.name] = layer
+                continue
+            number += 1
+            moves.append((layer.path, snapshot_path(self.home, number)))
+            placed[layer.part.name] = Layer(part=layer.part._replace(snapshot=number), path=layer.path)
+        return placed, moves
 
-    def _custom_of(self, current: Current | None) -> str | None:
+    def note_sources(
+        self, entries: Sequence[Mapping[str, Any]], *, spare: Sequence[Layer] = (), next_locid: int = 0
+    ) -> Current:
+        """Note what is known of each source; what answers stays as it is. The run lock must be held.
+
+        ``spare`` are sealed candidates of sources that do not answer yet; they become snapshots.
+        """
+        placed, moves = self._numbered_layers(spare)
+        with self.publishing() as publish:
+            current = publish.required()
+            members = self._entries(placed.values(), entries, now_text())
+            for path, snapshot in moves:
+                publish.move(path, snapshot)
+            served = {part.name for part in parts_of(current.published)}
+            checked = [str(entry["checked_at"]) for entry in members if entry["name"] in served]
+            noted = current.replace(
+                sequence=publish.sequence,
+                sources=members,
+                newest_snapshot=max([publish.newest_snapshot, *(layer.part.snapshot for layer in placed.values())]),
+                checked_at=min(checked, default=current.checked_at),
+                next_locid=next_locid or current.next_locid,
+            )
+            publish.write_current(noted)
+            return noted
+
+    def custom_of(self, current: Current | None) -> str | None:
         """The cache.db that the custom part of what is served comes from; None if it comes from no service."""
         if current is None or not (current.published.get("url") or current.published.get("custom")):
             return None
         return self.cache(current.generation).path
 
-    def _about(self, before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
+    def about(self, before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
         """What a generation's record says of its list: that of the service in it, else of the one that has left."""
         records = [layer.record() for layer in stack]
         service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
@@ -303,11 +346,19 @@ class StateDirectory:
             if start is not None:
                 changes |= {"began_at": start.at, "mark": start.mark.as_json()}
             published = {**current.published, **changes}
+            known = tuple(
+                {**entry, **changes, "checked_at": now_text()} if entry["kind"] == SERVICE else entry
+                for entry in entries(self.home, current)
+            )
+            names = {part.name for part in parts_of(current.published)}
+            checked_at = min(str(entry["checked_at"]) for entry in known if entry["name"] in names)
             acknowledged = self.local.acknowledged_since(Begun.of(current.published))
             if current.recovered is not None or acknowledged or self.local.head() != current.edits:
                 draft = publish.draft_overlay(current.generation, self.cache(current.generation), published)
-                return publish.commit(draft, published=published, checked_at=now_text())
-            confirmed = current.replace(sequence=publish.sequence, published=published, checked_at=now_text())
+                return publish.commit(draft, published=published, checked_at=checked_at, sources=known)
+            confirmed = current.replace(
+                sequence=publish.sequence, published=published, checked_at=checked_at, sources=known
+            )
             publish.write_current(confirmed)
             return confirmed
 
@@ -360,10 +411,19 @@ class StateDirectory:
                 raise UnknownGenerationError(f"{self.home}: there is no {wanted}: kept besides the served one: {names}")
             Candidate(path=self.path("generations", generation_name(target))).verify()
             record = self.report(target)["published"]
-            refused = dict.fromkeys((*current.refused, current.digest))
+            again = {refusal(part) for part in parts_of(record)}
+            left = [part for part in parts_of(current.published) if refusal(part) not in again]
+            refused = dict.fromkeys((*current.refused, *map(refusal, left)))
+            left_names, names_again = ([part.name for part in parts_of(each)] for each in (current.published, record))
+            if left_names != names_again:
+                refused[refusal_of_stack(left_names)] = None
+                again.add(refusal_of_stack(names_again))
+            back = {str(entry["name"]): entry for entry in entries_of(self.home, target, record)}
+            rest = (entry for entry in current.sources if entry["name"] not in back)
             published = self.republish(
                 generation=target,
-                refused=tuple(each for each in refused if each != record["digest"]),
+                refused=tuple(each for each in refused if each not in again),
+                sources=(*back.values(), *rest),
                 # That is when the service is known to have had this, however often it confirmed the other.
                 checked_at=str(record.get("pulled_at", "")),
             )
@@ -380,11 +440,13 @@ class StateDirectory:
             if number == current.generation:
                 continue
             try:
-                digest = self.report(number)["published"]["digest"]
+                record = self.report(number)["published"]
+                digest = record["digest"]
             except StateDamagedError:
                 return number  # that it cannot be used is for the caller to say
-            if digest not in (*current.refused, current.digest):
-                return number
+            if digest == current.digest or refused_in(record, current.refused):
+                continue
+            return number
         return None
 
     def pin(self, generation: int) -> Current:

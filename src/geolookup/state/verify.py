@@ -36,6 +36,44 @@ def changed_files(home: str, current: Current) -> list[str]:
     return [problem for path, record in _expected(home, current).items() for problem in _content_problems(path, record)]
 
 
+def damaged_sources(home: str, current: Current) -> frozenset[str]:
+    """The sources whose served snapshots are not what was written; "" stands for the generation's own files.
+
+    Of a source that is a file the compiled rows are compared by their size only: it is there to be read again.
+    """
+    parts = parts_of(current.published)
+    found = set()
+    if current.recovered is not None or _changed_quickly(home, current):
+        found.add("")
+        if len(parts) == 1:
+            found.add(parts[0].name)
+    for part in parts:
+        if not part.snapshot:
+            continue
+        path = snapshot_path(home, part.snapshot)
+        try:
+            records = read_report(path)["published"]["files"]
+            for name in CONTENT:
+                size = os.stat(os.path.join(path, name)).st_size
+                if size != records[name]["bytes"]:
+                    found.add(part.name)
+        except (StateError, OSError):
+            found.add(part.name)
+    return frozenset(found)
+
+
+def _changed_quickly(home: str, current: Current) -> bool:
+    """`changed_files`; the rows of sources that are files alone are compared by their size only."""
+    has_list = bool(current.published.get("url") or current.published.get("custom"))
+    for path, record in _expected(home, current).items():
+        if has_list or os.path.basename(path) != "cache.db":
+            if _content_problems(path, record):
+                return True
+        elif not os.path.exists(path) or os.path.getsize(path) != record["bytes"]:
+            return True
+    return False
+
+
 def _expected(home: str, current: Current) -> dict[str, dict[str, Any]]:
     index = index_path(home, current.generation)
     records = current.published["files"]

@@ -23,6 +23,7 @@ from geolookup.state.generations.parts import Part, part_path, parts_of
 _FROM_RECORD = (
     "pulled_at",
     "began_at",
+    "mark",
     "etag",
     "last_modified",
     "location",

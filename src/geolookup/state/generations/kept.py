@@ -11,6 +11,7 @@ from geolookup.state import clock, files
 from geolookup.state.current import Current, Published, generation_name
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations import timeline
+from geolookup.state.generations.parts import refused_in
 from geolookup.state.generations.recovery import numbered, open_kept
 
 #: A generation's number, ``served``, ``previous``, or a moment: text in ISO 8601 or an object of ``datetime``.
@@ -189,7 +190,7 @@ def _described(
         bytes=files.tree_bytes(path),
         served=number == current.generation,
         pinned=number in current.pins,
-        refused=record["digest"] in current.refused,
+        refused=refused_in(record, current.refused),
         held=held,
     )
 

@@ -83,6 +83,13 @@ def refusal(part: Part) -> str:
     return part.digest if part.kind in (SERVICE, REGISTRY) else f"{part.name}:{part.digest}"
 
 
+def refused_in(record: Mapping[str, Any], refused: Iterable[str]) -> bool:
+    """Whether a generation holds content, or is a stack, that was rolled back."""
+    parts = parts_of(record)
+    names = {refusal_of_stack(part.name for part in parts), *map(refusal, parts)}
+    return not names.isdisjoint(refused)
+
+
 def refusal_of_stack(names: Iterable[str]) -> str:
     """How CURRENT's ``refused`` names a stack that was rolled back: unlike any content."""
     return f"stack {' '.join(names)}"

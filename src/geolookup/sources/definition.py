@@ -1,0 +1,167 @@
+"""A source as a sync sees it: what the settings say of it, its preset filled in, and the address of a given day."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from geolookup.errors import SettingsError
+from geolookup.settings.source import SERVICE, SourceSettings
+from geolookup.sources.presets import preset
+
+TOKEN = "{token}"  # noqa: S105 - what stands for it
+_ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", ".txt", ".geofeed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One source. ``kind`` is empty if the content says it; ``location`` is empty for a service and the registry.
+
+    ``keep_days`` and ``max_age_s`` are None without a limit. ``month_before`` says that after a 404 the month before is
+    tried. ``given`` is true for a file that stands in no settings.
+    """
+
+    name: str
+    kind: str = ""
+    location: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    max_age_s: float | None = None
+    auth: str = ""
+    auth_header: str = ""
+    licence: str = ""
+    attribution: str = ""
+    keep_days: int | None = None
+    redistribute: bool = True
+    month_before: bool = False
+    given: bool = False
+    settings: SourceSettings | None = None
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it is the service."""
+        return self.kind == SERVICE
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it is fetched over HTTP."""
+        return self.location.lower().startswith(("https://", "http://"))
+
+    def terms(self) -> dict[str, Any]:
+        """What a snapshot's record keeps of it."""
+        return {
+            "location": self.location,
+            "max_age_s": self.max_age_s,
+            "licence": self.licence,
+            "attribution": self.attribution,
+            "keep_days": self.keep_days,
+            "redistribute": self.redistribute,
+            "given": self.given,
+        }
+
+    def addresses(self, day: date, secret: str | None) -> list[str]:
+        """Where the file of a day is: one address, and after it the one of the month before if that may be right.
+
+        :raises SettingsError: if the address needs a secret and there is none
+        """
+        if TOKEN in self.location and not secret:
+            raise SettingsError(f"source {self.name}: its address needs a token: name a `token_file`")
+        days = [day]
+        dated = "{MM}" in self.location or "{YYYY}" in self.location
+        if self.month_before and dated:
+            days.append(day.replace(day=1) - timedelta(days=1))
+        return [self._address(each, secret) for each in days]
+
+    def _address(self, day: date, secret: str | None) -> str:
+        found = {"{YYYY}": f"{day.year:04d}", "{MM}": f"{day.month:02d}", "{DD}": f"{day.day:02d}"}
+        if secret is not None:
+            found[TOKEN] = quote(secret, safe="")
+        return re.sub(r"\{(?:YYYY|MM|DD|token)\}", lambda match: found[match[0]], self.location)
+
+
+def define(source: SourceSettings) -> Definition:
+    """A source of the settings, with its preset's values where it says nothing itself.
+
+    :raises SettingsError: if there is no such preset
+    """
+    if not source.preset:
+        return Definition(
+            name=source.name,
+            kind=source.kind,
+            location=source.location,
+            fields=dict(source.fields),
+            max_age_s=source.max_age_s,
+            auth=source.auth or "bearer",
+            auth_header=source.auth_header,
+            licence=source.licence,
+            attribution=source.attribution,
+            keep_days=source.keep_days,
+            redistribute=source.redistribute is not False,
+            settings=source,
+        )
+    found = preset(source.preset)
+    auth = "" if found.auth == "token" else "basic" if found.auth == "basic" else "bearer"
+    own = SourceSettings(name=source.name, max_age=source.max_age if source.max_age != "" else found.max_age)
+    return Definition(
+        name=source.name,
+        kind=source.kind or found.kind,
+        location=source.location or found.location,
+        fields=dict(source.fields),
+        max_age_s=own.max_age_s,
+        auth=source.auth or auth,
+        auth_header=source.auth_header,
+        licence=source.licence or found.licence,
+        attribution=source.attribution or found.attribution,
+        keep_days=found.keep_days if source.keep_days is None else source.keep_days,
+        redistribute=found.redistribute if source.redistribute is None else source.redistribute,
+        month_before=found.month_before and not source.location,
+        settings=source,
+    )
+
+
+def given(location: str, *, kind: str = "", fields: Mapping[str, str] | None = None) -> Definition:
+    """The only source of a state without any settings: the file that a person gave, by its absolute path.
+
+    :raises SettingsError: if it is an address that is not https
+    """
+    remote = location.lower().startswith(("https://", "http://"))
+    if not remote:
+        location = os.path.abspath(os.path.expanduser(location))
+    return Definition(name=name_of(location), kind=kind, location=location, fields=fields or {}, given=True)
+
+
+def name_of(location: str) -> str:
+    """A name for a source that has none: the file's without its endings."""
+    name = os.path.basename(re.split(r"[?#]", location)[0].rstrip("/")).lower()
+    while name.endswith(_ENDINGS):
+        name = name[: -max(len(ending) for ending in _ENDINGS if name.endswith(ending))]
+    name = re.sub(r"[^a-z0-9]+", "-", name).strip("-")[:32].strip("-")
+    return "file" if name in ("", "custom", SERVICE) else name
+
+
+def stack(sources: Sequence[SourceSettings], remembered: Sequence[Mapping[str, Any]]) -> tuple[Definition, ...]:
+    """The sources to pull, in order: those of the settings; without any, the file that was given earlier.
+
+    ``remembered`` are CURRENT's entries.
+
+    :raises SettingsError: if a preset is unknown, or nothing is configured and nothing was given
+    """
+    if sources:
+        return tuple(define(source) for source in sources)
+    for entry in remembered:
+        if entry.get("given") and entry.get("location"):
+            return (
+                Definition(
+                    name=str(entry["name"]),
+                    kind=str(entry.get("asked_kind", "")),
+                    location=str(entry["location"]),
+                    fields=dict(entry.get("fields", {})),
+                    given=True,
+                ),
+            )
+    raise SettingsError(
+        "no source is configured: give a file (`geolookup sync FILE`), add one (`geolookup source add`), or set the "
+        "`url` of a service"
+    )

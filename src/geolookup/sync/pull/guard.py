@@ -5,6 +5,11 @@ from typing import Any
 
 from geolookup.settings.table import Settings
 
+#: So many geolocations, and so many blocks, more or fewer never hold a source: in a small file they are a day's work.
+FREE_CHANGES = 10
+#: A source whose masks hide more than this share of a family's covered addresses is held.
+MOST_HIDDEN = 0.02
+
 
 def reasons_to_hold(
     settings: Settings,
@@ -15,13 +20,19 @@ def reasons_to_hold(
     new_countries: Mapping[str, int],
     old_custom: int,
     custom_gone: int,
+    difference: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Why a candidate is held, a sentence each; empty where it may be published.
+    """Why a candidate is held, a sentence each; empty if it may be published.
 
     ``old`` and ``new`` are the row counts of a generation's record; the countries map to their number of default
     blocks; ``custom_gone`` counts custom geolocations that vanished without a delete of ours, of ``old_custom``.
+    ``difference`` is what `cache.compare` says, if that is known: a few rows more or fewer hold nothing.
     """
     reasons = []
+    if custom_gone > settings.guard_custom_gone and custom_gone > settings.guard_custom_share * old_custom:
+        reasons.append(f"custom geolocations gone that were not deleted here: {custom_gone} of {old_custom}")
+    if difference and _is_small(difference):
+        return reasons
     counted = (
         ("geolocations", _default(old, "geolocations"), _default(new, "geolocations"), settings.guard_geolocations),
         ("blocks", _default(old, "blocks"), _default(new, "blocks"), settings.guard_blocks),
@@ -48,9 +59,14 @@ def reasons_to_hold(
             f"{country or '(no country)'} ({old_countries[country]} blocks)" for country in sorted(gone)[:20]
         )
         reasons.append(f"countries gone: {shown}{', …' if len(gone) > 20 else ''}")
-    if custom_gone > settings.guard_custom_gone and custom_gone > settings.guard_custom_share * old_custom:
-        reasons.append(f"custom geolocations gone that were not deleted here: {custom_gone} of {old_custom}")
     return reasons
+
+
+def _is_small(difference: Mapping[str, Any]) -> bool:
+    """Whether no more rows came, went or moved than are free."""
+    geolocations, blocks = difference["geolocations"], difference["blocks"]
+    counts = (geolocations["added"], geolocations["removed"], *(blocks[how] for how in ("added", "removed", "changed")))
+    return all(int(count) <= FREE_CHANGES for count in counts)
 
 
 def _default(rows: Mapping[str, Any], what: str) -> int:

@@ -15,11 +15,13 @@ class PullReport:
     person, and ``failed``, where a refresh reports what `pull` would have raised. ``rows`` counts what was pulled
     (None where nothing was); ``difference`` is against the generation before (None where there is nothing to
     compare with); ``twins`` are the late twins of what was created here (see `sync.twins`); ``notices`` are what the
-    service acknowledged and does not have; ``durations_s`` are
-    seconds by step.
+    service acknowledged and does not have; ``durations_s`` are seconds by step. ``name`` is the source's, if there is
+    one; ``sources`` has what became of each source, the one of highest precedence first, with the ``problem`` that kept
+    it from being published.
     """
 
     url: str | None
+    name: str | None = None
     outcome: PullOutcome = "unchanged"
     generation: int | None = None
     digest: str | None = None
@@ -34,6 +36,7 @@ class PullReport:
     warnings: list[str] = field(default_factory=list)
     durations_s: dict[str, float] = field(default_factory=dict)
     bytes_read: int = 0
+    sources: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json`` and report.json."""

@@ -33,10 +33,11 @@ class Staged:
 class Staging:
     """Takes batches of geolocations; holds the flattening's arrays (some 80 MiB for 4.5 M blocks), never the rows."""
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: Candidate, *, source: str = "") -> None:
+        """``source`` names what the answers are from."""
         self._candidate = candidate
         self._cache = CacheWriter(candidate.cache)
-        self._index = IndexBuilder("default")
+        self._index = IndexBuilder("default", source=source)
         self._encoder = msgspec.json.Encoder()
         self._seen: set[int] = set()
         self._digest = 0

@@ -1,0 +1,112 @@
+"""What a sync does to the stack itself: which sources answer from now on, and whether a person must agree first."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from geolookup.errors import HeldError, IndexFileError, StateDamagedError
+from geolookup.index.reader import IndexReader
+from geolookup.index.stack import answered_by, hidden_by_masks
+from geolookup.settings.table import Settings
+from geolookup.state.current import Current, index_path
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.assemble import Layer
+from geolookup.state.generations.parts import names_digest, refusal_of_stack
+from geolookup.sync.pull.guard import MOST_HIDDEN
+
+_DIGEST_SHOWN = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """``names`` is the stack to publish, in order. ``held`` says why another waits for a person; ``refused`` is the one
+    that was rolled back, and that the settings still ask for.
+    """
+
+    names: list[str]
+    held: HeldError | None = None
+    refused: tuple[str, ...] | None = None
+
+
+def change_of(
+    home: str,
+    settings: Settings,
+    current: Current,
+    layers: Mapping[str, Layer],
+    wanted: Sequence[str],
+    served: Sequence[str],
+) -> Change:
+    """Which stack to publish: the wanted one, or the served one for as long as the wanted one is held or refused.
+
+    :raises StateDamagedError: if an index that must be looked at cannot be followed
+    """
+    if list(wanted) == list(served) or not wanted:
+        return Change(names=list(served))
+    if refusal_of_stack(wanted) in current.refused:
+        return Change(names=list(served), refused=tuple(wanted))
+    try:
+        reasons = _reasons(home, settings, current, layers, wanted, served)
+    except IndexFileError as error:
+        raise StateDamagedError(f"whether the stack may change cannot be told: {error}") from error
+    if not reasons:
+        return Change(names=list(wanted))
+    digest = names_digest(wanted)
+    held = HeldError(
+        f"the change of the stack is held, and the old one goes on ({', '.join(served)}): {'; '.join(reasons)}. If "
+        f"{', '.join(wanted)} is right, in this order: geolookup sync --accept {digest[:_DIGEST_SHOWN]}",
+        digest=digest,
+        reasons=tuple(reasons),
+    )
+    return Change(names=list(served), held=held)
+
+
+def _reasons(
+    home: str,
+    settings: Settings,
+    current: Current,
+    layers: Mapping[str, Layer],
+    wanted: Sequence[str],
+    served: Sequence[str],
+) -> list[str]:
+    reasons = []
+    with IndexReader.open(index_path(home, current.generation)) as base:
+        covered = base.counts["covered_v4"], base.counts["covered_v6"]
+        gone = [name for name in served if name not in wanted]
+        answers = answered_by(base) if gone else {}
+        for name in gone:
+            mine = answers.get(name, answers.get("", (0, 0)))
+            for family, count, all_of_them in zip(("IPv4", "IPv6"), mine, covered, strict=True):
+                if all_of_them and count > (1 - settings.guard_addresses) * all_of_them:
+                    reasons.append(f"{name} leaves, which answers {count / all_of_them:.1%} of the {family} addresses")
+        hidden = hidden_reasons(base, [layers[name] for name in wanted])
+    return reasons + hidden
+
+
+def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
+    """Why a stack must be held for what its masks hide of what is served.
+
+    :raises IndexFileError: if an index cannot be followed
+    """
+    with contextlib.ExitStack() as opened:
+        readers = [opened.enter_context(IndexReader.open(f"{layer.path}/index")) for layer in layers]
+        if not any(reader.has_masks for reader in readers):
+            return []
+        hidden = hidden_by_masks(base, readers)
+    covered = base.counts["covered_v4"], base.counts["covered_v6"]
+    return [
+        f"masks would hide {count / all_of_them:.1%} of the {family} addresses that have an answer"
+        for family, count, all_of_them in zip(("IPv4", "IPv6"), hidden, covered, strict=True)
+        if all_of_them and count > MOST_HIDDEN * all_of_them
+    ]
+
+
+def pulls_that_hide(directory: StateDirectory, current: Current, stack: Sequence[Layer]) -> list[str]:
+    """`hidden_reasons` of a stack in which a new snapshot stands in its source's place.
+
+    :raises StateDamagedError: if an index cannot be followed
+    """
+    try:
+        with IndexReader.open(index_path(directory.home, current.generation)) as base:
+            return hidden_reasons(base, stack)
+    except IndexFileError as error:
+        raise StateDamagedError(f"what the masks hide cannot be told: {error}") from error

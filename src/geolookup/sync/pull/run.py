@@ -1,0 +1,109 @@
+"""What the pulls of all sources of one sync share: the state as it was, and what each of them came to."""
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from geolookup.errors import GeoLookupError, StateDamagedError
+from geolookup.settings.table import Settings
+from geolookup.sources.definition import Definition
+from geolookup.state.current import Current
+from geolookup.state.directory import Candidate, StateDirectory
+from geolookup.state.generations.candidate import read_report
+from geolookup.state.generations.parts import BUNDLED, Part, part_path
+from geolookup.sync.pull.report import PullReport
+
+#: Told what was pulled so far, and how much there will be if that is known.
+PullProgress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """A source's newest snapshot, which the next one is measured against: where it stands, and its record."""
+
+    part: Part
+    path: str
+    record: Mapping[str, Any]
+
+    @property
+    def cache(self) -> str:
+        """Its cache.db."""
+        return os.path.join(self.path, "cache.db")
+
+    @property
+    def index(self) -> str:
+        """Its index."""
+        return os.path.join(self.path, "index")
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One sync under way. ``entries`` are what CURRENT knows of each source, by name; ``damaged`` the sources whose
+    served files are not what was written. ``owned`` keeps candidates until the end. With ``preview`` nothing is
+    published or confirmed. ``following`` is the next free locid. ``service_indexes`` are those of
+    the service's new candidates.
+    """
+
+    directory: StateDirectory
+    settings: Settings
+    current: Current | None
+    entries: dict[str, dict[str, Any]]
+    owned: contextlib.ExitStack
+    progress: PullProgress
+    preview: bool = False
+    damaged: frozenset[str] = frozenset()
+    following: int = 0
+    service_indexes: list[str] = field(default_factory=list)
+
+    def baseline(self, name: str) -> Baseline | None:
+        """A source's newest snapshot; None if there is none, or its record cannot be read. The embedded default is
+        one too: whether it is measured against is for who asks.
+        """
+        entry = self.entries.get(name)
+        if entry is None or self.current is None:
+            return None
+        part = Part(name, str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
+        path = part_path(self.directory.home, self.current.generation, part)
+        if not part.snapshot:
+            return Baseline(part=part, path=path, record=self.current.published)
+        try:
+            return Baseline(part=part, path=path, record=read_report(path)["published"])
+        except StateDamagedError:
+            # Alone in what is served, its counts stand in CURRENT too.
+            alone = len(self.current.published.get("stack", ())) == 1 and self.current.digest == part.digest
+            return Baseline(part=part, path=path, record=self.current.published) if alone else None
+
+    def guarded(self, name: str) -> Baseline | None:
+        """The snapshot that the guard measures against: the embedded default never is."""
+        found = self.baseline(name)
+        return None if found is None or found.record["source"] == BUNDLED else found
+
+    def candidate(self) -> Candidate:
+        """A new empty candidate, which goes at the end of the run unless it was published or held."""
+        return self.owned.enter_context(self.directory.candidate())
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """What the pull of one source came to.
+
+    ``candidate`` is a sealed new snapshot, None if the source has nothing new; it is held if there are ``reasons``, or
+    if it is what was ``rolled_back``. ``entry`` are the members of CURRENT's entry that changed. ``error`` is why there
+    is nothing of the source.
+    """
+
+    definition: Definition
+    report: PullReport
+    candidate: Candidate | None = None
+    digest: str = ""
+    reasons: tuple[str, ...] = ()
+    rolled_back: bool = False
+    entry: dict[str, Any] = field(default_factory=dict)
+    error: GeoLookupError | None = None
+
+    @property
+    def published(self) -> Candidate | None:
+        """The candidate, if it may be published."""
+        return None if self.reasons or self.rolled_back else self.candidate

@@ -1,0 +1,159 @@
+"""A file, folder or address as a source: read by its kind into a candidate, and judged against the one before."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from geolookup.errors import IndexFileError
+from geolookup.index.reader import IndexReader
+from geolookup.sources.definition import Definition
+from geolookup.sources.detect import open_source
+from geolookup.sources.files.limits import Limits
+from geolookup.sources.locids import FIRST_NUMBER, Numbering
+from geolookup.state import clock
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.candidate import Candidate
+from geolookup.state.generations.parts import BUNDLED, REGISTRY, Part, refusal
+from geolookup.sync.pull.columns import ColumnStaging, earlier_places
+from geolookup.sync.pull.compare import compare_snapshots
+from geolookup.sync.pull.fetching import Found, local_file
+from geolookup.sync.pull.report import PullReport
+from geolookup.sync.pull.run import Baseline, Result, Run
+from geolookup.sync.pull.staging import Staged
+
+
+def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: frozenset[int] = frozenset()) -> Result:
+    """Read a source unless it has nothing new; nothing is published here.
+
+    ``taken`` are numbers of ours that a service uses itself: an earlier place that has one gets another.
+
+    :raises DataFileError: if the file cannot be read, or fits no kind
+    :raises PullError: if it must not be published
+    :raises UpstreamError: if it could not be fetched
+    :raises SettingsError: if its secret or address cannot be used
+    """
+    result = Result(definition=definition, report=report)
+    before = run.baseline(definition.name)
+    if before is not None and before.record.get("url") is not None:
+        before = None  # a service had this name
+    asked = {"asked_kind": definition.kind, "fields": dict(definition.fields)}
+    entry = run.entries.get(definition.name, {})
+    usable = (
+        before is not None
+        and definition.name not in run.damaged
+        and entry.get("location") == definition.location
+        and all(entry.get(name) == value for name, value in asked.items())
+        and not (taken and taken & numbers_of_ours(before.index))
+    )
+    began, began_at = time.monotonic(), clock.now_text()
+    candidate = run.candidate()
+    with local_file(run, definition, report, entry if usable else {}, candidate.path) as found:
+        if found.path is not None:
+            staged, record = _stage(run, definition, found, candidate, before, report, taken)
+    report.durations_s["pull"] = round(time.monotonic() - began, 3)
+    result.entry = {"checked_at": clock.now_text(), "began_at": began_at, **asked, **found.entry}
+    if found.path is None:
+        assert before is not None
+        report.digest, report.rows = before.part.digest, dict(before.record["rows"])
+        return result
+    return _judge(run, result, candidate, staged, record, usable=usable)
+
+
+def numbers_of_ours(index: str) -> frozenset[int]:
+    """The locids in an index from the range of those that we give; none if it cannot be read."""
+    try:
+        with IndexReader.open(index) as reader:
+            locids = np.array(reader.arrays()["loc.locid"])
+    except IndexFileError:
+        return frozenset()
+    return frozenset(locids[locids >= FIRST_NUMBER].tolist())
+
+
+def _stage(
+    run: Run,
+    definition: Definition,
+    found: Found,
+    candidate: Candidate,
+    before: Baseline | None,
+    report: PullReport,
+    taken: frozenset[int],
+) -> tuple[Staged, dict[str, Any]]:
+    assert found.path is not None
+    settings = run.settings
+    limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
+    with open_source(
+        found.path, kind=definition.kind or None, fields=definition.fields or None, limits=limits
+    ) as reading:
+        gathered = reading.gathered
+        earlier = () if before is None or reading.own_locids else earlier_places(Cache(before.cache))
+        numbering = Numbering(earlier, following=run.following, taken=taken)
+        with ColumnStaging(candidate, definition.name, gathered.places, numbering) as staging:
+            for batch in reading.batches():
+                staging.add(batch)
+                run.progress(gathered.blocks, None)
+            staged = staging.finish({"source": definition.name, "kind": reading.kind})
+        run.following = max(run.following, numbering.following)
+    report.rejected = [
+        {"locid": None, "position": row.number, "block": None, "reason": str(row)} for row in gathered.bad_rows
+    ]
+    report.rejected_blocks = gathered.bad
+    report.warnings += gathered.warnings
+    if gathered.bad:
+        report.warnings.append(
+            f"{definition.name}: {gathered.bad} of {gathered.rows} rows were left out: see `rejected` in the report; "
+            f"the first: {gathered.bad_rows[0]}"
+        )
+    if gathered.custom_left_out:
+        report.warnings.append(f"{definition.name}: {gathered.custom_left_out} custom geolocations were left out")
+    terms = definition.terms()
+    record = {
+        **terms,
+        "name": definition.name,
+        "kind": reading.kind,
+        "source": BUNDLED if reading.kind == REGISTRY else definition.location,
+        "attribution": terms["attribution"] or gathered.about.get("attribution", ""),
+        "about": dict(gathered.about),
+        "rows_read": gathered.rows,
+        "rows_without_location": gathered.rows_without_location,
+    }
+    if reading.kind == REGISTRY and "dated" in gathered.about:
+        record["dated"] = gathered.about["dated"]
+    return staged, record
+
+
+def _judge(
+    run: Run, result: Result, candidate: Candidate, staged: Staged, record: dict[str, Any], *, usable: bool
+) -> Result:
+    """Seal the candidate with what speaks against it, or find that nothing changed."""
+    report, name = result.report, result.definition.name
+    report.rows, report.digest = staged.rows, staged.digest
+    result.digest = staged.digest
+    before = run.baseline(name)
+    if usable and before is not None and before.part.digest == staged.digest:
+        return result
+    published = {
+        **record,
+        **result.entry,
+        "digest": staged.digest,
+        "pulled_at": clock.now_text(),
+        "rows": staged.rows,
+    }
+    reasons: list[str] = []
+    baseline = run.guarded(name)
+    if baseline is not None:
+        begun = time.monotonic()
+        reasons = compare_snapshots(run, baseline, candidate, staged, report)
+        report.durations_s["compare"] = round(time.monotonic() - begun, 3)
+    result.candidate = candidate
+    refused = refusal(Part(name, str(record["kind"]), 0, staged.digest))
+    if run.current is not None and refused in run.current.refused:
+        result.rolled_back = True
+        report.outcome = "rolled-back"
+        reasons = ["rolled back on this machine"]
+    elif reasons:
+        result.reasons = tuple(reasons)
+    else:
+        report.outcome = "published"
+    candidate.seal(published, {**report.as_dict(), **({"reasons": reasons} if reasons else {})})
+    return result

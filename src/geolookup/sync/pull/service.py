@@ -1,0 +1,236 @@
+"""The service as a source: its list is streamed into a candidate, and judged against the one before."""
+
+import time
+from typing import Any
+
+from geolookup.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
+from geolookup.http.transport import Transport
+from geolookup.sources.definition import Definition
+from geolookup.state.clock import now_text
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.candidate import Candidate
+from geolookup.state.generations.parts import SERVICE
+from geolookup.state.marks import Start
+from geolookup.sync.pull.compare import compare_snapshots
+from geolookup.sync.pull.report import PullReport
+from geolookup.sync.pull.run import Result, Run
+from geolookup.sync.pull.staging import Staged, Staging
+from geolookup.sync.pull.twins import late_twins
+from geolookup.sync.push.accounts import hold_against
+from geolookup.upstream.geolocations import GeolocationsClient, Listing
+
+#: More geolocations than any service has: asked for where a list may have been capped silently.
+PROBE_TOP = 10_000_000
+
+
+def pull_service(
+    run: Run,
+    definition: Definition,
+    transport: Transport,
+    report: PullReport,
+    url: str,
+    *,
+    unmodified: Start | None = None,
+) -> Result:
+    """Fetch the service's list unless it is what is published; nothing is published here.
+
+    ``unmodified`` is the start of a list that the service answered with 304 to the published ETag in this same
+    run, if nothing was sent to it since: then it is not asked again.
+
+    :raises PullError: if the list must not be published
+    :raises UpstreamError: if the list could not be fetched whole
+    """
+    current, result = run.current, Result(definition=definition, report=report)
+    before = run.baseline(definition.name)
+    same_url = before is not None and before.record.get("url") == url
+    damaged = definition.name in run.damaged
+    known = None
+    if current is not None and same_url:
+        # What CURRENT says is newer than the snapshot's record: the service may have confirmed it since.
+        served = current.published.get("url") == url
+        known = current.published.get("etag") if served else run.entries[definition.name].get("etag")
+    # What is damaged must be fetched again, though the service has nothing new.
+    etag = None if damaged else known
+    if unmodified is not None and etag is not None:
+        return _confirmed(run, result, unmodified)
+    began = time.monotonic()
+    client = GeolocationsClient(transport)
+    start = run.directory.edits.start_of_list(to_look=run.preview)
+    with client.list(etag=etag) as listing:
+        if listing.not_modified and before is not None:
+            _confirmed(run, result, start)
+            report.durations_s["pull"] = round(time.monotonic() - began, 3)
+            return result
+        candidate = run.candidate()
+        staged = _stage(run, definition, url, listing, candidate, start.at, report)
+        report.durations_s["pull"] = round(time.monotonic() - began, 3)
+        _refuse_what_is_broken(run, url, listing, report)
+        if listing.total_count is None and _may_be_capped(run, definition, url, listing.geolocations_seen):
+            _look_for_a_cap(client, listing.geolocations_seen, report)
+        return _judge(run, result, candidate, staged, url=url, etag=listing.etag, start=start)
+
+
+def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = None) -> Result:
+    """The service has what it had at the last pull, by a list begun then."""
+    name = result.definition.name
+    before = run.baseline(name)
+    assert before is not None
+    result.report.digest = before.part.digest
+    result.entry = {
+        "checked_at": now_text(),
+        "began_at": start.at,
+        "mark": start.mark.as_json(),
+        **({"etag": etag} if etag else {}),
+    }
+    if run.preview or run.current is None:
+        return result
+    if etag is None:  # else the list was held against what was acknowledged when it had come
+        _hold_against(run, Cache(before.cache), start, result.report)
+    if run.current.published.get("url") is not None:
+        run.current = run.directory.confirm(etag=etag or None, start=start)
+        known = {str(entry["name"]): entry for entry in run.current.sources}
+        result.entry = dict(known.get(name, result.entry))
+    _look_for_twins(run, Cache(before.cache), result.report)
+    return result
+
+
+def _stage(
+    run: Run,
+    definition: Definition,
+    url: str,
+    listing: Listing,
+    candidate: Candidate,
+    began_at: str,
+    report: PullReport,
+) -> Staged:
+    with Staging(candidate, source=definition.name) as staging:
+        for batch in listing.iter_batches():
+            staging.add(batch)
+            run.progress(listing.geolocations_seen, listing.total_count)
+        report.rejected = [
+            {"locid": row.locid, "position": row.position, "block": row.block, "reason": row.reason}
+            for row in listing.rejected
+        ]
+        report.rejected_geolocations = listing.rejected_geolocations
+        report.rejected_blocks = listing.rejected_blocks
+        report.number_disagreements = listing.number_disagreements
+        report.bytes_read = listing.bytes_read
+        begun = time.monotonic()
+        staged = staging.finish({"url": url, "etag": listing.etag or "", "began_at": began_at})
+        report.durations_s["compile"] = round(time.monotonic() - begun, 3)
+        return staged
+
+
+def _refuse_what_is_broken(run: Run, url: str, listing: Listing, report: PullReport) -> None:
+    if listing.geolocations_seen == 0:
+        raise PullError(f"{url}: the list is empty: nothing was published")
+    for what, bad, rows in (
+        ("geolocations", listing.rejected_geolocations, listing.geolocations_seen),
+        ("blocks", listing.rejected_blocks, listing.blocks_seen),
+    ):
+        allowed = max(run.settings.bad_rows, int(run.settings.bad_rows_share * rows))
+        if bad > allowed:
+            first = listing.rejected[0] if listing.rejected else None
+            example = f"; the first: locid {first.locid}: {first.reason}" if first else ""
+            raise PullError(
+                f"{url}: {bad} of {rows} {what} are bad, more than {allowed}{example}: nothing was published"
+            )
+        if bad:
+            report.warnings.append(f"{bad} of {rows} {what} were left out: see `rejected` in the report")
+    if listing.geolocations_seen == listing.rejected_geolocations:
+        raise PullError(f"{url}: not one geolocation of the list is good: nothing was published")
+
+
+def _may_be_capped(run: Run, definition: Definition, url: str, count: int) -> bool:
+    """Whether a list without a declared count is one that a service may have cut at a number of its own."""
+    before = run.guarded(definition.name)
+    first_from_url = before is None or before.record.get("url") != url
+    round_number = count % 50 == 0 or (count >= 16 and count & (count - 1) == 0)
+    return first_from_url or round_number
+
+
+def _look_for_a_cap(client: GeolocationsClient, count: int, report: PullReport) -> None:
+    try:
+        with client.list(top=PROBE_TOP) as listing:
+            for _ in listing.iter_batches():
+                if listing.geolocations_seen > count:
+                    break
+            found = listing.geolocations_seen
+    except UpstreamRefusedError as error:
+        report.warnings.append(f"whether the list is complete could not be checked with top={PROBE_TOP}: {error}")
+        return
+    if found > count:
+        raise UpstreamAnswerError(
+            f"the list is truncated: {count} geolocations without `top`, and more with top={PROBE_TOP}: the service "
+            "caps its list silently. Nothing was published"
+        )
+
+
+def _judge(
+    run: Run, result: Result, candidate: Candidate, staged: Staged, *, url: str, etag: str | None, start: Start
+) -> Result:
+    """Seal the candidate with what speaks against it, or find that nothing changed."""
+    report, name = result.report, result.definition.name
+    report.rows, report.digest = staged.rows, staged.digest
+    result.digest = staged.digest
+    if not run.preview:
+        _hold_against(run, Cache(candidate.cache), start, report)
+    _look_for_twins(run, Cache(candidate.cache), report)
+    before = run.baseline(name)
+    same_url = before is not None and before.record.get("url") == url
+    if before is not None and same_url and before.part.digest == staged.digest and name not in run.damaged:
+        return _confirmed(run, result, start, etag=etag or "")
+    published: dict[str, Any] = {
+        **result.definition.terms(),
+        "name": name,
+        "kind": SERVICE,
+        "source": url,
+        "url": url,
+        "digest": staged.digest,
+        "etag": etag,
+        "began_at": start.at,
+        "mark": start.mark.as_json(),
+        "pulled_at": now_text(),
+        "rows": staged.rows,
+    }
+    reasons: list[str] = []
+    baseline = run.guarded(name)
+    if baseline is not None:
+        begun = time.monotonic()
+        reasons = compare_snapshots(run, baseline, candidate, staged, report)
+        report.durations_s["compare"] = round(time.monotonic() - begun, 3)
+    current = run.current
+    result.candidate = candidate
+    result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
+    if current is not None and staged.digest in current.refused:
+        result.rolled_back = True
+        report.outcome = "rolled-back"
+        reasons = ["rolled back on this machine"]
+    elif reasons:
+        result.reasons = tuple(reasons)
+    else:
+        report.outcome = "published"
+    candidate.seal(published, {**report.as_dict(), **({"reasons": reasons} if reasons else {})})
+    return result
+
+
+def _hold_against(run: Run, cache: Cache, start: Start, report: PullReport) -> None:
+    """Hold what was pulled against what the service acknowledged."""
+    if not run.directory.local.acknowledged():
+        return
+    places = {place.locid: place for place in cache.custom()}
+    findings = hold_against(run.directory, run.settings, start, places)
+    report.notices += findings.notices
+    report.warnings += findings.warnings + [notice["reason"] for notice in findings.notices]
+
+
+def _look_for_twins(run: Run, cache: Cache, report: PullReport) -> None:
+    """Every pull looks, since a delayed request may land after everything else."""
+    report.twins = late_twins(run.directory, cache)
+    for twin in report.twins:
+        of = "a create that was given up" if twin["twin_of"] is None else f"geolocation {twin['twin_of']}"
+        report.warnings.append(
+            f"geolocation {twin['locid']} is the same as {of} from here, and came with it or later: a request may have "
+            "been applied twice. If it is nobody's: "
+            f"geolookup custom delete {twin['locid']}; if it is wanted: geolookup outbox keep {twin['locid']}"
+        )

@@ -14,7 +14,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.marks import Begun
-from geolookup.sync.pull.pull import PullProgress, configured_url, pull_locked
+from geolookup.sync.pull.pull import PullProgress, pull_locked
 from geolookup.sync.pull.report import PullReport
 
 #: Told the layers before and after.
@@ -51,7 +51,7 @@ def preview_pull(
     :raises HeldError: if the guard holds the list; ``look`` has been called by then
     :raises PullError: as `pull` does, and so for all its errors
     """
-    report = PullReport(url=configured_url(settings))
+    report = PullReport(url=settings.url)
 
     def show(candidate: Candidate, begun: Begun) -> None:
         layer, _ = directory.local.laid_over(Cache(candidate.cache).custom(), begun)
@@ -65,6 +65,7 @@ def preview_pull(
         finally:
             published.close()
 
-    with directory.locks.run(), Transport(settings) as transport:
+    with directory.locks.run(), contextlib.ExitStack() as opened:
+        transport = None if settings.url is None else opened.enter_context(Transport(settings))
         pull_locked(directory, settings, transport, report, url_moved=url_moved, progress=progress, preview=show)
     return report

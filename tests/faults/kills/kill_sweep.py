@@ -19,7 +19,8 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.kept import Generations
 from geolookup.state.verify import verify
-from geolookup.sync.pull.pull import accept, pull
+from geolookup.sync.pull.accept import accept
+from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
 from tests.state.generations.staged import served, staged, stamped, strays

@@ -26,9 +26,11 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.store import Edits
 from geolookup.state.verify import verify
+from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.guard import reasons_to_hold
-from geolookup.sync.pull.pull import PROBE_TOP, accept, pull
+from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
+from geolookup.sync.pull.service import PROBE_TOP
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.lists import item, listed, many
 from tests.support.running_service import FIELDS
@@ -331,7 +333,7 @@ def test_another_run_under_way_is_busy(home: str) -> None:
 
 
 def test_a_pull_without_a_url_says_where_to_put_one(home: str) -> None:
-    with pytest.raises(SettingsError, match="GEOLOOKUP_URL"):
+    with pytest.raises(SettingsError, match=r"no source is configured.*sync FILE.*`url`"):
         pull(StateDirectory(home), Settings())
 
 

@@ -1,5 +1,6 @@
 """``sync``: pull the service's list and publish it, or only say what that would change."""
 
+import shlex
 from typing import Any
 
 import click
@@ -7,19 +8,22 @@ import click
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
 from geolookup.cli.options import json_option, load_settings, state_directory, url_moved_option, url_option
-from geolookup.errors import HeldError
+from geolookup.errors import HeldError, SettingsError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import preview_pull
 from geolookup.index.compare import LayerPair
 from geolookup.settings.table import Settings
+from geolookup.sources.definition import given
 from geolookup.state.directory import StateDirectory
-from geolookup.sync.pull.pull import accept, pull
+from geolookup.sync.pull.accept import accept
+from geolookup.sync.pull.pull import pull
 
 _TOP = 20
 
 
 @click.command()
+@click.argument("file", required=False)
 @url_option
 @url_moved_option
 @click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest; needs no network.")
@@ -27,9 +31,19 @@ _TOP = 20
 @impact.addresses_option
 @json_option
 def sync(
-    url: str | None, url_moved: bool, digest: str | None, preview: bool, addresses: str | None, as_json: bool
+    file: str | None,
+    url: str | None,
+    url_moved: bool,
+    digest: str | None,
+    preview: bool,
+    addresses: str | None,
+    as_json: bool,
 ) -> int:
-    """Pull every geolocation from the upstream service and publish it.
+    """Pull every source of the settings, and publish what they are together.
+
+    \b
+    FILE is a file, a folder or an https address, for when nothing is configured: it becomes the
+    only source, and later syncs pull it again. What kind of file it is, its content says.
 
     \b
     A list that is incomplete, unreadable or suspiciously small is not published: the last good
@@ -41,6 +55,7 @@ def sync(
 
     \b
     Examples:
+      geolookup sync dbip-city-lite.mmdb
       geolookup sync --url https://geo.example.com
       geolookup sync --preview --addresses vips.txt
     """
@@ -49,6 +64,16 @@ def sync(
     if addresses is not None and not preview:
         raise click.UsageError("--addresses belongs to --preview")
     settings = load_settings(url=url)
+    source = None
+    if file is not None:
+        if digest is not None or preview:
+            raise click.UsageError("FILE cannot go with --accept or --preview")
+        if settings.stack:
+            raise SettingsError(
+                "sources are configured, so FILE is not taken. This adds it to them: "
+                f"geolookup source add {shlex.quote(file)}"
+            )
+        source = given(file)
     directory = state_directory(settings)
     if preview:
         return _preview(directory, settings, addresses, url_moved=url_moved, as_json=as_json)
@@ -56,7 +81,7 @@ def sync(
         report = accept(directory, digest)
     else:
         with output.progress("geolocations") as progress:
-            report = pull(directory, settings, url_moved=url_moved, progress=progress)
+            report = pull(directory, settings, given=source, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.note(f"geolookup: warning: {warning}")
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE

@@ -1,0 +1,115 @@
+"""Accepting what the guard holds: a source's snapshot, or a change of the stack. Needs no network."""
+
+import contextlib
+from typing import Any
+
+from geolookup.errors import StateError
+from geolookup.settings.table import Settings
+from geolookup.sources.locids import FIRST_NUMBER
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.assemble import Layer
+from geolookup.state.generations.candidate import Candidate
+from geolookup.state.generations.entries import entries as known_entries
+from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal
+from geolookup.sync.pull.record import record_done
+from geolookup.sync.pull.report import PullReport
+from geolookup.sync.pull.run import Run
+from geolookup.sync.pull.sources import adopted, part_directory, served_names
+
+_DIGEST_LEAST = 8
+
+
+def accept(directory: StateDirectory, digest: str) -> PullReport:
+    """Publish what is held and whose digest begins with ``digest``: a source's snapshot, or a change of the stack.
+
+    Logged in the history.
+
+    :raises StateError: if nothing is held, or something else is
+    """
+    digest = digest.strip().lower()
+    with directory.locks.run(), contextlib.ExitStack() as owned:
+        held = directory.holding.candidates()
+        stack = directory.holding.stack()
+        digests = {name: str(candidate.document()["published"]["digest"]) for name, candidate in held.items()}
+        if not digests and stack is None:
+            raise StateError(f"{directory.home}: nothing is held, so there is nothing to accept")
+        meant = [name for name, known in digests.items() if len(digest) >= _DIGEST_LEAST and known.startswith(digest)]
+        whole_stack = stack is not None and len(digest) >= _DIGEST_LEAST and stack["digest"].startswith(digest)
+        if not meant and not whole_stack:
+            known = [*digests.values(), *([stack["digest"]] if stack else [])]
+            one = "digest is" if len(known) == 1 else "digests are"
+            what = "the held candidate's" if len(known) == 1 else "what is held: its"
+            raise StateError(f"{what} {one} {' and '.join(known)}: accept that one, or sync again")
+        current = directory.current_or_none()
+        entries = {str(each["name"]): dict(each) for each in known_entries(directory.home, current)} if current else {}
+        run = Run(
+            directory=directory,
+            settings=Settings(),
+            current=current,
+            entries=entries,
+            owned=owned,
+            progress=lambda _done, _total: None,
+            following=FIRST_NUMBER,
+        )
+        if meant:
+            return _accept_source(run, meant[0], held[meant[0]])
+        assert stack is not None
+        return _accept_stack(run, [str(name) for name in stack["names"]], str(stack["digest"]))
+
+
+def _accept_source(run: Run, name: str, candidate: Candidate) -> PullReport:
+    directory, current = run.directory, run.current
+    record = candidate.document()["published"]
+    candidate.verify()
+    report = PullReport(url=record.get("url"), name=name, outcome="published", digest=record["digest"])
+    report.rows = record["rows"]
+    part = Part(name, str(record.get("kind", SERVICE)), 0, str(record["digest"]))
+    new = Layer(part=part, path=candidate.path)
+    served = served_names(current)
+    layers = _served_layers(run)
+    layers[name] = new
+    names = served or [name]
+    refused = current.refused if current is not None else ()
+    run.entries[name] = {**run.entries.get(name, {}), "name": name, "checked_at": record["pulled_at"]}
+    for member in ("problem", "since"):
+        run.entries[name].pop(member, None)
+    published = directory.publish_stack(
+        [adopted(run, layers[each]) for each in names],
+        spare=[] if name in names else [new],
+        entries=list(run.entries.values()),
+        refused=tuple(known for known in refused if known != refusal(part)),
+        report=candidate.document()["report"],
+    )
+    directory.holding.drop(name)
+    report.generation = published.generation
+    record_done(directory, report, "accept", "published", {"generation": published.generation, "digest": report.digest})
+    return report
+
+
+def _accept_stack(run: Run, names: list[str], digest: str) -> PullReport:
+    directory = run.directory
+    layers = _served_layers(run)
+    for name in names:
+        before = run.baseline(name)
+        if before is not None:
+            layers[name] = Layer(part=before.part, path=before.path)
+    missing = [name for name in names if name not in layers]
+    if missing:
+        raise StateError(f"{directory.home}: there is no snapshot of {', '.join(missing)}: sync first")
+    report = PullReport(url=None, outcome="published", digest=digest)
+    published = directory.publish_stack(
+        [adopted(run, layers[name]) for name in names],
+        entries=[entry for name, entry in run.entries.items() if name in names],
+    )
+    directory.holding.drop_stack()
+    report.url = published.published.get("url")
+    report.generation, report.rows = published.generation, published.published["rows"]
+    after: dict[str, Any] = {"generation": published.generation, "digest": digest, "stack": names}
+    record_done(directory, report, "accept", "published", after)
+    return report
+
+
+def _served_layers(run: Run) -> dict[str, Layer]:
+    if run.current is None:
+        return {}
+    return {part.name: Layer(part=part, path=part_directory(run, part)) for part in parts_of(run.current.published)}

@@ -16,7 +16,7 @@ Layer: TypeAlias = Literal["custom", "default"]
 StaleRule: TypeAlias = Literal["serve", "warn", "refuse"]
 
 #: The members of the flat object for one address, in their order.
-FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending")
+FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending", "source")
 
 #: Locids at or below this one are provisional: given here, until the service assigns one.
 PROVISIONAL_LOCID = -(10**15)
@@ -141,7 +141,7 @@ class Match:
 
     ``address`` is as it was asked for; ``first`` and ``last`` are the inclusive ends of the winning segment: every
     address between them has this same answer, from the same layer. ``pending`` is true while the edit behind it has
-    not reached the service.
+    not reached the service. ``source`` names the source that it is from; that of the custom layer is ``custom``.
     """
 
     address: str
@@ -150,6 +150,7 @@ class Match:
     last: str
     layer: Layer
     pending: bool
+    source: str = "service"
 
     def flat(self) -> dict[str, str | int | float | bool | None]:
         """The object that the command line and the service write for an address, in the order of its keys."""
@@ -162,6 +163,7 @@ class Match:
             "last": self.last,
             "layer": self.layer,
             "pending": self.pending,
+            "source": self.source,
         }
 
 
@@ -189,7 +191,9 @@ class CoveringBlock:
     """One block that covers an explained address, and what became of it.
 
     ``wins`` is true for exactly one of an explanation's blocks; ``reason`` says in words by which rule this one wins
-    or loses.
+    or loses. ``source`` names the source that it is from. ``masks`` is true for a block that says that its addresses
+    are known to have no location: then ``geolocation`` has locid 0 and nothing else, and if it wins, the address has no
+    answer.
     """
 
     block: IPBlock
@@ -198,6 +202,8 @@ class CoveringBlock:
     wins: bool
     reason: str
     pending: bool = False
+    source: str = "service"
+    masks: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

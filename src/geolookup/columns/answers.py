@@ -22,6 +22,7 @@ TYPES: Final = {
     "last": pa.string(),
     "layer": pa.dictionary(pa.int8(), pa.string()),
     "pending": pa.bool_(),
+    "source": pa.dictionary(pa.int16(), pa.string()),
 }
 
 
@@ -118,6 +119,14 @@ class Answers:
             if "loc.pending" in self._over:
                 is_pending[rows.over] = self._over["loc.pending"][rows.over_slots] != 0
             return rows.array(pa.bool_(), np.packbits(is_pending, bitorder="little"))
+        if name == "source":
+            names = [*(self.base.sources or ("service",)), "custom"]
+            numbers = np.full(rows.count, len(names) - 1, np.int16)
+            own = self._arrays.get("loc.source")
+            numbers[rows.base] = 0 if own is None else own[rows.base_slots]
+            if int(numbers.max(initial=0)) >= len(names):
+                raise IndexDamagedError(f"{self.base.path}: loc.source names a source that is not there: it is damaged")
+            return pa.DictionaryArray.from_arrays(rows.array(pa.int16(), numbers), pa.array(names), safe=False)
         section = self._arrays[f"loc.{name}"]
         values = np.zeros(rows.count, section.dtype)
         values[rows.base] = section[rows.base_slots]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pluggy import HookimplMarker
 
 from geolookup.columns.default_geo import default_geo
-from geolookup.columns.records import FUNCTION_FIELDS, json_of, place_of
+from geolookup.columns.records import FUNCTION_FIELDS, field_of, json_of
 from geolookup.lookup.engine import GeoLookup
 
 if TYPE_CHECKING:
@@ -49,5 +49,4 @@ class _Source:
 
 
 def _field(source: _Source, name: str, value: Any) -> Any:
-    place = place_of(source.geo(), value)
-    return None if place is None else getattr(place, name)
+    return field_of(source.geo(), name, value)

@@ -8,6 +8,16 @@ if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
 
+def source_of(reader: "IndexReader", slot: int) -> str:
+    """The name of the source that a slot's location comes from: ``custom`` in the custom layer.
+
+    A file of an earlier release names none: then it is ``service``.
+
+    :raises IndexDamagedError: if there is no such slot, or it names no source
+    """
+    return "custom" if reader.layer == "custom" else reader.source(slot) or "service"
+
+
 def segment_of_both(
     base: "IndexReader", overlay: "IndexReader", family: "Family", value: int
 ) -> "tuple[IndexReader, int, int, int] | None":

@@ -1,36 +1,86 @@
-"""Why one block wins an address: the precedence rule, said in words block by block."""
+"""Why one block wins an address: the precedence rule, said in words block by block, over all sources."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geolookup.errors import StateDamagedError
+from geolookup.fields import UNKNOWN
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import CoveringBlock, Explanation, IPBlock
+from geolookup.model import CoveringBlock, Explanation, Geolocation, IPBlock, Layer
 from geolookup.state.clock import age_s
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.parts import part_path, parts_of
 
 if TYPE_CHECKING:
     from geolookup.addresses import Family
+
+#: The kinds of source whose places have numbers of their own: of two equal blocks the greater number wins.
+_NUMBERED = ("service", "list", "legacy-csv")
+#: Stands for a mask in an explanation.
+_NOWHERE = Geolocation(locid=0, **UNKNOWN)  # type: ignore[arg-type] # the table of fields has every one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Covering:
+    """A block that covers the address. ``position`` is its source's in the stack, -1 for the custom layer; ``later`` is
+    greater for what was defined later in the same source.
+    """
+
+    block: IPBlock
+    laid: Laid
+    source: str = "service"
+    position: int = 0
+    later: int = 0
+    numbered: bool = True
+
+    @property
+    def layer(self) -> Layer:
+        """Of the custom layer or of a source."""
+        return "custom" if self.position < 0 else "default"
+
+    @property
+    def size(self) -> int:
+        """One less than its addresses."""
+        return self.block.last - self.block.first
+
+    def order(self) -> tuple[int, int, int]:
+        """What comes first wins."""
+        return self.position, self.size, -self.later
 
 
 def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value: int) -> Explanation:
     """Why an address resolves as it does; ``address`` is for the explanation to repeat."""
     current = snapshot.current
     directory = StateDirectory(home)
-    cache = directory.cache(current.generation)
-    covering = [(block, Laid(place=place)) for block, place in cache.covering(family, value) if place.locid > 0]
+    covering: list[Covering] = []
+    for position, part in enumerate(parts_of(current.published)):
+        cache = Cache(f"{part_path(home, current.generation, part)}/cache.db")
+        numbered = part.kind in _NUMBERED
+        for block, place, row in cache.covering_rows(family, value):
+            if place is None or place.locid > 0:
+                covering.append(
+                    Covering(
+                        block=block,
+                        laid=Laid(place=place or _NOWHERE),
+                        source=part.name,
+                        position=position,
+                        later=place.locid if numbered and place is not None else row,
+                        numbered=numbered,
+                    )
+                )
     unreadable: tuple[str, ...] = ()
     try:
         layer = list(directory.custom_layer(current.generation, current.published).values())
     except StateDamagedError as error:
         # What was pulled can be explained all the same; an edit behind the answer cannot.
-        layer = [Laid(place=place) for place in cache.custom()]
+        layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
         unreadable = (f"the local edits cannot be read: {error}",)
     for laid in layer:
         covering += [
-            (block, laid)
+            Covering(block=block, laid=laid, source="custom", position=-1, later=-laid.place.locid)
             for block in laid.place.ipblocks
             if block.family == family and block.first <= value <= block.last
         ]
@@ -46,40 +96,52 @@ def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value
     )
 
 
-def rank(covering: list[tuple[IPBlock, Laid]]) -> Iterator[tuple[CoveringBlock, Laid]]:
+def rank(covering: list[Covering]) -> Iterator[tuple[CoveringBlock, Laid]]:
     """Blocks that cover an address, the winner first and the others as they would have won, each with its rule."""
-
-    def order(item: tuple[IPBlock, Laid]) -> tuple[bool, int, int]:
-        block, laid = item
-        return laid.place.locid > 0, block.last - block.first, -abs(laid.place.locid)
-
-    ordered = sorted(covering, key=order)
-    for position, (block, laid) in enumerate(ordered):
-        place = laid.place
-        if position == 0:
-            rivals = [other for other in ordered[1:] if other[1].place.layer == place.layer]
-            if len(ordered) == 1:
-                reason = "the only block that covers it"
-            elif not rivals:
-                reason = "a custom block comes before every default one"
-            elif rivals[0][0].last - rivals[0][0].first > block.last - block.first:
-                reason = f"the narrowest {place.layer} block that covers it"
-            else:
-                reason = "of blocks of equal size, the later defined (its locid is further from zero)"
-        else:
-            winner_block, winner = ordered[0][0], ordered[0][1].place
-            if place.layer != winner.layer:
-                reason = "a custom block covers the address"
-            elif block.last - block.first > winner_block.last - winner_block.first:
-                reason = f"wider than {winner_block}"
-            else:
-                reason = f"as wide as {winner_block}, but defined earlier"
+    ordered = sorted(covering, key=Covering.order)
+    for at, each in enumerate(ordered):
+        reason = _why_it_wins(ordered) if at == 0 else _why_it_loses(each, ordered[0])
+        place = each.laid.place
         item = CoveringBlock(
-            block=block,
+            block=each.block,
             geolocation=replace(place, ipblocks=()),
-            layer=place.layer,
-            wins=position == 0,
+            layer=each.layer,
+            wins=at == 0,
             reason=reason,
-            pending=laid.pending,
+            pending=each.laid.pending,
+            source=each.source,
+            masks=place.locid == 0,
         )
-        yield item, laid
+        yield item, each.laid
+
+
+def _why_it_wins(ordered: list[Covering]) -> str:
+    winner = ordered[0]
+    rivals = [other for other in ordered[1:] if other.position == winner.position]
+    if len(ordered) == 1:
+        reason = "the only block that covers it"
+    elif not rivals:
+        custom = winner.layer == "custom"
+        reason = (
+            "a custom block comes before every default one"
+            if custom
+            else f"a block of {winner.source} comes before those of the sources below it"
+        )
+    elif rivals[0].size > winner.size:
+        of = winner.layer if len({each.position for each in ordered if each.position >= 0}) <= 1 else winner.source
+        reason = f"the narrowest {of} block that covers it"
+    elif winner.numbered:
+        reason = "of blocks of equal size, the later defined (its locid is further from zero)"
+    else:
+        reason = "of blocks of equal size, the later one in its file"
+    if winner.laid.place.locid == 0:
+        return f"{winner.source} says that it has no location: {reason}"
+    return reason
+
+
+def _why_it_loses(each: Covering, winner: Covering) -> str:
+    if each.position != winner.position:
+        return "a custom block covers the address" if winner.position < 0 else f"a block of {winner.source} covers it"
+    if each.size > winner.size:
+        return f"wider than {winner.block}"
+    return f"as wide as {winner.block}, but defined earlier"

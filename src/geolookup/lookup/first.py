@@ -79,7 +79,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
             _log.warning("no state yet: building one in %s from the bundled registry data (countries only)", home)
         began_at = now_text()
         with directory.candidate() as candidate:
-            with Staging(candidate) as staging:
+            with Staging(candidate, source="registry") as staging:
                 for place in _bundled_geolocations():
                     staging.add([place])
                 staged = staging.finish({"source": BUNDLED})

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from geolookup.addresses import to_text
-from geolookup.index.layers import segment_of_both
+from geolookup.index.layers import segment_of_both, source_of
 from geolookup.index.native import Records, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.model import Geolocation, Layer, Match, Segment, geolocation_of
@@ -54,6 +54,7 @@ def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family",
         last=to_text(family, last),
         layer=reader.layer,
         pending=reader.pending(slot),
+        source=source_of(reader, slot),
     )
 
 

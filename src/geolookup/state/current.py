@@ -326,6 +326,8 @@ def open_named(home: str, current: Current) -> Published:
     :raises IndexFileError: where they are not
     """
     base = _open_file(index_path(home, current.generation), "default", current.published["files"]["index"]["bytes"])
+    if not base.sources:  # an earlier release wrote it, for which there was one source
+        base.sources = ("registry" if current.source == "bundled" else "service",)
     try:
         overlay = _open_file(overlay_path(home, current.overlay), "custom", current.overlay_file["bytes"])
     except IndexFileError:

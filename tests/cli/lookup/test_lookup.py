@@ -111,7 +111,7 @@ def test_ndjson_has_one_object_an_address_in_their_order() -> None:
     assert list(found[0].items()) == [
         ("ip", "8.0.0.1"), ("locid", 1), ("country", "US"), ("region", "CA"), ("city", "city 1"),
         ("postalcode", "94103"), ("latitude", 37.5), ("longitude", -122.0), ("dmacode", ""), ("areacode", ""),
-        ("first", "8.0.0.0"), ("last", "8.7.255.255"), ("layer", "default"), ("pending", False),
+        ("first", "8.0.0.0"), ("last", "8.7.255.255"), ("layer", "default"), ("pending", False), ("source", "service"),
     ]  # fmt: skip
     assert (found[1]["ip"], found[1]["locid"], set(found[1])) == ("8.8.8", None, {"ip", "locid", "error"})
     assert (found[2]["ip"], found[2]["locid"], set(found[2])) == ("7.7.7.7", None, set(found[0]))

@@ -37,7 +37,7 @@ def test_an_address_is_answered_with_the_flat_object_of_the_command(reading: htt
     expected = {
         "ip": "192.0.2.5", "locid": 1, "country": "US", "region": "TX", "city": "Austin", "postalcode": "78701",
         "latitude": 30.25, "longitude": -97.75, "dmacode": "635", "areacode": "512",
-        "first": "192.0.2.0", "last": "192.0.2.127", "layer": "default", "pending": False,
+        "first": "192.0.2.0", "last": "192.0.2.127", "layer": "default", "pending": False, "source": "service",
     }  # fmt: skip
     assert list(answer.json().items()) == list(expected.items())
 
@@ -47,7 +47,7 @@ def test_an_address_that_nothing_covers_is_200_with_a_null_locid(reading: httpx.
     assert answer.status_code == 200
     found = answer.json()
     assert found.pop("ip") == "203.0.113.9"
-    assert found == dict.fromkeys([*FIELDS, "locid", "first", "last", "layer", "pending"])
+    assert found == dict.fromkeys([*FIELDS, "locid", "first", "last", "layer", "pending", "source"])
 
 
 def test_an_empty_database_covers_nothing(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def explanation_object(found: Explanation) -> dict[str, Any]:
                 "wins": item.wins,
                 "reason": item.reason,
                 "pending": item.pending,
+                "source": item.source,
+                "masks": item.masks,
             }
             for item in found.covering
         ],
@@ -57,7 +59,9 @@ def explanation_object(found: Explanation) -> dict[str, Any]:
 def _explanation_text(found: Explanation) -> str:
     lines = []
     if found.match is None:
-        lines.append(f"{found.address}: no block of either layer covers it")
+        known = next((item for item in found.covering if item.wins and item.masks), None)
+        reason = "no block of either layer covers it" if known is None else f"{known.source} says it has no location"
+        lines.append(f"{found.address}: {reason}")
     else:
         match = found.match
         lines.append(
@@ -66,7 +70,9 @@ def _explanation_text(found: Explanation) -> str:
     for item in found.covering:
         place = item.geolocation
         verdict = "wins" if item.wins else "loses"
-        lines.append(f"  {verdict:<5} {item.block}  {item.layer} {place.locid} ({place.place_text()}): {item.reason}")
+        what = "no location" if item.masks else f"{item.layer} {place.locid} ({place.place_text()})"
+        whose = "" if item.source in ("service", "custom") else f" of {item.source}"
+        lines.append(f"  {verdict:<5} {item.block}  {what}{whose}: {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]
     lines.append(f"generation {found.generation} from {found.source}, confirmed {in_words(found.age_s)} ago")
     return "\n".join(lines)

@@ -95,7 +95,7 @@ class Compiler:
             return IndexReader.open(path)
 
     def _write(self, snapshot: Snapshot, layer: Layer, path: str) -> None:
-        builder = IndexBuilder(layer)
+        builder = IndexBuilder(layer, source="service" if layer == "default" else "")
         slots = {}
         places = select(*(geolocations.c[name] for name in ("locid", *FIELD_NAMES)))
         for row in self._rows(snapshot, places, layer):

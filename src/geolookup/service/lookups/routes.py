@@ -41,6 +41,7 @@ _FLAT = openapi.object_of(
         "last": _NULLABLE_TEXT,
         "layer": Schema(enum=["custom", "default", None]),
         "pending": Schema(type=[OpenAPIType.BOOLEAN, OpenAPIType.NULL]),
+        "source": _NULLABLE_TEXT,
     }
 )
 _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)

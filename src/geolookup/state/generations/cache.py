@@ -172,6 +172,26 @@ class Cache:
             ).fetchall()
         return [(read_block(self.path, family, row[0], row[1]), read_geolocation(self.path, row[2:])) for row in rows]
 
+    def covering_rows(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation | None, int]]:
+        """`covering`, each block with its row's number; masks too, which have no geolocation."""
+        with self._opened() as connection:
+            number = _stored(family, value, _version(connection))
+            rows = connection.execute(
+                "SELECT startipnum, endipnum, b.rowid, b.locid,"  # noqa: S608
+                f" {', '.join(place_columns(connection, table='g').values())}"
+                " FROM ipblocks b LEFT JOIN geolocations g ON g.locid = b.locid"
+                " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
+                (family, number, number),
+            ).fetchall()
+        return [
+            (
+                read_block(self.path, family, row[0], row[1]),
+                None if row[3] == 0 else read_geolocation(self.path, row[4:]),
+                int(row[2]),
+            )
+            for row in rows
+        ]
+
     def find(
         self,
         *,

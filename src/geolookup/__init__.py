@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Match,
         NewGeolocation,
         Segment,
+        SourceStatus,
         StaleRule,
         Status,
     )
@@ -104,6 +105,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "SourceSettings",
+    "SourceStatus",
     "StaleDataError",
     "StaleRule",
     "StateBusyError",
@@ -144,6 +146,7 @@ _HOMES = {
     "Segment": "model",
     "Settings": "settings.table",
     "SourceSettings": "settings.source",
+    "SourceStatus": "model",
     "StaleRule": "model",
     "Status": "model",
     "__version__": "_version",

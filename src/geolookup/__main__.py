@@ -45,6 +45,8 @@ def _answers(arguments: list[str]) -> tuple[str, int] | None:
             return None
         parsed = [parse(argument) for argument in arguments]
         published = open_published(home)
+        if any(entry.get("max_age_s") for entry in published.current.sources):
+            return None  # whether that makes it stale is not for here
         for argument, (family, value) in zip(arguments, parsed, strict=True):
             found = segment_of_both(published.base, published.overlay, family, value)
             if found is None:

@@ -229,6 +229,48 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """One source of default geolocations, as `Status` shows it.
+
+    ``checked_at`` is when it was last found to have what is here, ``age_s`` the seconds since, and ``stale`` whether
+    that is more than ``max_age_s`` (None: no limit). ``geolocations``, ``blocks`` and ``masks`` count its rows, and
+    ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not answer yet, because a
+    change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held snapshot, or None.
+    ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are None while all is
+    well. ``overdue`` is true if its licence wants the served version gone.
+    """
+
+    name: str
+    kind: str
+    location: str
+    serves: bool
+    snapshot: int
+    digest: str
+    checked_at: str
+    age_s: float
+    max_age_s: float | None
+    stale: bool
+    geolocations: int
+    blocks: int
+    masks: int
+    addresses_v4: int
+    addresses_v6: int
+    licence: str
+    attribution: str
+    keep_days: int | None
+    redistribute: bool
+    held: str | None
+    problem: str | None
+    problem_since: str | None
+    overdue: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it by name; counts of IPv6 addresses as text, since they have up to 39 digits."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**found, "addresses_v6": str(self.addresses_v6)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """What an open GeoLookup serves, and how well.
 
@@ -238,7 +280,8 @@ class Status:
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
     been so; both are None while all is well. ``temporary`` is true if no state could be written and a throwaway
     one serves. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader`` names the
-    implementation in use.
+    implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then those that
+    do not yet.
     """
 
     home: str
@@ -267,7 +310,9 @@ class Status:
     problem_since_s: float | None
     temporary: bool
     reader: str
+    sources: tuple[SourceStatus, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """All of it by name, for ``status --json``."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**found, "sources": [source.as_dict() for source in self.sources]}

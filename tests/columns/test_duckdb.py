@@ -17,8 +17,9 @@ def test_every_field_has_a_function(geo: GeoLookup) -> None:
         register(connection, geo)
         columns = ", ".join(f"geo_{name}(ip)" for name in FUNCTION_FIELDS)
         found = connection.execute(f"select {columns} from {ROWS} order by n").fetchall()
-    place = geo.lookup("8.8.8.8")
-    assert found[0] == tuple(getattr(place, name) for name in FUNCTION_FIELDS)
+    match = geo.match("8.8.8.8")
+    assert match is not None
+    assert found[0] == tuple(match.flat()[name] for name in FUNCTION_FIELDS)
     assert found[1] == found[2] == found[4] == (None,) * len(FUNCTION_FIELDS)
     assert found[5][1] == "US"
 

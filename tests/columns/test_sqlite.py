@@ -35,9 +35,10 @@ def test_one_bad_row_is_null_and_does_not_end_the_query(connection: sqlite3.Conn
 
 def test_every_field_has_a_function(connection: sqlite3.Connection, geo: GeoLookup) -> None:
     columns = ", ".join(f"geo_{name}(ip)" for name in FUNCTION_FIELDS)
-    place = geo.lookup("8.8.8.8")
+    match = geo.match("8.8.8.8")
+    assert match is not None
     found = connection.execute(f"select {columns} from visits where n = 1").fetchone()
-    assert found == tuple(getattr(place, name) for name in FUNCTION_FIELDS)
+    assert found == tuple(match.flat()[name] for name in FUNCTION_FIELDS)
 
 
 def test_geo_json_is_the_object_of_the_command(connection: sqlite3.Connection, geo: GeoLookup) -> None:

@@ -131,6 +131,11 @@ True
 >>> settings.url, settings.stale
 ('https://geo.example.com', 'warn')
 """,
+    "SourceStatus": """
+>>> with geolookup.open() as geo:
+...     [(source.name, source.kind, source.serves) for source in geo.status().sources]
+[('service', 'service', True)]
+""",
     "SourceSettings": """
 >>> office = geolookup.SourceSettings(name="office", location="/srv/geo/office.csv")
 >>> settings = geolookup.Settings(url="https://geo.example.com", sources=(office,))

@@ -82,7 +82,7 @@ class GeoLookup:
             self.__dict__["lookup"] = self._finder.lookup
             self._serve(self._snapshot)
         # The first lookup is the one to say that the data are too old.
-        self._look_next(monotonic() + LOOK_INTERVAL_S if self._freshness.max_age_s is None else 0.0)
+        self._look_next(0.0 if self._freshness.has_limits(published.current) else monotonic() + LOOK_INTERVAL_S)
         notices.follow(self, home)
 
     def look_soon(self) -> None:
@@ -274,7 +274,7 @@ class GeoLookup:
         """What is served, how old it is, and what stands in the way of anything newer."""
         if monotonic() >= self._look_at:
             self._follow()  # and no more: that the data are too old is for the status to say
-            if self._freshness.max_age_s is not None:
+            if self._freshness.has_limits(self._open_snapshot().current):
                 self._look_next(0.0)  # which the next lookup must find out for itself
         from geolookup.lookup.status import describe
 

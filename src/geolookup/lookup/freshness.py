@@ -25,9 +25,39 @@ class Freshness:
     max_age_s: float | None = None
     rule: StaleRule = "warn"
 
+    def has_limits(self, current: "Current") -> bool:
+        """Whether what is published can be too old at all."""
+        return self.max_age_s is not None or any(limit is not None for _, _, limit in self.limits(current))
+
     def is_stale(self, current: "Current") -> bool:
-        """Whether what is published is older than the limit."""
-        return self.max_age_s is not None and age_s(current.dated) > self.max_age_s
+        """Whether what is published is older than the limit, or one of its sources than its own."""
+        return self._too_old(current) is not None
+
+    def limits(self, current: "Current") -> "list[tuple[str, str, float | None]]":
+        """Each source that answers: its name, the moment from which its age counts, and its limit in seconds."""
+        named = {str(each["name"]) for each in current.published.get("stack", ())}
+        entries = [entry for entry in current.sources if entry["name"] in named]
+        if len(entries) <= 1:
+            name = str(entries[0]["name"]) if entries else ""
+            own = entries[0].get("max_age_s") if entries else None
+            return [(name, current.dated, self.max_age_s if own is None else own)]
+        return [
+            (
+                str(entry["name"]),
+                str(entry["checked_at"]),
+                self.max_age_s if entry.get("max_age_s") is None else entry["max_age_s"],
+            )
+            for entry in entries
+        ]
+
+    def _too_old(self, current: "Current") -> "tuple[str, str, float] | None":
+        """The source that is furthest past its limit."""
+        past = [
+            (age_s(since) - limit, name, since, limit)
+            for name, since, limit in self.limits(current)
+            if limit is not None and age_s(since) > limit
+        ]
+        return max(past)[1:] if past else None
 
     def warn(self, current: "Current") -> None:
         """Say in the log that stale data are served."""
@@ -42,11 +72,16 @@ class Freshness:
     def _describe(self, current: "Current") -> str:
         from geolookup.settings import durations
 
-        assert self.max_age_s is not None
-        since = "dated" if "dated" in current.published else "last confirmed by the service"
+        found = self._too_old(current)
+        assert found is not None
+        name, moment, limit_s = found
+        many = len(current.published.get("stack", ())) > 1
+        what = f"the data of {name}" if many else "the data"
+        confirmed = "last confirmed" if many else "last confirmed by the service"
+        since = "dated" if "dated" in current.published else confirmed
         return (
-            f"the data are {durations.in_words(age_s(current.dated))} old ({since} {current.dated}), "
-            f"more than max_age allows ({durations.in_words(self.max_age_s)}): run `geolookup sync`"
+            f"{what} are {durations.in_words(age_s(moment))} old ({since} {moment}), "
+            f"more than max_age allows ({durations.in_words(limit_s)}): run `geolookup sync`"
         )
 
 

@@ -1,13 +1,21 @@
 """What an open GeoLookup serves, as its status says it."""
 
+import contextlib
+from collections.abc import Iterator
 from time import monotonic
+from typing import Any
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import Status
+from geolookup.model import SourceStatus, Status
 from geolookup.state.clock import age_s
+from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.candidate import read_report
+from geolookup.state.generations.entries import entries
+from geolookup.state.generations.licences import overdue
+from geolookup.state.generations.parts import SERVICE, Part, part_path, parts_of
 
 #: A status is for now, and waits for nobody; but for the moment that a commit takes.
 _COMMIT_S = 0.2
@@ -58,7 +66,56 @@ def describe(
         problem_since_s=None if problem is None else monotonic() - problem[1],
         temporary=temporary,
         reader="python" if snapshot.fast is None else "native",
+        sources=tuple(_sources(directory, current, freshness)),
     )
+
+
+def _sources(directory: StateDirectory, current: Current, freshness: Freshness) -> Iterator[SourceStatus]:
+    parts = {part.name: part for part in parts_of(current.published)}
+    known = {str(entry["name"]): entry for entry in entries(directory.home, current)}
+    held = {}
+    for name, candidate in directory.holding.candidates().items():
+        with contextlib.suppress(StateDamagedError):
+            held[name] = str(candidate.document()["published"]["digest"])
+    limits = {name or next(iter(parts)): (since, limit) for name, since, limit in freshness.limits(current)}
+    answers = current.published.get("answers", {})
+    late = overdue(directory.home, current)
+    for name in (*parts, *(name for name in known if name not in parts)):
+        entry = known.get(name, {})
+        newest = Part(name, str(entry.get("kind", "")), int(entry.get("snapshot", 0)), str(entry.get("digest", "")))
+        part = parts.get(name, newest)
+        rows: dict[str, Any] = {}
+        with contextlib.suppress(StateDamagedError):
+            rows = read_report(part_path(directory.home, current.generation, part))["published"]["rows"]
+        since, limit = limits.get(name, (str(entry.get("checked_at", "")), freshness.max_age_s))
+        counts = answers.get(name)
+        if counts is None:
+            counts = (rows.get("addresses_v4", 0), rows.get("addresses_v6", 0)) if name in parts else (0, 0)
+        yield SourceStatus(
+            name=name,
+            kind=part.kind,
+            location=str(entry.get("location") or (part.kind == SERVICE and current.published.get("url")) or ""),
+            serves=name in parts,
+            snapshot=part.snapshot,
+            digest=part.digest,
+            checked_at=str(entry.get("checked_at", current.checked_at)),
+            age_s=age_s(since),
+            max_age_s=limit,
+            stale=limit is not None and age_s(since) > limit,
+            geolocations=int(rows.get("geolocations", 0)),
+            blocks=int(rows.get("blocks", 0)),
+            masks=int(rows.get("masks", 0)),
+            addresses_v4=int(counts[0]),
+            addresses_v6=int(counts[1]),
+            licence=str(entry.get("licence") or ""),
+            attribution=str(entry.get("attribution") or ""),
+            keep_days=entry.get("keep_days"),
+            redistribute=entry.get("redistribute", True) is not False,
+            held=held.get(name),
+            problem=entry.get("problem"),
+            problem_since=entry.get("since"),
+            overdue=name in late,
+        )
 
 
 def _held(directory: StateDirectory) -> str | None:

@@ -227,9 +227,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def has_plain_lookups(self) -> bool:
         """Whether every setting that changes lookups has its default, except ``home``."""
-        # Which max_age a preset has is not known here.
-        if any(source.max_age != "" or source.preset for source in self.sources):
-            return False
         return all(
             getattr(self, setting.name) == setting.default
             for setting in described()

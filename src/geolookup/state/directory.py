@@ -15,6 +15,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox import Outbox
 from geolookup.state.edits.store import Edits
+from geolookup.state.generations import licences
 from geolookup.state.generations import retention as retention
 from geolookup.state.generations.assemble import Layer, assemble
 from geolookup.state.generations.cache import Cache
@@ -288,6 +289,8 @@ class StateDirectory:
         about: dict[str, Any] = {"source": ", ".join(str(own["source"]) for own in records), "url": None, "etag": None}
         if service is not None:
             about |= {name: service.get(name) for name in ("url", "etag", "began_at", "mark")}
+            if len(records) > 1:
+                about["list_rows"] = service["rows"]
         elif before is not None and (url := before.published.get("url") or before.published.get("custom")):
             about |= {"custom": url, **{name: before.published.get(name) for name in ("began_at", "mark")}}
         elif len(records) == 1:
@@ -495,6 +498,23 @@ class StateDirectory:
         if removed:
             self._note_done("prune", None, {"generations": sorted(removed)})
         return removed
+
+    def expire(self) -> dict[int, str]:
+        """Remove the generations that a licence wants gone, pinned ones too; each with the source's name.
+
+        The run lock must be held.
+        """
+        with self.locks.publish():
+            current = self.require_current()
+            doomed = {} if current.recovered is not None else licences.expired(self.home, current)
+            for number in doomed:
+                path = self.path("generations", generation_name(number))
+                files.discard_tree(path, retention.temporary_path(path))
+            if doomed:
+                retention.retain(self.home, current, self.keep_generations)
+        if doomed:
+            self._note_done("expire", None, {"generations": sorted(doomed)})
+        return doomed
 
     def _past_retention(self, keep: int | None) -> dict[int, int]:
         current = self.require_current()

@@ -151,8 +151,10 @@ def _run(
     try:
         if before is not None:
             report.generation_before = before.current.generation
-        configured_url(settings)
         directory.check_edits()
+        if settings.url is None:
+            _pull(directory, settings, None, report, url_moved, None, progress)
+            return
         # One connection, and one reading of the secret, which standard input gives but once.
         with Transport(settings) as transport:
             unmodified = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
@@ -209,7 +211,7 @@ def _push(
 def _pull(
     directory: StateDirectory,
     settings: Settings,
-    transport: Transport,
+    transport: Transport | None,
     report: RefreshReport,
     url_moved: bool,
     unmodified: Start | None,

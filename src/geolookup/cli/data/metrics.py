@@ -84,6 +84,20 @@ def gauges(report: RefreshReport, current: Current | None, exit_status: int, las
                 "Geolocations served, by layer, as they were pulled.",
                 _by_layer(rows, "geolocations"),
             ),
+            (
+                "geolookup_source_checked_timestamp_seconds",
+                "When each source was last found to have what is served.",
+                {
+                    f'source="{entry["name"]}"': moment
+                    for entry in current.sources
+                    if (moment := _moment(str(entry["checked_at"]))) is not None
+                },
+            ),
+            (
+                "geolookup_source_problem",
+                "1 if the last sync could not use the source, or holds what it brought.",
+                {f'source="{entry["name"]}"': float(bool(entry.get("problem"))) for entry in current.sources},
+            ),
             ("geolookup_blocks", "Blocks served, by layer, as they were pulled.", _by_layer(rows, "blocks")),
         ]
     return [(name, what, values) for name, what, values in found if values]

@@ -7,7 +7,26 @@ import click
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, load_settings
 from geolookup.lookup import open as opening
+from geolookup.model import SourceStatus
 from geolookup.settings.durations import in_words
+
+
+def _source_line(source: SourceStatus) -> str:
+    parts = [source.kind]
+    if source.location:
+        parts.append(source.location)
+    parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
+    parts.append(f"{source.geolocations} geolocations, {source.blocks} blocks")
+    parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
+    if source.licence:
+        parts.append(source.licence)
+    if not source.serves:
+        parts.append("does not answer yet")
+    if source.overdue:
+        parts.append("OVERDUE: its licence wants this version gone: geolookup sync")
+    if source.problem:
+        parts.append(f"PROBLEM since {source.problem_since}: {source.problem}")
+    return "; ".join(parts)
 
 
 @click.command()
@@ -57,11 +76,12 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     ]
     if answers is not None:
         lines.append(("answers", answers))
+    lines += [("source " + source.name, _source_line(source)) for source in found.sources]
     if found.pinned:
         lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
     if found.held:
         lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
     if found.problem:
         lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))
-    output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))
+    output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
     return code

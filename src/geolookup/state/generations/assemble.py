@@ -10,7 +10,7 @@ from typing import Any
 
 from geolookup.errors import IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
-from geolookup.index.stack import write_stack
+from geolookup.index.stack import answered_by, write_stack
 from geolookup.state import files
 from geolookup.state.generations.candidate import Candidate, read_report
 from geolookup.state.generations.parts import SERVICE, Part, stack_digest
@@ -42,7 +42,8 @@ def assemble(
 
     A stack of one source has the snapshot's own index, by a hard link. Its cache.db is a link as well: to that of the
     source which the custom part comes from, the service's; else ``custom``, the cache.db of what was served before
-    (a service has left, and its custom geolocations stay); else the first source's. ``about`` goes into the record.
+    (a service has left, and its custom geolocations stay); else the first source's. ``about`` goes into the record,
+    and so does how many addresses of each family each source answers.
 
     :raises StateDamagedError: if a snapshot is not what was written
     :raises StateUnwritableError: if a file cannot be written
@@ -59,6 +60,7 @@ def assemble(
             _link(os.path.join(layers[0].path, "index"), into.index)
             found["index"] = records[0]["files"]["index"]
             rows |= {name: records[0]["rows"][name] for name in records[0]["rows"] if name not in rows}
+            answers = {layers[0].part.name: [int(rows["addresses_v4"]), str(rows["addresses_v6"])]}
         else:
             named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
             digest = stack_digest((layer.part.name, layer.part.digest) for layer in layers)
@@ -68,6 +70,8 @@ def assemble(
             except IndexFileError as error:
                 raise StateDamagedError(f"the sources cannot be laid over each other: {error}") from error
             found["index"] = {"bytes": summary.bytes, "sha256": summary.sha256}
+            with IndexReader.open(into.index) as stacked:
+                answers = {name: [v4, str(v6)] for name, (v4, v6) in answered_by(stacked).items()}
             rows |= {
                 "segments_v4": summary.segments_v4,
                 "segments_v6": summary.segments_v6,
@@ -85,6 +89,7 @@ def assemble(
         "digest": stack_digest((layer.part.name, layer.part.digest) for layer in layers),
         "rows": rows,
         "stack": [layer.part.as_dict() for layer in layers],
+        "answers": answers,
     }
     return into.seal(record, report, known=found)
 

@@ -247,7 +247,20 @@ def _publish(run: Run, results: Sequence[Result], report: PullReport, *, given: 
             directory.holding.hold_stack(wanted, change.held.digest, list(change.held.reasons))
         else:
             directory.holding.drop_stack()
+        _expire(directory, report)
     _raise(results, change, report)
+
+
+def _expire(directory: StateDirectory, report: PullReport) -> None:
+    """Destroy what a licence wants gone, and say so if somebody had pinned it."""
+    current = directory.current_or_none()
+    if current is None:
+        return
+    for number, name in directory.expire().items():
+        if number in current.pins:
+            report.warnings.append(
+                f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"
+            )
 
 
 def _hold_what_hides(run: Run, results: Sequence[Result], layers: dict[str, Layer], served: list[str]) -> None:

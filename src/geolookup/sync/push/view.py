@@ -89,7 +89,7 @@ class ServiceView:
         _refuse_unreadable(listing)
         if current is None:
             return
-        rows = current.published["rows"]
+        rows = current.published.get("list_rows") or current.published["rows"]  # of the service alone
         expected = self._settings.guard_geolocations * (rows["geolocations"] - rows["custom_geolocations"])
         seen = listing.geolocations_seen - listing.rejected_geolocations - custom
         if seen < expected:

@@ -14,7 +14,7 @@ import pytest
 
 import geolookup
 from geolookup.cli import exit_codes
-from geolookup.errors import StateError, StateUnwritableError
+from geolookup.errors import GeoLookupError, StateError, StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state import files
@@ -25,6 +25,7 @@ from tests.faults.raw_server import RawServer
 from tests.state.generations.staged import served, stamped, strays, tree
 from tests.support.lists import listed, many
 from tests.support.states import publish
+from tests.support.three_sources import settings_of, sync_three, write_files
 
 CALLS = ("open", "fsync", "rename", "mkdir", "listdir", "statvfs")
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EMFILE)
@@ -97,6 +98,44 @@ def test_whichever_call_fails_the_error_is_ours_and_what_serves_is_whole(
         publish(home, stamped(3), keep=1)
         assert (served(home)[1], verify(home), strays(home)) == ({"3"}, [], []), number
     assert failed > 10
+
+
+@pytest.mark.parametrize("for_good", [False, True], ids=["once", "from then on"])
+def test_whichever_call_of_a_sync_of_several_sources_fails_what_serves_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, for_good: bool, full_sweep: bool
+) -> None:
+    """A source that fails answers as before, and the others may be published."""
+    template, home = str(tmp_path / "before"), str(tmp_path / "state")
+    sync_three(template, 1, None)
+    write_files(str(tmp_path), 2)
+    settings = settings_of(str(tmp_path), None)
+    faults = Faults(monkeypatch)
+    shutil.copytree(template, home)
+    faults.arm()
+    pull(StateDirectory(home, keep_generations=1), settings)
+    faults.disarm()
+    calls = faults.calls
+    assert calls > 60
+    failed = 0
+    for number in range(1, calls + 1, 1 if full_sweep else 5):
+        shutil.rmtree(home)
+        shutil.copytree(template, home)
+        faults.arm(lambda call, number=number: call >= number if for_good else call == number)  # type: ignore[misc]
+        try:
+            pull(StateDirectory(home, keep_generations=1), settings)
+        except GeoLookupError:
+            failed += 1
+        finally:
+            faults.disarm()
+        with GeoLookup(home) as geo:
+            cities = [match and match.geolocation.city for match in map(geo.match, ("10.1.1.1", "2001:db8::1"))]
+        assert set(cities) <= {"1", "2"}, number
+        assert verify(home) == [], number
+        pull(StateDirectory(home, keep_generations=1), settings)
+        with GeoLookup(home) as geo:
+            assert [geo.lookup(each).city for each in ("10.1.1.1", "2001:db8::1")] == ["2", "2"]  # type: ignore[union-attr]
+        assert (verify(home), strays(home)) == ([], []), number
+    assert failed > calls // (3 if full_sweep else 15)
 
 
 # A small file system

@@ -25,6 +25,7 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
 from tests.state.generations.staged import served, staged, stamped, strays
 from tests.support.states import publish
+from tests.support.three_sources import sync_three
 
 KILLED_AT = ("open", "fsync", "rename", "mkdir", "unlink", "rmdir", "listdir", "close", "statvfs")
 
@@ -107,6 +108,9 @@ def scenarios(url: str) -> dict[str, Scenario]:
             lambda home: publish(home, stamped(1)), lambda home: publish(home, stamped(2), keep=1), after=2
         ),
         "pull": Scenario(_pull(url), _pull(url), after=2),
+        "sync of three": Scenario(
+            lambda home: sync_three(home, 1, url), lambda home: sync_three(home, 2, url), after=2
+        ),
         "refresh": Scenario(_pull(url), _refresh(url), after=2),
         "accept": Scenario(
             lambda home: (publish(home, stamped(1)), _hold(home, 2)), _accept, after=2, also=_held_or_served

@@ -37,6 +37,7 @@ def stamped_list(number: int) -> bytes:
         ("first publish", 15, 5),
         ("pull", 12, 6),
         ("refresh", 12, 6),
+        ("sync of three", 20, 6),
         ("accept", 12, 4),
         ("hold", 12, 0),
         ("edit", 12, 4),

@@ -222,7 +222,7 @@ def test_a_damaged_edits_file_fails_the_run_and_lookups_go_on(machine: Machine, 
 def test_without_an_upstream_it_says_where_to_put_one(home: str) -> None:
     report = refresh(StateDirectory(home), Settings())
     assert ended(report) == (2, "fix-configuration")
-    assert "GEOLOOKUP_URL" in report.failures[0].message
+    assert "`url` of a service" in report.failures[0].message
 
 
 def test_the_secret_is_read_once(machine: Machine, monkeypatch: pytest.MonkeyPatch, proxy: FaultProxy) -> None:

@@ -26,6 +26,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.sync.pull import pull as pull_module
+from geolookup.sync.pull import service as service_module
 from geolookup.sync.push import attempts as attempts_module
 from geolookup.sync.push import push as push_module
 from tests.oracle.outbox_model import Clock, Crash, Ends, FakeService, Faults, laid_over, winner
@@ -115,6 +116,7 @@ class PushMachine(RuleBasedStateMachine):
         self.patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
         for module in (push_module, pull_module):
             self.patch.setattr(module, "Transport", NoTransport)
+        for module in (push_module, service_module):
             self.patch.setattr(module, "GeolocationsClient", lambda _transport: self.service)
         self.patch.setattr(Edits, "transaction", self._watched(Edits.transaction))
         #: The service's custom geolocations as last pulled, and the edits that were over by then.

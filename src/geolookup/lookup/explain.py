@@ -12,7 +12,7 @@ from geolookup.state.clock import age_s
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.parts import part_path, parts_of
+from geolookup.state.generations.parts import has_service, part_path, parts_of
 
 if TYPE_CHECKING:
     from geolookup.addresses import Family
@@ -78,6 +78,8 @@ def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value
         # What was pulled can be explained all the same; an edit behind the answer cannot.
         layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
         unreadable = (f"the local edits cannot be read: {error}",)
+    if not has_service(current.published):
+        layer = [replace(laid, edits=()) for laid in layer]
     for laid in layer:
         covering += [
             Covering(block=block, laid=laid, source="custom", position=-1, later=-laid.place.locid)

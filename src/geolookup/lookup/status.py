@@ -15,7 +15,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries
 from geolookup.state.generations.licences import overdue
-from geolookup.state.generations.parts import SERVICE, Part, part_path, parts_of
+from geolookup.state.generations.parts import SERVICE, Part, has_service, part_path, parts_of
 
 #: A status is for now, and waits for nobody; but for the moment that a commit takes.
 _COMMIT_S = 0.2
@@ -35,7 +35,7 @@ def describe(
     rows = current.published["rows"]
     pending: int | None = None
     try:
-        pending = directory.local.pending(wait_s=_COMMIT_S)
+        pending = directory.local.pending(wait_s=_COMMIT_S) if has_service(current.published) else 0
     except (StateBusyError, StateDamagedError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader

@@ -288,7 +288,11 @@ class StateDirectory:
         service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
         about: dict[str, Any] = {"source": ", ".join(str(own["source"]) for own in records), "url": None, "etag": None}
         if service is not None:
-            about |= {name: service.get(name) for name in ("url", "etag", "began_at", "mark")}
+            served = parts_of(before.published) if before is not None else ()
+            newest = service
+            if before is not None and any(layer.part in served for layer in stack if layer.part.kind == SERVICE):
+                newest = before.published  # which the service may have confirmed since
+            about |= {name: newest.get(name) for name in ("url", "etag", "began_at", "mark")}
             if len(records) > 1:
                 about["list_rows"] = service["rows"]
         elif before is not None and (url := before.published.get("url") or before.published.get("custom")):

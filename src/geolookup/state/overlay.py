@@ -11,17 +11,25 @@ from geolookup.state.generations.recovery import MEMORY
 
 
 def compile_overlay(
-    path: str, layer: Iterable[Laid], *, generation: int, sequence: int, edits: int, memory: str
+    path: str,
+    layer: Iterable[Laid],
+    *,
+    generation: int,
+    sequence: int,
+    edits: int,
+    memory: str,
+    has_service: bool = True,
 ) -> dict[str, Any]:
     """Write the overlay of ``generation`` durably to the new file ``path``; its name is for the caller to sync.
 
     ``sequence``, ``edits`` and ``memory`` (see `recovery.memory_text`) are of the CURRENT that will name it: should
-    CURRENT be lost, they are found here. Returns the file's record for CURRENT.
+    CURRENT be lost, they are found here. Without a service in the stack nothing is pending. Returns the file's record
+    for CURRENT.
     """
     builder = IndexBuilder("custom")
     for laid in layer:
         place = laid.place
-        slot = builder.add_location(place.locid, *field_values(place), pending=laid.pending)
+        slot = builder.add_location(place.locid, *field_values(place), pending=has_service and laid.pending)
         for block in place.ipblocks:
             builder.add_block(slot, block.family, block.first, block.last)
     with files.translated(path):

@@ -26,7 +26,7 @@ from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, dump
-from geolookup.state.generations.parts import SNAPSHOTS
+from geolookup.state.generations.parts import SNAPSHOTS, has_service
 from geolookup.state.generations.recovery import memory_text, numbered, remembered
 from geolookup.state.generations.timeline import advanced
 from geolookup.state.marks import Begun
@@ -138,10 +138,10 @@ class Publish:
         if self.current is not None:
             self.local.require_newest(edits=self.current.edits, counter=self.current.pushed)
         layer, edits = self.local.laid_over(cache.custom(), Begun.of(record))
-        return self.draft(generation, list(layer.values()), edits)
+        return self.draft(generation, list(layer.values()), edits, record)
 
-    def draft(self, generation: int, layer: list[Laid], edits: int) -> Draft:
-        """Compile an overlay under a temporary name, for ``generation`` to be served with."""
+    def draft(self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any]) -> Draft:
+        """Compile an overlay under a temporary name, for ``generation``, whose record that is, to be served with."""
         self.served = advanced(self.served, generation, now_text(), self._generations)
         self.pins = tuple(number for number in self.pins if number in self._generations or number == generation)
         path = retention.temporary_path(self._path("custom", "overlay"))
@@ -153,6 +153,7 @@ class Publish:
             sequence=self.sequence,
             edits=edits,
             memory=memory_text(self.refused, self.pins, self.served),
+            has_service=has_service(record),
         )
         return Draft(path=path, record=record, edits=edits)
 

@@ -31,6 +31,7 @@ from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, Stat
 from geolookup.state.edits.session import EditSession, is_provisional
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.generations.digest import digest
+from geolookup.state.generations.parts import has_service
 from geolookup.state.marks import Begun
 from geolookup.state.publish import Publish
 
@@ -119,7 +120,8 @@ class Editor:
     def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
         try:
-            draft = publish.draft(publish.required().generation, list(layer.values()), head)
+            current = publish.required()
+            draft = publish.draft(current.generation, list(layer.values()), head, current.published)
             published = publish.commit(draft, published_at=now_text())
             # Generations go with the runs that make them, by the retention that those were told.
             publish.clean(published, keep_generations=None)
@@ -266,7 +268,13 @@ class Editor:
 
     def custom(self) -> list[Laid]:
         """Every custom geolocation with its blocks and pending edits, as lookups see it; by locid, newest last."""
-        return self._ask(lambda session: [laid for _, laid in sorted(session.layer.items(), reverse=True)])
+        final = not self._has_service()
+        found = self._ask(lambda session: [laid for _, laid in sorted(session.layer.items(), reverse=True)])
+        return [replace(laid, edits=()) for laid in found] if final else found
+
+    def _has_service(self) -> bool:
+        """Whether a service is in the stack: without one every edit is final, and nothing waits to be pushed."""
+        return has_service(self._directory.require_current().published)
 
     def get(self, locid: int) -> Laid:
         """One custom geolocation, by the service's locid or a provisional one.
@@ -274,7 +282,8 @@ class Editor:
         :raises UnknownGeolocationError: where there is no such custom geolocation
         :raises DefaultGeolocationError: where it is a default one
         """
-        return self._ask(lambda session: session.find(locid)[2])
+        found = self._ask(lambda session: session.find(locid)[2])
+        return found if not found.edits or self._has_service() else replace(found, edits=())
 
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
@@ -315,8 +324,12 @@ class Editor:
             session.names.replace({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
 
     def pending(self) -> list[OutboxRow]:
-        """The edits that have not reached the service, oldest first."""
-        return self._ask(lambda session: session.outbox.rows(*PENDING_STATES))
+        """The edits that have not reached the service, oldest first; none if no service is in the stack.
+
+        If one comes later, it gets what was edited until then.
+        """
+        found = self._ask(lambda session: session.outbox.rows(*PENDING_STATES))
+        return found if found and self._has_service() else []
 
     def history(self, locid: int | None = None) -> list[dict[str, Any]]:
         """What was done on this machine, oldest first: all of it, or what bears on one geolocation."""

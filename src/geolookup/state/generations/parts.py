@@ -49,6 +49,11 @@ def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
     return parts
 
 
+def has_service(record: Mapping[str, Any]) -> bool:
+    """Whether a service is in a generation's stack: without one custom geolocations are final, and nothing waits."""
+    return any(part.kind == SERVICE for part in parts_of(record))
+
+
 def part_path(home: str, generation: int, part: Part) -> str:
     """The directory of a part's files."""
     if part.snapshot:

@@ -84,13 +84,14 @@ def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = Non
     }
     if run.preview or run.current is None:
         return result
-    if etag is None:  # else the list was held against what was acknowledged when it had come
+    if etag is None:  # else the list was looked at when it had come
         _hold_against(run, Cache(before.cache), start, result.report)
     if run.current.published.get("url") is not None:
         run.current = run.directory.confirm(etag=etag or None, start=start)
         known = {str(entry["name"]): entry for entry in run.current.sources}
         result.entry = dict(known.get(name, result.entry))
-    _look_for_twins(run, Cache(before.cache), result.report)
+    if etag is None:
+        _look_for_twins(run, Cache(before.cache), result.report)
     return result
 
 

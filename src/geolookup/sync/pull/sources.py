@@ -70,6 +70,7 @@ def pull_all(
     definitions = (given,) if given is not None else stack(settings.stack, list(entries.values()))
     if settings.url is not None:
         _require_same_upstream(directory, settings.url, url_moved=url_moved)
+        _refuse_to_lose(directory, current, settings.url, url_moved=url_moved)
     with contextlib.ExitStack() as owned:
         run = Run(
             directory=directory,
@@ -102,6 +103,19 @@ def _require_same_upstream(directory: StateDirectory, url: str, *, url_moved: bo
         raise WrongUpstreamError(
             f"this state belongs to {known}, and {pending} edits are pending for it: push them first, or say with "
             f"--url-moved that the service has moved to {url}"
+        )
+
+
+def _refuse_to_lose(directory: StateDirectory, current: Current | None, url: str, *, url_moved: bool) -> None:
+    """A service that has left has custom geolocations here, which another service does not have."""
+    origin = current.published.get("custom") if current is not None else None
+    if current is None or origin in (None, url) or url_moved:
+        return
+    count = len(directory.cache(current.generation).custom())
+    if count:
+        raise WrongUpstreamError(
+            f"{count} custom geolocations here came from {origin}, and the list of {url} would take their place: "
+            "export them first (`geolookup custom export`), or say with --url-moved that the service has moved"
         )
 
 
@@ -230,7 +244,7 @@ def _publish(run: Run, results: Sequence[Result], report: PullReport, *, given: 
         for name in new:
             directory.holding.drop(name)
         report.durations_s["publish"] = round(time.monotonic() - begun, 3)
-    elif current is not None:
+    elif current is not None and current.recovered is None:
         spare = [layers[name] for name in new]
         if spare or entries != list(current.sources):
             current = directory.note_sources(entries, spare=spare, next_locid=run.following)

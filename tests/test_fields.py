@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, FILTER_NAMES, TEXT_NAMES, Field
+from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, FILTER_NAMES, TEXT_NAMES, UNKNOWN, Field
 from geolookup.model import Geolocation, ListFilters, NewGeolocation
 from geolookup.service.store.store import Store
+from geolookup.sources.places import PlaceFields
 from geolookup.state.edits.editor import Editor
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.states import place, publish
@@ -27,6 +28,11 @@ NINTH_FIELD = [
     ),
     ("model.py", "    areacode: str\n    ipblocks", "    areacode: str\n    timezone: str\n    ipblocks"),
     ("model.py", "    areacode: str\n\n", "    areacode: str\n    timezone: str\n\n"),
+    (
+        "sources/places.py",
+        '    areacode: str = ""\n',
+        '    areacode: str = ""\n    timezone: str = ""\n',
+    ),
     ("upstream/decode.py", "    areacode: str\n    blocks", "    areacode: str\n    timezone: str\n    blocks"),
     ("service/store/schema.py", "SCHEMA_VERSION = 2\n", "SCHEMA_VERSION = 3\n"),
     (
@@ -105,6 +111,8 @@ def test_a_ninth_field_goes_all_the_way(copy: Path, tmp_path: Path, pure: str) -
 def test_the_types_have_the_fields_of_the_table_in_their_order() -> None:
     assert tuple(Geolocation.__dataclass_fields__) == ("locid", *FIELD_NAMES, "ipblocks")
     assert PulledGeolocation.__struct_fields__ == ("locid", *FIELD_NAMES, "blocks")
+    assert PlaceFields._fields == FIELD_NAMES
+    assert PlaceFields() == tuple(UNKNOWN.values())
     assert tuple(NewGeolocation.__annotations__) == FIELD_NAMES
     assert tuple(ListFilters.__annotations__) == FILTER_NAMES
 

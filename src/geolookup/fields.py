@@ -4,9 +4,9 @@ It has a module of its own, and plain classes in place of dataclasses, because t
 stands on the path of ``geolookup 8.8.8.8``, where the import of dataclasses would double the time to the first answer.
 `model` hands the names on.
 
-To add a field: an entry here, marked ``later``; its attribute in `model.Geolocation` and `model.NewGeolocation`, and in
-`upstream.decode.PulledGeolocation`, so that types are checked; a column by a migration of the service's database.
-`tests/test_fields.py` does all of that in a copy.
+To add a field: an entry here, marked ``later``; its attribute in `model.Geolocation` and `model.NewGeolocation`, in
+`upstream.decode.PulledGeolocation` and in `sources.places.PlaceFields`, so that types are checked; a column by a
+migration of the service's database. `tests/test_fields.py` does all of that in a copy.
 """
 
 TYPE_CHECKING = False

@@ -26,7 +26,7 @@ def test_an_unknown_file_is_told_what_was_seen_and_which_kinds_there_are(tmp_pat
     with pytest.raises(DataFileError) as caught:
         read_all(write(tmp_path, "Dear\x1b Madam,\nhow are you?\n"))
     message = str(caught.value)
-    assert "its first line is 'Dear\\\\x1b Madam,'" in message
+    assert 'its first line is "Dear\\x1b Madam,"' in message
     for name in ("mmdb", "geolite2-csv", "legacy-csv", "ip2location-csv", "dbip-csv", "geofeed", "rir", "ranges-csv"):
         assert f"\n  {name}: " in message
     with pytest.raises(SettingsError, match="'csv' is an unknown kind: there are mmdb, list"):
@@ -90,6 +90,17 @@ def test_a_quote_that_does_not_end_counts_every_line_that_it_eats(tmp_path: Path
     rows = "".join(f"10.0.{number}.0,10.0.{number}.9,Austin\n" for number in range(200))
     with pytest.raises(PullError, match=r"\d\d\d of \d+ rows are bad"):
         read_all(write(tmp_path, f'first,last,city\n10.1.0.0,10.1.0.9,"Aus\n{rows}'))
+
+
+def test_a_bad_row_is_named_by_its_line_below_blank_lines_and_texts_of_several_lines(tmp_path: Path) -> None:
+    rows = 'first,last,city\n\n10.0.0.1,10.0.0.2,"Aus\ntin"\n10.0.0.9,10.0.0.3,\n\n10.0.0.4,10.0.0.5,x\n'
+    rows += "10.0.0.9,10.0.0.6,\n"
+    blocks, gathered = read_all(write(tmp_path, rows))
+    assert [place.city for _, _, place in blocks if place] == ["Aus\ntin", "x"]
+    assert [(row.number, row.line) for row in gathered.bad_rows] == [(2, 5), (4, 8)]
+    gathered = read_all(write(tmp_path, rows + '10.0.0.1,10.0.0.2,a"b\n10.0.0.1,10.0.0.2,"a"b\n'))[1]
+    assert [(row.number, row.line) for row in gathered.bad_in_order()] == [(2, 5), (4, 8), (6, 10)]
+    assert gathered.rows == 6
 
 
 @pytest.mark.parametrize(

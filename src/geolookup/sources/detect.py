@@ -108,4 +108,4 @@ def _seen(opened: Opened) -> str:
     if b"\0" in head:
         return f"it holds binary data that begin with {head[:8].hex(' ')}"
     line = head.decode("utf-8", "replace").strip().partition("\n")[0]
-    return f"its first line is {harmless(line, 120)!r}"
+    return f'its first line is "{harmless(line, 120)}"'

@@ -1,6 +1,6 @@
 """Numbers that survive: places without a number of their own keep the one that they were given at first.
 
-Two places are equal if all eight fields are. A number that was given is never given to another place, even after its
+Two places are equal if all fields are. A number that was given is never given to another place, even after its
 place has gone: so an old number in a log still means what it meant.
 """
 
@@ -11,29 +11,27 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import I64
-from geolookup.sources.places import PlaceFields, Places
+from geolookup.sources.places import PlaceFields, Places, degrees_of, texts_of
 
 #: The first number that is ours to give; services number their geolocations from below.
 FIRST_NUMBER = 10**9
 
 _DIGEST_BYTES = 16
-_TWO_DOUBLES = struct.Struct("<?d?d").pack
+_pack_degrees = struct.Struct("<" + "?d" * len(DEGREES)).pack
+_pack_lengths = struct.Struct(f"<{len(TEXT_NAMES)}I").pack
 _Digests: TypeAlias = np.ndarray[Any, np.dtype[np.void]]
 
 
 def place_digest(place: PlaceFields) -> bytes:
-    """128 bits that stand for the eight fields: equal for equal places."""
-    texts = (place.country, place.region, place.city, place.postalcode, place.dmacode, place.areacode)
-    coordinates = _TWO_DOUBLES(
-        place.latitude is not None,
-        (place.latitude or 0.0) + 0.0,
-        place.longitude is not None,
-        (place.longitude or 0.0) + 0.0,
-    )
-    # No field holds what ends a field here: a text may hold any character, and lengths say where each ends.
-    encoded = [text.encode("utf-8") for text in texts]
-    lengths = struct.pack("<6I", *map(len, encoded))
+    """128 bits that stand for all fields: equal for equal places."""
+    # Whether each is known, and its value; adding zero makes 0.0 of -0.0, which is equal to it and has other bytes.
+    known = [part for value in degrees_of(place) for part in (value is not None, (value or 0.0) + 0.0)]
+    coordinates = _pack_degrees(*known)
+    # A text may hold any character, so their lengths say where each ends.
+    encoded = [text.encode("utf-8") for text in texts_of(place)]
+    lengths = _pack_lengths(*map(len, encoded))
     return hashlib.blake2b(b"".join((lengths, *encoded, coordinates)), digest_size=_DIGEST_BYTES).digest()
 
 

@@ -3,14 +3,17 @@
 import math
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
 
+from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
 from geolookup.upstream.decode import MAX_TEXT
 
 
 class PlaceFields(NamedTuple):
-    """The eight fields of a place, in the order of `model.FIELD_NAMES`; coordinates are degrees or None."""
+    """The fields of a place: those of `fields.FIELDS` in their order. Coordinates are degrees or None."""
 
     country: str = ""
     region: str = ""
@@ -26,44 +29,46 @@ class PlaceFields(NamedTuple):
         return bool(self.country or self.region or self.city or self.postalcode)
 
 
-_pack_key = struct.Struct("<6I2d").pack
+_key = struct.Struct(f"<{len(TEXT_NAMES)}I{len(DEGREES)}d")
+#: The texts of a place, and its degrees, from a tuple of all fields.
+texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
+degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = itemgetter(*map(FIELD_NAMES.index, DEGREES))
 _LARGEST_LOCID = (1 << 63) - 1
 
 
 class Places:
     """Places by number, from 0 in the order in which they were added. Equal ones are one, unless they are numbered.
 
-    In memory a place takes 40 bytes, and each distinct text is there once. While places are added there is an index
-    of some 150 bytes a place besides, which `seal` drops.
+    In memory a place takes 4 bytes for each text and 8 for each coordinate, and each distinct text is there once.
+    While places are added there is also an index of them, which `seal` drops.
     """
 
     def __init__(self, *, numbered: bool = False) -> None:
         """An empty table; in a ``numbered`` one each place has a locid of its own."""
         self._texts: dict[str, int] = {"": 0}
         self._by_number: list[str] = [""]
-        self._columns = [array("I") for _ in range(6)]
-        self._latitude, self._longitude = array("d"), array("d")
+        self._texts_of = {name: array("I") for name in TEXT_NAMES}
+        self._degrees_of = {name: array("d") for name in DEGREES}
+        #: All of them in the order of the fields.
+        self._columns = [(self._texts_of.get(name), self._degrees_of.get(name)) for name in FIELD_NAMES]
+        self._count = 0
         self._index: dict[bytes | int, int] = {}
         self._locids: array[int] | None = array("q") if numbered else None
 
     def __len__(self) -> int:
-        return len(self._latitude)
+        return self._count
 
     def __getitem__(self, number: int) -> PlaceFields:
-        country, region, city, postalcode, dmacode, areacode = [
-            self._by_number[column[number]] for column in self._columns
-        ]
-        north, east = self._latitude[number], self._longitude[number]
-        return PlaceFields(
-            country,
-            region,
-            city,
-            postalcode,
-            None if north != north else north,
-            None if east != east else east,
-            dmacode,
-            areacode,
-        )
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        values: list[str | float | None] = []
+        for texts, degrees in self._columns:
+            if texts is not None:
+                values.append(self._by_number[texts[number]])
+            elif degrees is not None:
+                value = degrees[number]
+                values.append(None if value != value else value)
+        return PlaceFields._make(values)
 
     def __iter__(self) -> Iterator[PlaceFields]:
         return map(self.__getitem__, range(len(self)))
@@ -105,28 +110,23 @@ class Places:
         self._texts = {}
 
     def _key(self, place: PlaceFields) -> bytes:
-        country, region, city, postalcode, latitude, longitude, dmacode, areacode = place
         texts, known = self._texts, []
-        for text in (country, region, city, postalcode, dmacode, areacode):
+        for text in texts_of(place):
             number = texts.get(text)
             if number is None:
                 number = texts[text] = len(self._by_number)
                 self._by_number.append(text)
             known.append(number)
         # Adding zero makes 0.0 of -0.0, which is equal to it and has other bytes.
-        return _pack_key(
-            *known,
-            math.nan if latitude is None else latitude + 0.0,
-            math.nan if longitude is None else longitude + 0.0,
-        )
+        return _key.pack(*known, *[math.nan if value is None else value + 0.0 for value in degrees_of(place)])
 
     def _append(self, key: bytes) -> int:
-        *texts, latitude, longitude = struct.unpack("<6I2d", key)
-        for column, text in zip(self._columns, texts, strict=True):
-            column.append(text)
-        self._latitude.append(latitude)
-        self._longitude.append(longitude)
-        return len(self._latitude) - 1
+        values = _key.unpack(key)
+        columns: tuple[array[Any], ...] = (*self._texts_of.values(), *self._degrees_of.values())
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+        self._count += 1
+        return self._count - 1
 
 
 class BadFieldError(Exception):
@@ -165,11 +165,20 @@ def degrees(value: object, most: int, name: str) -> float | None:
     return number
 
 
-def latitude(value: object) -> float | None:
-    """`degrees` north."""
-    return degrees(value, 90, "latitude")
+def _reader(field: Field) -> Callable[[Any], Any]:
+    if field.limit is None:
+        return partial(text, name=field.name)
+    return partial(degrees, most=field.limit, name=field.name)
 
 
-def longitude(value: object) -> float | None:
-    """`degrees` east."""
-    return degrees(value, 180, "longitude")
+#: For each field, in their order: its name, and what makes it of text.
+_READERS = tuple((field.name, _reader(field)) for field in FIELDS)
+
+
+def place_of(texts: Mapping[str, str]) -> PlaceFields:
+    """A place from the texts of those fields that are known, by name.
+
+    :raises BadFieldError: if a text is too long, or a coordinate is none
+    """
+    get = texts.get
+    return PlaceFields._make([read(get(name, "")) for name, read in _READERS])

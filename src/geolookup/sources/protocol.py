@@ -74,13 +74,17 @@ class Gathered:
             )
             self.bad_rows.append(row)
 
+    def bad_in_order(self) -> list[BadRow]:
+        """The bad rows that were kept, by file and row: they are found by what is wrong with them, chunk by chunk."""
+        return sorted(self.bad_rows, key=lambda row: (row.file, row.number))
+
     def check(self, name: str, limits: Limits) -> None:
         """Refuse what must not be published, once all was read.
 
         :raises PullError: if too many rows are bad, or if no good row is there
         """
         allowed = limits.bad_rows_allowed(self.rows)
-        example = f"; the first: {self.bad_rows[0]}" if self.bad_rows else ""
+        example = f"; the first: {self.bad_in_order()[0]}" if self.bad_rows else ""
         if self.bad > allowed:
             raise PullError(
                 f"{name}: {self.bad} of {self.rows} rows are bad, more than {allowed}{example}: nothing was published"

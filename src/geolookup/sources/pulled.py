@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from geolookup.errors import PullError
+from geolookup.model import field_values
 from geolookup.sources.blocks import Batch, from_ranges
 from geolookup.sources.places import PlaceFields
 from geolookup.sources.protocol import Gathered
@@ -16,16 +17,7 @@ def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gat
     """
     ranges: list[tuple[int, int, int, int]] = []
     for found in geolocations:
-        place = PlaceFields(
-            found.country,
-            found.region,
-            found.city,
-            found.postalcode,
-            found.latitude,
-            found.longitude,
-            found.dmacode,
-            found.areacode,
-        )
+        place = PlaceFields._make(field_values(found))
         try:
             number = gathered.places.add_numbered(found.locid, place)
         except ValueError as error:

@@ -1,7 +1,8 @@
 """From chunks of CSV rows to batches of blocks: what the kinds that are CSV share."""
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,12 +11,22 @@ from geolookup.sources.files.table import Chunk
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered
 
-_Key = TypeVar("_Key", bound=Hashable)
+Key: TypeAlias = tuple[str, ...]
+
 _MOST_KEYS = 1 << 20
 _NOWHERE = -1
+#: Below it are bad keys: `_FIRST_BAD` less the position of the reason.
+_FIRST_BAD = -2
 
 
-class PlaceNumbers(Generic[_Key]):
+def keys_of(chunk: Chunk, positions: Sequence[int]) -> list[Key]:
+    """The values of each row in these columns."""
+    if len(positions) > 1:
+        return list(map(itemgetter(*positions), chunk.rows))
+    return [tuple([row[at] for at in positions]) for row in chunk.rows]
+
+
+class PlaceNumbers:
     """The place of each row by the row's own texts, so that each distinct text is understood once.
 
     ``make`` makes the fields of a key, or None for a row that covers nothing; it may raise BadFieldError. With
@@ -23,40 +34,42 @@ class PlaceNumbers(Generic[_Key]):
     """
 
     def __init__(
-        self, gathered: Gathered, make: Callable[[_Key], PlaceFields | None], *, empty_covers: bool = False
+        self, gathered: Gathered, make: Callable[[Key], PlaceFields | None], *, empty_covers: bool = False
     ) -> None:
         self._gathered = gathered
         self._make = make
         self._empty_covers = empty_covers
-        self._known: dict[_Key, int | str] = {}
+        self._known: dict[Key, int] = {}
+        self._reasons: list[str] = []
 
-    def of(self, chunk: Chunk, keys: Sequence[_Key]) -> tuple[Chunk, U32]:
+    def of(self, chunk: Chunk, keys: Sequence[Key]) -> tuple[Chunk, U32]:
         """The rows of a chunk that have a place, and its number for each; the others are counted."""
-        known = self._known
-        if len(known) > _MOST_KEYS:
-            known.clear()
-        found = [self._find(key) if (number := known.get(key)) is None else number for key in keys]
-        good = [at for at, number in enumerate(found) if type(number) is int and number >= 0]
-        if len(good) < len(found):
-            for at, number in enumerate(found):
-                if isinstance(number, str):
-                    chunk.bad(at, number)
-                elif number == _NOWHERE:
-                    self._gathered.rows_without_location += 1
-            chunk = Chunk(
-                [chunk.rows[at] for at in good],
-                [chunk.numbers[at] for at in good],
-                [chunk.lines[at] for at in good],
-                chunk.gathered,
-            )
-            found = [found[at] for at in good]
-        return chunk, np.asarray(found, np.uint32)
+        if len(self._known) > _MOST_KEYS:
+            self._known.clear()
+            self._reasons.clear()
+        known = list(map(self._known.get, keys))
+        if None in known:
+            known = [self._number(key) for key in keys]
+        found = np.array(known, np.int64)
+        placed = found >= 0
+        if not placed.all():
+            self._gathered.rows_without_location += int(np.count_nonzero(found == _NOWHERE))
+            for at in np.flatnonzero(found <= _FIRST_BAD).tolist():
+                chunk.bad(at, self._reasons[_FIRST_BAD - int(found[at])])
+            chunk = chunk.only(np.flatnonzero(placed).tolist())
+            found = found[placed]
+        return chunk, found.astype(np.uint32)
 
-    def _find(self, key: _Key) -> int | str:
+    def _number(self, key: Key) -> int:
+        number = self._known.get(key)
+        return self._find(key) if number is None else number
+
+    def _find(self, key: Key) -> int:
         try:
             place = self._make(key)
         except BadFieldError as error:
-            found: int | str = str(error)
+            found = _FIRST_BAD - len(self._reasons)
+            self._reasons.append(str(error))
         else:
             if place is None or not (self._empty_covers or place.covers()):
                 found = _NOWHERE

@@ -29,6 +29,11 @@ class Lines:
         self._number = 0
 
     def __iter__(self) -> Iterator[str]:
+        for block in self.blocks():
+            yield from block
+
+    def blocks(self) -> Iterator[list[str]]:
+        """The lines, many at once."""
         with self._member.open() as stream:
             rest = b""
             begun = False
@@ -43,23 +48,23 @@ class Lines:
                 cut = block.rfind(b"\n") + 1
                 rest = block[cut:]
                 if len(rest) > self._most:
-                    self._refuse(block[:cut].count(b"\n") + 1)
+                    self._refuse(block[:cut].count(b"\n"))
                 if cut:
-                    yield from self._text(block[:cut])
+                    yield self._split(block[:cut])
             if rest and not (not begun and rest == codecs.BOM_UTF8):
-                yield from self._text(rest)
+                yield self._split(rest)
 
-    def _text(self, block: bytes) -> Iterator[str]:
+    def _split(self, block: bytes) -> list[str]:
         try:
             text = block.decode("utf-8")
         except UnicodeDecodeError:
             text = "".join(self._decoded(block))
         # Not `splitlines`: it also cuts at characters that stand inside of texts.
-        for line in io.StringIO(text, newline="\n"):
-            if len(line) > self._most:
-                self._refuse(1)
-            self._number += 1
-            yield line
+        lines = io.StringIO(text, newline="\n").readlines()
+        if max(map(len, lines)) > self._most:
+            self._refuse(next(at for at, line in enumerate(lines) if len(line) > self._most))
+        self._number += len(lines)
+        return lines
 
     def _decoded(self, block: bytes) -> Iterator[str]:
         # Not `splitlines`: it also cuts at carriage returns.
@@ -74,7 +79,7 @@ class Lines:
                     yield line.decode("utf-8", "surrogateescape")
 
     def _refuse(self, ahead: int) -> None:
-        raise DataFileError(f"{self.name}, line {self._number + ahead}: the line has more than {self._most} bytes")
+        raise DataFileError(f"{self.name}, line {self._number + ahead + 1}: the line has more than {self._most} bytes")
 
 
 def has_surrogates(text: str) -> bool:

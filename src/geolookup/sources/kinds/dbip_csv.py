@@ -8,9 +8,9 @@ from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.sources import blocks
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import Table
-from geolookup.sources.places import PlaceFields, latitude, longitude, text
+from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import PlaceNumbers
+from geolookup.sources.rows import Key, PlaceNumbers, keys_of
 
 #: By the number of columns, where each field stands:
 #: first,last,country;  first,last,continent,country,region,city,latitude,longitude (DB-IP)
@@ -79,18 +79,18 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
 
 
 def _read_file(member: Member, width: int, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
-    layout = {name: at - 2 for name, at in _LAYOUTS[width].items()}
+    layout = _LAYOUTS[width]
 
-    def make(key: tuple[str, ...]) -> PlaceFields:
-        found = {name: key[at] for name, at in layout.items()}
+    def make(key: Key) -> PlaceFields:
+        found = dict(zip(layout, key, strict=True))
         if found["country"] == _NO_COUNTRY:
             found["country"] = ""
-        north, east = latitude(found.pop("latitude", "")), longitude(found.pop("longitude", ""))
-        return PlaceFields(latitude=north, longitude=east, **{name: text(value, name) for name, value in found.items()})
+        return place_of(found)
 
+    positions = tuple(layout.values())
     numbers = PlaceNumbers(gathered, make)
     for chunk in Table(member, request.limits, gathered).chunks(width, exact=True):
-        chunk, places = numbers.of(chunk, [tuple(row[2:]) for row in chunk.rows])
+        chunk, places = numbers.of(chunk, keys_of(chunk, positions))
         yield blocks.from_text(chunk.column(0), chunk.column(1), places, chunk.bad)
 
 

@@ -5,30 +5,27 @@ block's. A block without ``geoname_id`` says no place: where a network is regist
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from geolookup.errors import DataFileError
 from geolookup.sources import blocks
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import Table
 from geolookup.sources.kinds.ranges_csv import first_line
-from geolookup.sources.places import BadFieldError, PlaceFields, latitude, longitude, text
+from geolookup.sources.places import BadFieldError, PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import PlaceNumbers
+from geolookup.sources.rows import Key, PlaceNumbers, keys_of
 
 _BLOCKS = frozenset(("network", "geoname_id", "registered_country_geoname_id"))
 _PLACES = frozenset(("geoname_id", "locale_code", "country_iso_code"))
 _ENGLISH = "en"
-# Columns of City that Country has not.
-_OF_PLACE = ("country_iso_code", "subdivision_1_iso_code", "city_name", "metro_code")
-_OF_BLOCK = ("geoname_id", "postal_code", "latitude", "longitude")
-
-
-class _Place(NamedTuple):
-    country: str
-    region: str
-    city: str
-    dmacode: str
+#: Our fields and the columns of the places and of the blocks that hold them.
+_OF_PLACE = {
+    "country": "country_iso_code",
+    "region": "subdivision_1_iso_code",
+    "city": "city_name",
+    "dmacode": "metro_code",
+}
+_OF_BLOCK = {"postalcode": "postal_code", "latitude": "latitude", "longitude": "longitude"}
 
 
 def _has(member: Member, columns: frozenset[str]) -> bool:
@@ -54,9 +51,9 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
         yield from _read_blocks(member, places, request, gathered)
 
 
-def _read_places(opened: Opened, request: Request) -> dict[str, _Place]:
+def _read_places(opened: Opened, request: Request) -> dict[str, dict[str, str]]:
     """The English places by geoname_id."""
-    places: dict[str, _Place] = {}
+    places: dict[str, dict[str, str]] = {}
     for member in opened.members:
         if not _has(member, _PLACES):
             continue
@@ -65,45 +62,38 @@ def _read_places(opened: Opened, request: Request) -> dict[str, _Place]:
         table = Table(member, request.limits, apart)
         header = table.header()
         id_at, locale_at = header.index("geoname_id"), header.index("locale_code")
-        wanted = [header.index(name) if name in header else None for name in _OF_PLACE]
+        wanted = {name: header.index(column) for name, column in _OF_PLACE.items() if column in header}
         for chunk in table.chunks(len(header), exact=True):
             for row in chunk.rows:
                 if row[locale_at] == _ENGLISH:
-                    places[row[id_at]] = _Place(*("" if at is None else row[at] for at in wanted))
+                    places[row[id_at]] = {name: row[at] for name, at in wanted.items()}
     if not places:
         raise DataFileError(f"{opened.name}: holds no file of places in English (GeoLite2-…-Locations-en.csv)")
     return places
 
 
 def _read_blocks(
-    member: Member, places: dict[str, _Place], request: Request, gathered: Gathered
+    member: Member, places: dict[str, dict[str, str]], request: Request, gathered: Gathered
 ) -> Iterator[blocks.Batch]:
     table = Table(member, request.limits, gathered)
     header = table.header()
     network_at = header.index("network")
-    wanted = [header.index(name) if name in header else None for name in _OF_BLOCK]
+    # Columns of City that Country has not are left out.
+    of_block = {name: header.index(column) for name, column in _OF_BLOCK.items() if column in header}
+    positions = (header.index("geoname_id"), *of_block.values())
 
-    def make(key: tuple[str, ...]) -> PlaceFields | None:
-        geoname_id, postalcode, north, east = key
+    def make(key: Key) -> PlaceFields | None:
+        geoname_id, *values = key
+        found = dict(zip(of_block, values, strict=True))
         if not geoname_id:
-            return PlaceFields(postalcode=text(postalcode, "postal_code")) if postalcode else None
-        place = places.get(geoname_id)
-        if place is None:
+            return place_of({"postalcode": postalcode}) if (postalcode := found.get("postalcode")) else None
+        if geoname_id not in places:
             raise BadFieldError(f"its geoname_id {geoname_id!r:.40} is not among the places")
-        return PlaceFields(
-            text(place.country, "country"),
-            text(place.region, "region"),
-            text(place.city, "city"),
-            text(postalcode, "postal_code"),
-            latitude(north),
-            longitude(east),
-            text(place.dmacode, "metro_code"),
-        )
+        return place_of(places[geoname_id] | found)
 
     numbers = PlaceNumbers(gathered, make)
     for chunk in table.chunks(len(header), exact=True):
-        keys = [tuple(["" if at is None else row[at] for at in wanted]) for row in chunk.rows]
-        chunk, found = numbers.of(chunk, keys)
+        chunk, found = numbers.of(chunk, keys_of(chunk, positions))
         yield blocks.from_networks(chunk.column(network_at), found, chunk.bad)
 
 

@@ -4,7 +4,7 @@ There is no header, the ends of ranges are quoted decimal numbers, and ``-`` is 
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from geolookup.addresses import IPV4_MAX
 from geolookup.errors import DataFileError
@@ -12,9 +12,9 @@ from geolookup.sources import blocks
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import Table
 from geolookup.sources.kinds.dbip_csv import sample_rows
-from geolookup.sources.places import PlaceFields, latitude, longitude, text
+from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import PlaceNumbers
+from geolookup.sources.rows import Key, PlaceNumbers, keys_of
 
 _NOTHING = "-"
 _NUMBER = re.compile(r"[0-9]{1,39}", re.ASCII)
@@ -97,17 +97,16 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
         # The IPv6 file numbers IPv4 as ::ffff:0:0/96, so its first rows are beyond 32 bits.
         ends = [row[1] for row in rows if len(row) > 1 and _NUMBER.fullmatch(row[1])]
         six = any(int(end) > IPV4_MAX for end in ends)
+        positions = tuple(layout.values())
         numbers = PlaceNumbers(gathered, _maker(layout))
         for chunk in Table(member, request.limits, gathered).chunks(len(rows[0]), exact=True):
-            chunk, places = numbers.of(chunk, [tuple(row[2:]) for row in chunk.rows])
+            chunk, places = numbers.of(chunk, keys_of(chunk, positions))
             yield blocks.from_numbers(chunk.column(0), chunk.column(1), places, chunk.bad, six=six)
 
 
-def _maker(layout: dict[str, int]) -> Callable[[tuple[str, ...]], PlaceFields]:
-    def make(key: tuple[str, ...]) -> PlaceFields:
-        found = {name: "" if key[at - 2] == _NOTHING else key[at - 2] for name, at in layout.items()}
-        north, east = latitude(found.pop("latitude", "")), longitude(found.pop("longitude", ""))
-        return PlaceFields(latitude=north, longitude=east, **{name: text(value, name) for name, value in found.items()})
+def _maker(layout: Iterable[str]) -> Callable[[Key], PlaceFields]:
+    def make(key: Key) -> PlaceFields:
+        return place_of({name: value for name, value in zip(layout, key, strict=True) if value != _NOTHING})
 
     return make
 

@@ -11,11 +11,13 @@ from geolookup.errors import DataFileError
 from geolookup.sources import blocks
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import Chunk, Table
-from geolookup.sources.places import BadFieldError, PlaceFields, latitude, longitude, text
+from geolookup.sources.places import BadFieldError, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 
 _BLOCKS = ("startipnum", "endipnum", "locid")
 _PLACES = ("locid", "country", "region", "city", "postalcode", "latitude", "longitude", "metrocode", "areacode")
+#: Our fields, in the order of the columns after the number.
+_FIELDS = ("country", "region", "city", "postalcode", "latitude", "longitude", "dmacode", "areacode")
 _LINES_ABOVE = 3
 
 
@@ -61,18 +63,9 @@ def _read_places(member: Member, skip: int, request: Request, gathered: Gathered
     table = Table(member, request.limits, gathered, latin1=True, skip=skip)
     table.header()
     for chunk in table.chunks(len(_PLACES), exact=True):
-        for at, (number, country, region, city, postalcode, north, east, dmacode, areacode) in enumerate(chunk.rows):
+        for at, (number, *values) in enumerate(chunk.rows):
             try:
-                place = PlaceFields(
-                    text(country, "country"),
-                    text(region, "region"),
-                    text(city, "city"),
-                    text(postalcode, "postalCode"),
-                    latitude(north),
-                    longitude(east),
-                    text(dmacode, "metroCode"),
-                    text(areacode, "areaCode"),
-                )
+                place = place_of(dict(zip(_FIELDS, values, strict=True)))
                 locid = _locid(number)
                 if place.covers():
                     gathered.places.add_numbered(locid, place)

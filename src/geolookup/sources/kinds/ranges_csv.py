@@ -8,9 +8,9 @@ from geolookup.model import FIELD_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import Table
-from geolookup.sources.places import PlaceFields, latitude, longitude, text
+from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.rows import PlaceNumbers
+from geolookup.sources.rows import Key, PlaceNumbers, keys_of
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
@@ -66,17 +66,14 @@ def read_file(member: Member, request: Request, gathered: Gathered, *, empty_cov
         )
     columns = _field_columns(member.name, header, request)
     range_at = [header.index(column) for column in ends]
-    fields_at = [(name, header.index(column)) for name, column in columns.items()]
 
-    def make(key: tuple[str, ...]) -> PlaceFields:
-        found = {name: value.strip() for (name, _), value in zip(fields_at, key, strict=True)}
-        north, east = latitude(found.pop("latitude", "")), longitude(found.pop("longitude", ""))
-        return PlaceFields(latitude=north, longitude=east, **{name: text(value, name) for name, value in found.items()})
+    def make(key: Key) -> PlaceFields:
+        return place_of({name: value.strip() for name, value in zip(columns, key, strict=True)})
 
     numbers = PlaceNumbers(gathered, make, empty_covers=empty_covers)
-    positions = [at for _, at in fields_at]
+    positions = [header.index(column) for column in columns.values()]
     for chunk in table.chunks(len(header), exact=True):
-        chunk, places = numbers.of(chunk, [tuple([row[at] for at in positions]) for row in chunk.rows])
+        chunk, places = numbers.of(chunk, keys_of(chunk, positions))
         if len(range_at) == 1:
             yield blocks.from_networks(_stripped(chunk.column(range_at[0])), places, chunk.bad)
         else:
@@ -85,7 +82,7 @@ def read_file(member: Member, request: Request, gathered: Gathered, *, empty_cov
 
 
 def _stripped(texts: list[str]) -> list[str]:
-    return [text.strip() for text in texts]
+    return list(map(str.strip, texts))
 
 
 def _field_columns(name: str, header: list[str], request: Request) -> dict[str, str]:

@@ -5,11 +5,12 @@ counts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from geolookup.errors import DataFileError, SettingsError
-from geolookup.model import FIELD_NAMES
-from geolookup.sources.places import BadFieldError, PlaceFields, latitude, longitude, text
+from geolookup.fields import FIELD_NAMES, FIELDS, Field
+from geolookup.sources.places import BadFieldError, PlaceFields, degrees, text
 from geolookup.text import harmless
 
 _Path = tuple[str | int, ...]
@@ -129,26 +130,20 @@ def _shape(record: Mapping[Any, Any]) -> Mapping[str, Sequence[str]] | None:
 
 
 def _reader(paths: Mapping[str, Sequence[str]]) -> Callable[[Any], PlaceFields]:
-    getters = [[_split(path) for path in paths.get(name, ())] for name in FIELD_NAMES]
-    flat = all(len(path) == 1 for found in getters for path in found)
+    columns = [(_converter(field), [_split(path) for path in paths.get(field.name, ())]) for field in FIELDS]
+    flat = all(len(path) == 1 for _, found in columns for path in found)
     getter = _flat_value if flat else _value
 
     def read(record: Any) -> PlaceFields:
-        country, region, city, postalcode, north, east, dmacode, areacode = [
-            getter(record, found) if found else None for found in getters
-        ]
-        return PlaceFields(
-            _text(country, "country"),
-            _text(region, "region"),
-            _text(city, "city"),
-            _text(postalcode, "postalcode"),
-            latitude(north),
-            longitude(east),
-            _text(dmacode, "dmacode"),
-            _text(areacode, "areacode"),
-        )
+        return PlaceFields._make([convert(getter(record, found)) for convert, found in columns])
 
     return read
+
+
+def _converter(field: Field) -> Callable[[Any], str | float | None]:
+    if field.limit is None:
+        return partial(_text, name=field.name)
+    return partial(degrees, most=field.limit, name=field.name)
 
 
 def _split(path: str) -> _Path:

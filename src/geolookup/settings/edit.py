@@ -1,0 +1,344 @@
+"""Editing the sources in the settings file, with the person's comments, order and form kept.
+
+tomlkit reads and writes the tables. What it does not know is to which table a comment belongs: the comment lines
+directly above a table's header go with that table.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT
+
+from geolookup.errors import SettingsError, StateBusyError, StateUnwritableError
+from geolookup.settings.load import load
+from geolookup.settings.load_sources import check_service, read_sources
+from geolookup.settings.paths import settings_path
+from geolookup.settings.source import SERVICE, SOURCE_TABLE, SourceSettings
+from geolookup.settings.table import Settings
+
+_WAIT_S = 10.0
+_NEW_MODE = 0o644
+_HEADER = re.compile(r"[ \t]*\[\[[^\]\n]*\]\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The position above the source of this name."""
+
+    name: str
+
+
+Position: TypeAlias = Literal["first", "last"] | Before
+
+
+@dataclass(slots=True)
+class _Table:
+    """One source of the file: its values, the text of its table, and the blank lines and comments above that."""
+
+    values: dict[str, Any]
+    text: str
+    above: str
+    is_new: bool = False
+
+    @property
+    def name(self) -> str:
+        """The source's name."""
+        return str(self.values.get("name", ""))
+
+
+def add_source(values: Mapping[str, Any], position: Position) -> str:
+    """Add a source with these keys; returns the path of the settings file, which is made if it is not there.
+
+    File names in ``values`` should be absolute.
+
+    :raises SettingsError: if the settings cannot be used, before or after; nothing is written then
+    :raises StateBusyError: if somebody else edits them and does not finish
+    :raises StateUnwritableError: if the file cannot be written
+    """
+
+    def change(tables: list[_Table]) -> None:
+        name = values["name"]
+        if any(table.name == name for table in tables):
+            raise SettingsError(f"there is a source {name} already: choose another with --name, or remove that one")
+        _place(tables, _new_table(values), position)
+
+    return _edit(change, mentions=_mentioned(position))
+
+
+def remove_source(name: str) -> str:
+    """Remove a source; returns the path of the settings file.
+
+    :raises SettingsError: if there is none of this name; and as `add_source`
+    """
+
+    def change(tables: list[_Table]) -> None:
+        tables.remove(_named(tables, name))
+
+    return _edit(change)
+
+
+def move_source(name: str, position: Position) -> str:
+    """Move a source; returns the path of the settings file.
+
+    :raises SettingsError: if there is none of this name; and as `add_source`
+    """
+
+    def change(tables: list[_Table]) -> None:
+        moved = _named(tables, name)
+        if position != Before(name):
+            tables.remove(moved)
+            moved.is_new = True
+            _place(tables, moved, position)
+
+    return _edit(change, mentions={name} | _mentioned(position))
+
+
+def _mentioned(position: Position) -> set[str]:
+    """The names that have to have a table for this position; above a service of `url` only a table can stand."""
+    if isinstance(position, Before):
+        return {position.name}
+    return {SERVICE} if position == "first" else set()
+
+
+def _place(tables: list[_Table], table: _Table, position: Position) -> None:
+    at = len(tables) if position == "last" else 0
+    if isinstance(position, Before):
+        at = tables.index(_named(tables, position.name))
+    tables.insert(at, table)
+
+
+def _named(tables: list[_Table], name: str) -> _Table:
+    for table in tables:
+        if table.name == name:
+            return table
+    known = ", ".join(table.name for table in tables) or "none"
+    raise SettingsError(f"there is no source {name!r:.60} in {settings_path()}: there are {known}")
+
+
+def _new_table(values: Mapping[str, Any]) -> _Table:
+    table = tomlkit.table()
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            inline = tomlkit.inline_table()
+            inline.update(value)
+            table.add(key, inline)
+        else:
+            table.add(key, value)
+    return _Table(dict(values), _rendered(table), "", is_new=True)
+
+
+def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None = None) -> str:
+    path = os.path.realpath(settings_path())  # a link stays a link
+    folder = os.path.dirname(path)
+    with _translated(path):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    with _one_writer(folder):
+        before = _read(path)
+        settings = _load()
+        text = "" if before is None else before.decode("utf-8")
+        head, tables = _parsed(path, text)
+        service = _service_to_write(path, head, tables, settings, mentions or set())
+        if service is not None:
+            tables.insert(0, service)
+        change(tables)
+        after = _written(head, tables)
+        _check(path, head, after, tables, settings)
+        if after != text:
+            _replace(path, before, after.encode("utf-8"))
+    return path
+
+
+def _load() -> Settings:
+    # A file that GEOLOOKUP_CONFIG names and that is not there yet is about to be made.
+    return load(environ={name: value for name, value in os.environ.items() if name != "GEOLOOKUP_CONFIG"})
+
+
+def _service_to_write(
+    path: str, head: str, tables: list[_Table], settings: Settings, mentions: set[str]
+) -> _Table | None:
+    """A table for the service of ``url``, which stands first without one, if the edit needs to name its place."""
+    if settings.url is None or SERVICE not in mentions or any(t.values.get("kind") == SERVICE for t in tables):
+        return None
+    if "url" not in tomlkit.parse(head):
+        raise SettingsError(
+            f"the service of GEOLOOKUP_URL stands first: write its `url` into {path} to have a source above it"
+        )
+    return _new_table({"name": SERVICE, "kind": SERVICE})
+
+
+def _parsed(path: str, text: str) -> tuple[str, list[_Table]]:
+    """The text above the sources, and their tables."""
+    try:
+        document = tomlkit.parse(text)
+    except TOMLKitError as error:  # tomllib has read it, so this is a difference between the two
+        raise SettingsError(f"{path}: editing failed: {error}") from error
+    found = document.get(SOURCE_TABLE)
+    if found is None:
+        return text, []
+    if not isinstance(found, AoT):
+        raise SettingsError(f"{path}: to have it edited, begin each source with a line [[{SOURCE_TABLE}]]")
+    rendered = [_rendered(table) for table in found]
+    values = [dict(table.unwrap()) for table in found]
+    del document[SOURCE_TABLE]
+    whole_head = document.as_string()
+    texts = _as_they_stand(text, len(whole_head), rendered)
+    head, above = _cut(whole_head)
+    tables = []
+    for position, (value, own) in enumerate(zip(values, texts, strict=True), start=1):
+        own, next_above = _cut(own) if position < len(texts) else (own, "")
+        tables.append(_Table(value, own, above))
+        above = next_above
+    return head, tables
+
+
+def _as_they_stand(text: str, begin: int, rendered: list[str]) -> list[str]:
+    """The texts of tables with their headers as they stand in the file: tomlkit leaves out blanks in the brackets."""
+    found = []
+    for own in rendered:
+        header, plain = _HEADER.match(text, begin), _HEADER.match(own)
+        if header is not None and plain is not None:
+            own = header[0] + own[plain.end() :]
+        if not text.startswith(own, begin):
+            return rendered
+        found.append(own)
+        begin += len(own)
+    return found
+
+
+def _rendered(table: Any) -> str:
+    document = tomlkit.document()
+    tables = tomlkit.aot()
+    tables.append(table)
+    document.append(SOURCE_TABLE, tables)
+    return document.as_string()
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """A text, and what at its end belongs to the table below: comment lines, and the blank lines above them."""
+    lines = text.splitlines(keepends=True)
+    at = len(lines)
+    while at and lines[at - 1].lstrip().startswith("#"):
+        at -= 1
+    while at and not lines[at - 1].strip():
+        at -= 1
+    return "".join(lines[:at]), "".join(lines[at:])
+
+
+def _written(head: str, tables: list[_Table]) -> str:
+    text = head
+    for table in tables:
+        if text and not text.endswith("\n"):
+            text += "\n"
+        above = table.above
+        if not text:
+            above = above.lstrip("\r\n")
+        elif table.is_new and not above.startswith(("\n", "\r\n")):
+            above = "\n" + above
+        text += above + table.text
+    # New lines end as the others do.
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in text else text
+
+
+def _check(path: str, head: str, after: str, tables: list[_Table], settings: Settings) -> None:
+    """Refuse an edit whose outcome is not what was meant, or could not be loaded."""
+    values = [table.values for table in tables]
+    try:
+        parsed = tomlkit.parse(after).unwrap()
+        meant = tomlkit.parse(head).unwrap() | ({SOURCE_TABLE: values} if values else {})
+    except TOMLKitError as error:
+        raise SettingsError(f"{path}: editing failed, edit the file by hand: {error}") from error
+    if parsed != meant:
+        raise SettingsError(
+            f"{path}: editing failed, edit the file by hand: the comments between sources are in the way"
+        )
+    check_service(msgspec.structs.replace(settings, sources=read_sources(values, path=path)))
+
+
+def read_new_source(values: Mapping[str, Any]) -> SourceSettings:
+    """The source that a table with these values would be.
+
+    :raises SettingsError: if it cannot be used
+    """
+    (source,) = read_sources([dict(values)], path=settings_path())
+    return source
+
+
+@contextlib.contextmanager
+def _one_writer(folder: str) -> Iterator[None]:
+    # The folder itself is locked, so that no file of a lock is left beside the settings.
+    with _translated(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        ends = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise StateBusyError(f"{folder}: the settings are being edited by another run") from None
+                time.sleep(0.02)
+            except OSError as error:
+                raise StateUnwritableError(f"{folder}: locking failed: {error.strerror}") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StateUnwritableError(f"{path}: writing failed: {error.strerror}") from error
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(f"{path}: reading failed: {error.strerror}") from error
+
+
+def _replace(path: str, before: bytes | None, after: bytes) -> None:
+    """Replace the file by rename, with its mode and owner kept, unless somebody has changed it meanwhile."""
+    folder = os.path.dirname(path)
+    with _translated(path):
+        descriptor, temporary = tempfile.mkstemp(prefix=".geolookup.toml.", dir=folder)
+        try:
+            with open(descriptor, "wb") as file:
+                if before is None:
+                    os.fchmod(descriptor, _NEW_MODE)
+                else:
+                    status = os.stat(path)
+                    os.fchmod(descriptor, status.st_mode & 0o7777)
+                    with contextlib.suppress(PermissionError):  # only root can give a file to its owner
+                        os.fchown(descriptor, status.st_uid, status.st_gid)
+                file.write(after)
+                file.flush()
+                os.fsync(descriptor)
+            if _read(path) != before:
+                raise SettingsError(f"{path}: the file was changed meanwhile: run the command again")
+            os.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder_descriptor)
+        finally:
+            os.close(folder_descriptor)

@@ -107,6 +107,11 @@ def of_refresh(report: "RefreshReport") -> int:
     return FAILED if codes or report.left_over else DONE
 
 
+def of_contents(*, bad: int, refused: bool) -> int:
+    """The exit status of ``check``."""
+    return FAILED if bad or refused else DONE
+
+
 def of_status(*, stale: bool, problem: bool, held: bool) -> int:
     """The exit status of ``status --check``."""
     if stale or problem:

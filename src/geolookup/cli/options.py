@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from geolookup.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
@@ -28,6 +29,31 @@ format_option = click.option(
     show_default=True,
     help="The format of the answer.",
 )
+
+kind_option = click.option("--kind", metavar="KIND", help="What kind of file it is, instead of what its content says.")
+fields_option = click.option(
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="FIELD=KEY",
+    help="Which key (a.b) or column holds a field, for files that name it otherwise; may be repeated.",
+)
+
+
+def fields_of(given: "tuple[str, ...]") -> dict[str, str]:
+    """What `fields_option` was given, by field.
+
+    :raises SettingsError: if one is not of the form FIELD=KEY
+    """
+    found = {}
+    for text in given:
+        name, equals, key = text.partition("=")
+        if not (name and equals and key):
+            raise SettingsError(
+                f"--field {text!r:.60}: must be of the form FIELD=KEY, for example country=geo.iso_code"
+            )
+        found[name.strip()] = key.strip()
+    return found
 
 
 def load_settings(**options: Any) -> Settings:

@@ -4,10 +4,14 @@ Addresses and terms are those of the providers' documentation as of 2026. No pre
 while this was written: ``tried`` says so for each.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from geolookup.errors import SettingsError
+from geolookup.settings.source import SourceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,3 +147,33 @@ def preset(name: str) -> Preset:
         return _BY_NAME[name]
     except KeyError:
         raise SettingsError(f"{name!r:.60} is an unknown preset: there are {', '.join(_BY_NAME)}") from None
+
+
+def preset_of(kind: str, about: Mapping[str, str]) -> Preset | None:
+    """The preset whose file this seems to be, by its kind and what the file says about itself; None for any other."""
+    if kind == "rir":
+        return _BY_NAME["rir"]
+    return _BY_NAME.get(about.get("database_type", "").lower()) if kind == "mmdb" else None
+
+
+def with_preset(source: SourceSettings) -> SourceSettings:
+    """A source with its preset's values in what its settings leave empty.
+
+    :raises SettingsError: if there is no such preset
+    """
+    if not source.preset:
+        return source
+    found = preset(source.preset)
+    given: dict[str, Any] = {
+        "location": found.location,
+        "kind": found.kind,
+        "licence": found.licence,
+        "attribution": found.attribution,
+        "keep_days": found.keep_days,
+        "redistribute": found.redistribute,
+        "max_age": found.max_age,
+    }
+    if found.auth == "basic":
+        given["auth"] = found.auth
+    filled = {name: value for name, value in given.items() if getattr(source, name) in ("", None)}
+    return msgspec.structs.replace(source, **filled)

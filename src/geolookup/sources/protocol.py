@@ -122,13 +122,15 @@ class Kind:
 class Reading:
     """A source that is being read: a context manager.
 
-    ``kind`` is its kind's name, ``name`` the input's for messages, ``gathered`` what was found so far.
+    ``kind`` is its kind's name, ``name`` the input's for messages, ``limits`` what bounds it, and ``gathered`` what was
+    found so far.
     """
 
     def __init__(self, kind: Kind, opened: Opened, request: Request) -> None:
         self.kind = kind.name
         self.own_locids = kind.own_locids
         self.name = opened.name
+        self.limits = request.limits
         self.gathered = Gathered(places=Places(numbered=kind.own_locids))
         self._opened = opened
         self._request = request
@@ -150,7 +152,7 @@ class Reading:
             self.gathered.masks += batch.masks()
             yield batch
         if not lenient:
-            self.gathered.check(self.name, self._request.limits)
+            self.gathered.check(self.name, self.limits)
 
     def close(self) -> None:
         """Close the input; harmless when repeated."""

@@ -15,6 +15,7 @@ from geolookup.sources.protocol import Gathered, Kind, Request
 
 _REGISTRIES = frozenset(("afrinic", "apnic", "arin", "lacnic", "ripencc", "iana", "nro"))
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+_DATE = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})", re.ASCII)
 _GIVEN_OUT = frozenset(("allocated", "assigned"))
 _NO_COUNTRY = frozenset(("", "ZZ"))
 
@@ -56,6 +57,8 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
         if _is_version(values):
             if values[0].partition(".")[0] != "2":
                 raise DataFileError(f"{member.name}: is of version {values[0]}: this release reads version 2")
+            if len(values) > 2 and (dated := _DATE.fullmatch(values[2])):
+                gathered.about["dated"] = "-".join(dated.groups())
             declared += int(values[3]) if len(values) > 3 and re.fullmatch("[0-9]{1,9}", values[3]) else 0
             continue
         if values[-1] == "summary":

@@ -1,0 +1,99 @@
+"""``check``: what a file is, what is in it, and which of its rows are bad; nothing is changed."""
+
+from datetime import UTC, datetime
+
+import click
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.options import fields_of, fields_option, json_option, kind_option, load_settings
+from geolookup.sources.contents import Contents, contents_of
+from geolookup.sources.detect import open_source
+from geolookup.sources.files.limits import Limits
+
+_NAMED = 20
+
+
+@click.command()
+@click.argument("file")
+@kind_option
+@fields_option
+@json_option
+def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -> int:
+    """Say what kind of file FILE is, what is in it, and which of its rows are bad. It changes nothing.
+
+    \b
+    FILE is a file or a folder, plain or compressed, of any kind that `geolookup sync` reads.
+    Exit status: 0 all rows are good, 1 some are bad, or a sync would refuse the file.
+
+    \b
+    Examples:
+      geolookup check dbip-city-lite.mmdb
+      geolookup check addresses.mmdb --field country=geo.cc --field city=geo.town
+    """
+    settings = load_settings()
+    limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
+    with (
+        open_source(file, kind=kind, fields=fields_of(fields), limits=limits) as reading,
+        output.progress("rows") as progress,
+    ):
+        found = contents_of(reading, progress)
+    if as_json:
+        output.json_result(found.as_dict())
+    else:
+        _say(found)
+    return exit_codes.of_contents(bad=found.bad, refused=found.refused is not None)
+
+
+def _say(found: Contents) -> None:
+    lines = [
+        ("file", found.name),
+        ("kind", found.kind),
+        ("rows", f"{found.rows:,}"),
+        ("blocks", _blocks(found)),
+        ("places", f"{found.places:,}"),
+        ("countries", _countries(found.countries)),
+    ]
+    if found.rows_without_location:
+        lines.append(("no location", f"{found.rows_without_location:,} rows: they cover nothing"))
+    if found.custom_left_out:
+        lines.append(("left out", f"{found.custom_left_out:,} custom geolocations"))
+    if found.dated:
+        lines.append(("dated", f"{found.dated}{_age(found.dated)}"))
+    more = (
+        ("type", found.about.get("database_type")),
+        ("description", found.about.get("description")),
+        ("licence", found.licence),
+        ("attribution", found.attribution),
+    )
+    lines += [(name, value) for name, value in more if value]
+    output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))
+    for warning in found.warnings:
+        output.note(f"geolookup: warning: {warning}")
+    for row in found.bad_rows[:_NAMED]:
+        output.fail(str(row))
+    if found.bad > len(found.bad_rows[:_NAMED]):
+        output.fail(f"and {found.bad - len(found.bad_rows[:_NAMED]):,} more bad rows")
+    if found.refused is not None:
+        output.fail(found.refused)
+    elif found.bad:
+        output.fail(f"{found.bad:,} of {found.rows:,} rows are bad: a sync would leave them out")
+
+
+def _blocks(found: Contents) -> str:
+    masks = f", {found.masks:,} of them known to have no location" if found.masks else ""
+    return f"{found.blocks_v4:,} IPv4, {found.blocks_v6:,} IPv6{masks}"
+
+
+def _countries(codes: tuple[str, ...]) -> str:
+    if not codes:
+        return "none"
+    return ", ".join(codes) if len(codes) <= 10 else f"{len(codes)}: {', '.join(codes[:10])}, …"
+
+
+def _age(dated: str) -> str:
+    try:
+        moment = datetime.fromisoformat(dated)
+    except ValueError:
+        return ""
+    days = (datetime.now(UTC) - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))).days
+    return f" ({days} days ago)" if days > 0 else ""

@@ -1,0 +1,251 @@
+"""``source``: which sources default geolocations come from, and in which order."""
+
+import os
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from geolookup.cli import exit_codes, output
+from geolookup.cli.options import fields_of, fields_option, json_option, kind_option, load_settings
+from geolookup.errors import SettingsError
+from geolookup.settings import edit
+from geolookup.settings.secrets import read_source_secret
+from geolookup.settings.source import SERVICE, SourceSettings, is_name
+from geolookup.sources.detect import named, open_source
+from geolookup.sources.presets import PRESETS, preset, with_preset
+
+_REGISTRY = "registry"
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
+_SECRET = re.compile(
+    r"([?&](?:token|key|licen[cs]e_?key|api_?key|access_token|secret|password)=)(?!\{token\})[^&#]+", re.IGNORECASE
+)
+_ENDINGS = re.compile(r"(\.(mmdb|csv|tsv|txt|json|ndjson|jsonl|zip|tar|gz|tgz))+$", re.IGNORECASE)
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+_PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
+
+
+@click.group()
+def source() -> None:
+    """Say where default geolocations come from: files, web addresses and providers, in their order.
+
+    An address has the answer of the first source that has a block for it. Below your own blocks,
+    that is: those answer first.
+
+    \b
+    Example: geolookup source add dbip-city-lite
+    """
+
+
+@source.command(epilog=f"\b\nPresets:\n{_PRESETS}\n  {_REGISTRY:<22}the bundled data: a country for every address")
+@click.argument("location", metavar="LOCATION|PRESET")
+@click.option("--name", metavar="NAME", help="The source's name. Without it, the preset's, or the file's.")
+@click.option("--first", is_flag=True, help="Above all others.")
+@click.option("--before", metavar="NAME", help="Above the source of this name.")
+@click.option("--last", is_flag=True, help="Below all others, which is the default.")
+@kind_option
+@fields_option
+@click.option("--token-file", metavar="FILE", help="A file (mode 0600) with this source's own secret.")
+@click.option(
+    "--auth", type=click.Choice(["bearer", "basic"]), help="How the secret travels, if {token} is not in LOCATION."
+)
+@click.option("--max-age", metavar="AGE", help="The age past which its data are stale, for example 40d.")
+def add(
+    location: str,
+    name: str | None,
+    first: bool,
+    before: str | None,
+    last: bool,
+    kind: str | None,
+    fields: tuple[str, ...],
+    **given: str | None,
+) -> None:
+    """Add a source to the settings: a file, a folder, an https address, or a provider's preset.
+
+    \b
+    A file is opened, and refused if it is not of a kind that is known. A folder that has a preset's
+    name is written ./NAME. In an address, {YYYY}, {MM} and {DD} stand for the day in UTC, and {token}
+    for the content of --token-file.
+
+    \b
+    Examples:
+      geolookup source add dbip-city-lite
+      geolookup source add office.csv --first
+      geolookup source add geolite2-city --token-file ~/.config/geolookup/maxmind
+    """
+    values = _values(location, name, kind, fields_of(fields))
+    values |= {key: value for key, value in given.items() if value}
+    if token_file := values.get("token_file"):
+        values["token_file"] = os.path.abspath(os.path.expanduser(token_file))
+    found = with_preset(edit.read_new_source(values))
+    _refuse_what_cannot_be_pulled(found)
+    path = edit.add_source(values, _position(first, before, last) or "last")
+    output.done(f"added {found.name} to {path}: `geolookup sync` pulls it")
+    if found.licence:
+        output.done(f"licence: {found.licence}")
+
+
+def _values(location: str, name: str | None, kind: str | None, fields: dict[str, str]) -> dict[str, Any]:
+    """What the table of a new source holds, without what belongs to no kind."""
+    values: dict[str, Any] = {"name": name or ""}
+    if location == _REGISTRY:
+        values |= {"name": name or _REGISTRY, "kind": _REGISTRY}
+    elif any(found.name == location for found in PRESETS):
+        values |= {"name": name or location, "preset": location}
+    else:
+        remote = "://" in location
+        values |= {
+            "name": name or _name_of(location),
+            "location": location if remote else os.path.abspath(os.path.expanduser(location)),
+        }
+    if kind:
+        values["kind"] = kind
+    if fields:
+        values["fields"] = fields
+    return values
+
+
+def _name_of(location: str) -> str:
+    parts = urlsplit(location) if "://" in location else None
+    last = os.path.basename((parts.path if parts else os.path.abspath(location)).rstrip("/"))
+    plain = _ENDINGS.sub("", _PLACEHOLDER.sub("", last)) or (parts.hostname or "" if parts else "")
+    found = _NOT_IN_NAMES.sub("-", plain.lower()).strip("-")[:32].strip("-")
+    if not is_name(found):
+        raise SettingsError(f"{location}: no name can be made from this: give one with --name")
+    return found
+
+
+def _refuse_what_cannot_be_pulled(found: SourceSettings) -> None:
+    """Open a file; check what can be checked of an address without asking the network.
+
+    :raises SettingsError: if a secret is missing, or cannot be read
+    :raises DataFileError: if the file cannot be read, or fits no kind
+    """
+    for placeholder in _PLACEHOLDER.findall(found.location):
+        if placeholder not in _PLACEHOLDERS:
+            known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
+            raise SettingsError(f"location: {{{placeholder}}} is unknown: there are {known}")
+    if found.kind == _REGISTRY:
+        return
+    if found.kind:
+        named(found.kind)
+    secret = read_source_secret(found)
+    if found.is_remote:
+        if "@" in urlsplit(found.location).netloc or _SECRET.search(found.location):
+            raise SettingsError(
+                "location: a secret must not stand here: put it in a file of mode 0600, name that file with "
+                "--token-file, and write {token} in its place (or use --auth basic)"
+            )
+        needs = "{token}" in found.location or (found.preset and preset(found.preset).auth != "none")
+        if needs and not secret:
+            more = f": how to get one is said at {preset(found.preset).documentation}" if found.preset else ""
+            raise SettingsError(f"source {found.name}: it needs a secret, in a file named with --token-file{more}")
+    elif not _PLACEHOLDER.search(found.location):
+        open_source(found.location, kind=found.kind or None, fields=found.fields).close()
+
+
+def _position(first: bool, before: str | None, last: bool) -> edit.Position | None:
+    if first + last + (before is not None) > 1:
+        raise click.UsageError("give one of --first, --before and --last")
+    if before is not None:
+        return edit.Before(before)
+    return "first" if first else "last" if last else None
+
+
+@source.command("list")
+@json_option
+def list_sources(as_json: bool) -> int:
+    """List the sources, the one of highest precedence first, and the lines that their licences want shown.
+
+    \b
+    Example: geolookup source list
+    """
+    settings = load_settings()
+    found = [with_preset(source) for source in settings.stack]
+    if as_json:
+        output.json_result({"sources": [_as_dict(source, settings.url) for source in found]})
+        return exit_codes.DONE
+    for source in found:
+        where = settings.url if source.kind == SERVICE else _shown(source.location)
+        output.row(source.name, source.kind or "kind by content", where or "", source.licence)
+    if not found:
+        output.note(
+            "No source is configured: what was synced by hand answers, else the bundled registry data (countries "
+            "only). For cities: geolookup source add dbip-city-lite"
+        )
+    for line in dict.fromkeys(source.attribution for source in found if source.attribution):
+        output.done(line)
+    return exit_codes.DONE
+
+
+@source.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> int:
+    """Show a source: what its settings say, and what its preset fills in.
+
+    \b
+    Example: geolookup source show dbip-city-lite
+    """
+    settings = load_settings()
+    for configured in settings.stack:
+        if configured.name == name:
+            found = _as_dict(with_preset(configured), settings.url)
+            break
+    else:
+        known = ", ".join(source.name for source in settings.stack) or "none"
+        raise SettingsError(f"there is no source {name!r:.60}: there are {known}")
+    if as_json:
+        output.json_result(found)
+        return exit_codes.DONE
+    for key, value in found.items():
+        if value not in ("", None, {}):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            output.done(f"{key.replace('_', ' ') + ':':<15}{text}")
+    return exit_codes.DONE
+
+
+def _as_dict(found: SourceSettings, url: str | None) -> dict[str, Any]:
+    values: dict[str, Any] = msgspec.structs.asdict(found)
+    values["location"] = (url or "") if found.kind == SERVICE else _shown(found.location)
+    if found.preset:
+        about = preset(found.preset)
+        values |= {"licence_url": about.licence_url, "documentation": about.documentation}
+    return values
+
+
+def _shown(location: str) -> str:
+    """A location without what looks like a secret in it: somebody may have written one into the settings."""
+    return _SECRET.sub(r"\1[secret]", re.sub(r"(?<=://)[^/@]*@", "[secret]@", location))
+
+
+@source.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a source from the settings; the next sync publishes without it.
+
+    \b
+    Example: geolookup source remove dbip-city-lite
+    """
+    output.done(f"removed {name} from {edit.remove_source(name)}: the next `geolookup sync` goes without it")
+
+
+@source.command()
+@click.argument("name")
+@click.option("--first", is_flag=True, help="Above all others.")
+@click.option("--before", metavar="NAME", help="Above the source of this name.")
+@click.option("--last", is_flag=True, help="Below all others.")
+def move(name: str, first: bool, before: str | None, last: bool) -> None:
+    """Move a source: up, so that it answers before others, or down.
+
+    \b
+    Example: geolookup source move office --first
+    """
+    position = _position(first, before, last)
+    if position is None:
+        raise click.UsageError("give one of --first, --before and --last")
+    output.done(f"moved {name} in {edit.move_source(name, position)}: the next `geolookup sync` follows")

@@ -1,0 +1,97 @@
+"""What is in a source, for a person who looks at it before it is used."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from geolookup.errors import DataFileError, PullError
+from geolookup.sources.blocks import MASKED
+from geolookup.sources.presets import Preset, preset_of
+from geolookup.sources.protocol import BadRow, Reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """A source that was read to its end, or as far as it can be read.
+
+    ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be looked up of it, ``masks`` those of
+    the blocks that are known to have no location. ``places`` counts those that blocks lead to, ``countries`` are their
+    codes, sorted. ``dated`` is when the file says that it was made (ISO 8601), or empty. ``licence`` and
+    ``attribution`` are those of the provider whose file this seems to be, or empty. ``bad`` counts the bad rows, of
+    which ``bad_rows`` are the first thousand. ``refused`` is why a sync would not publish it, or None.
+    """
+
+    name: str
+    kind: str
+    rows: int
+    blocks_v4: int
+    blocks_v6: int
+    masks: int
+    places: int
+    countries: tuple[str, ...]
+    rows_without_location: int
+    custom_left_out: int
+    dated: str
+    about: dict[str, str]
+    licence: str
+    attribution: str
+    warnings: tuple[str, ...]
+    bad: int
+    bad_rows: tuple[BadRow, ...]
+    refused: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--json``."""
+        return asdict(self)
+
+
+def contents_of(reading: Reading, progress: Callable[[int, int | None], None] = lambda _done, _total: None) -> Contents:
+    """Read a source to its end; ``progress`` is told the rows so far."""
+    four = six = 0
+    seen: set[int] = set()
+    gathered = reading.gathered
+    refused: str | None = None
+    try:
+        for batch in reading.batches(lenient=True):
+            four += len(batch.v4.place)
+            six += len(batch.v6.place)
+            for family in batch:
+                seen.update(np.unique(family.place).tolist())
+            progress(gathered.rows, None)
+        gathered.check(reading.name, reading.limits)
+    except (DataFileError, PullError) as error:
+        refused = str(error)
+    # Places of bad rows do not count; those of a list may have no blocks yet.
+    places = seen - {MASKED} if gathered.places.locids is None else set(range(len(gathered.places)))
+    about = dict(gathered.about)
+    provider: Preset | None = preset_of(reading.kind, about)
+    return Contents(
+        name=reading.name,
+        kind=reading.kind,
+        rows=gathered.rows,
+        blocks_v4=four,
+        blocks_v6=six,
+        masks=gathered.masks,
+        places=len(places),
+        countries=tuple(sorted({gathered.places[number].country for number in places} - {""})),
+        rows_without_location=gathered.rows_without_location,
+        custom_left_out=gathered.custom_left_out,
+        dated=_dated(about),
+        about=about,
+        licence="" if provider is None else provider.licence,
+        attribution=about.get("attribution", "" if provider is None else provider.attribution),
+        warnings=tuple(gathered.warnings),
+        bad=gathered.bad,
+        bad_rows=tuple(gathered.bad_in_order()),
+        refused=refused,
+    )
+
+
+def _dated(about: dict[str, str]) -> str:
+    epoch = about.get("build_epoch", "")
+    if epoch.isdecimal() and len(epoch) < 11:
+        return datetime.fromtimestamp(int(epoch), UTC).isoformat().replace("+00:00", "Z")
+    return about.get("dated", "")

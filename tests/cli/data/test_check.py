@@ -1,0 +1,113 @@
+"""``check``: what a file is, what is in it, and which rows are bad."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.cli.app import run
+from tests.support.source_files import examples
+
+MMDB = Path(__file__).parents[2] / "data" / "mmdb"
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> tuple[list[str], list[str]]:
+    """The lines that `check` prints, and those on standard error."""
+    capsys.readouterr()
+    assert run(["check", *map(str, arguments)]) == code
+    found = capsys.readouterr()
+    return found.out.splitlines(), found.err.splitlines()
+
+
+def checked_json(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> Any:
+    return json.loads("\n".join(checked(capsys, *arguments, "--json", code=code)[0]))
+
+
+def test_a_file_of_a_provider_is_described(capsys: pytest.CaptureFixture[str]) -> None:
+    lines, errors = checked(capsys, MMDB / "GeoLite2-City-Test.mmdb")
+    found = dict(line.split(":", 1) for line in lines)
+    assert errors == []
+    assert found["kind"].strip() == "mmdb"
+    assert found["type"].strip() == "GeoLite2-City"
+    assert found["licence"].strip() == "GeoLite2 End User License Agreement"
+    assert "created by MaxMind" in found["attribution"]
+    assert found["dated"].strip()[:10] == "2026-02-04"
+    found = checked_json(capsys, MMDB / "GeoLite2-City-Test.mmdb")
+    assert (found["rows"], found["places"], len(found["countries"])) == (242, 52, 46)
+    assert found["blocks_v4"] + found["blocks_v6"] > 200
+    assert (found["bad"], found["bad_rows"], found["refused"]) == (0, [], None)
+
+
+def test_every_example_is_as_it_should_be(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for number, example in enumerate(examples(tmp_path_factory.mktemp("examples"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = checked_json(capsys, example.write(folder))
+        assert found["kind"] == example.kind
+        assert found["blocks_v4"] + found["blocks_v6"] == len(example.blocks)
+        assert found["blocks_v6"] == sum(":" in first for first, _, _ in example.blocks)
+        assert found["countries"] == sorted({place.country for _, _, place in example.blocks if place} - {""})
+        if example.kind == "list":  # the custom one is left out
+            assert (found["places"], found["custom_left_out"]) == (2, 1)
+        else:
+            assert found["places"] == len({place for _, _, place in example.blocks if place})
+
+
+def test_bad_rows_are_named_up_to_twenty_and_all_are_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "office.csv.gz"
+    rows = ["first,last,city", *(f"10.0.{at}.9,10.0.{at}.1,y" for at in range(8)), "10.1.0.0,10.1.0.9,\x1bx"]
+    path.write_bytes(gzip.compress("\n".join(rows).encode()))
+    lines, errors = checked(capsys, path, code=1)
+    assert "rows:         9" in lines
+    assert "places:       1" in lines
+    assert errors[:8] == [
+        f"geolookup: line {at + 2}: 10.0.{at}.9 comes after 10.0.{at}.1: give the first address of the range first"
+        for at in range(8)
+    ]
+    assert errors[8:] == ["geolookup: 8 of 9 rows are bad: a sync would leave them out"]
+    rows += [f"10.0.0.0/8,{at},x" for at in range(30)]
+    path.write_bytes("\n".join(rows).encode())
+    lines, errors = checked(capsys, path, code=1)
+    assert len(errors) == 22
+    assert errors[20] == "geolookup: and 18 more bad rows"
+    assert "38 of 39 rows are bad, more than 10; the first: line 2: " in errors[21]
+    found = checked_json(capsys, path, code=1)
+    assert len(found["bad_rows"]) == found["bad"] == 38
+    assert found["bad_rows"][0]["line"] == 2
+    assert "nothing was published" in found["refused"]
+
+
+def test_a_damaged_file_says_what_was_read_and_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(b"first,last,city\n" + b"10.0.0.1,10.0.0.2,x\n" * 9000)[:-9])
+    _, errors = checked(capsys, path, "--kind", "ranges-csv", code=1)
+    assert "damaged or was cut short" in errors[-1]
+    path.write_bytes(b"Dear Madam,\n")
+    lines, errors = checked(capsys, path, code=1)
+    assert lines == []
+    assert 'its first line is "Dear Madam,"' in errors[0]
+
+
+def test_fields_can_be_mapped_and_wrong_use_is_status_two(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_text("cidr,land\n10.0.0.0/8,DE\n")
+    assert checked_json(capsys, path)["countries"] == []
+    assert checked_json(capsys, path, "--field", "country=land")["countries"] == ["DE"]
+    for wrong in (["--field", "country"], ["--field", "colour=land"], ["--kind", "csv"]):
+        checked(capsys, path, *wrong, code=2)
+
+
+def test_the_date_of_delegations_is_said(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "delegated"
+    path.write_text("2|ripencc|20260101|1|19830705|20260101|+0100\nripencc|FR|ipv4|2.0.0.0|256|20100712|allocated\n")
+    found = checked_json(capsys, path)
+    assert (found["dated"], found["kind"]) == ("2026-01-01", "rir")
+    assert "Delegation statistics" in found["attribution"]

@@ -1,0 +1,154 @@
+"""``source``: adding, listing, moving and removing sources, and what is refused before anything is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from geolookup.cli.app import run
+from geolookup.settings.load import load
+from geolookup.sources.presets import PRESETS
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "geolookup.toml"
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "office.csv").write_text("first,last,city\n10.0.0.1,10.0.0.2,Austin\n")
+    return path
+
+
+def source(*arguments: str, code: int = 0) -> None:
+    assert run(["source", *arguments]) == code
+
+
+def test_sources_are_added_listed_moved_and_removed(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source("add", "dbip-city-lite")
+    source("add", "office.csv", "--first", "--max-age", "36h")
+    source("add", "registry")
+    source("add", "./office.csv", "--name", "again", "--before", "registry", "--field", "country=city")
+    assert "`geolookup sync` pulls it" in capsys.readouterr().out
+    office, dbip, again, registry = load().stack
+    assert (office.name, office.location, office.max_age) == ("office", str(tmp_path / "office.csv"), "36h")
+    assert (dbip.name, dbip.preset, dbip.location) == ("dbip-city-lite", "dbip-city-lite", "")
+    assert (again.name, again.fields) == ("again", {"country": "city"})
+    assert (registry.name, registry.kind) == ("registry", "registry")
+    source("list")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == [
+        *("office", "dbip-city-lite", "again", "registry"),
+        "IP Geolocation by DB-IP (https://db-ip.com)",
+    ]
+    source("show", "dbip-city-lite", "--json")
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["kind"], shown["max_age"], shown["redistribute"]) == ("mmdb", "40d", True)
+    source("move", "office", "--last")
+    source("remove", "again")
+    capsys.readouterr()
+    source("list", "--json")
+    listed = json.loads(capsys.readouterr().out)["sources"]
+    assert [each["name"] for each in listed] == ["dbip-city-lite", "registry", "office"]
+    assert config.read_text().startswith("[[source]]\n")
+
+
+def test_an_empty_list_says_how_to_get_cities(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("")
+    source("list")
+    assert "geolookup source add dbip-city-lite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("location", "name"),
+    [
+        ("dbip-city-lite-2026-10.mmdb.gz", "dbip-city-lite-2026-10"),
+        ("Office Ranges.CSV", "office-ranges"),
+        ("GeoLite2-City-CSV_20260101.zip", "geolite2-city-csv-20260101"),
+    ],
+)
+def test_the_name_is_that_of_the_file_without_its_endings(tmp_path: Path, location: str, name: str) -> None:
+    (tmp_path / location).write_text("first,last,city\n10.0.0.1,10.0.0.2,Austin\n")
+    source("add", location)
+    assert load().stack[0].name == name
+
+
+def test_an_address_gives_its_last_part_or_its_host_as_a_name() -> None:
+    source("add", "https://geo.example/files/feed-{YYYY}.csv")
+    source("add", "https://geo.example/")
+    assert [each.name for each in load().stack] == ["feed", "geo-example"]
+
+
+def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "letter").write_text("Dear Madam,\n")
+    open_token = tmp_path / "open-token"
+    open_token.write_text("secret")
+    open_token.chmod(0o644)
+    wrong: list[tuple[list[str], int, str]] = [
+        (["nowhere.csv"], 1, "nowhere.csv: reading failed"),
+        (["letter"], 1, "fits no kind of source"),
+        (["office.csv", "--kind", "csv"], 2, "csv: must be one of"),
+        (["office.csv", "--field", "colour=x"], 2, "colour"),
+        (["office.csv", "--name", "Custom!"], 2, "use a-z, 0-9 and -"),
+        (["office.csv", "--name", "custom"], 2, "the custom layer has this name"),
+        (["office.csv", "--max-age", "soon"], 2, "max_age"),
+        (["office.csv", "--before", "nobody"], 2, "there is no source 'nobody'"),
+        (["office.csv", "--first", "--last"], 2, "one of --first, --before and --last"),
+        (["http://geo.example/x.csv"], 2, "plain http:// is for loopback"),
+        (["https://geo.example/{YEAR}.csv"], 2, "{YEAR} is unknown"),
+        (["https://geo.example/a.csv?token={token}"], 2, "needs a secret"),
+        (["https://geo.example/a.csv?token=abc123"], 2, "a secret must not stand here"),
+        (["https://me:abc123@geo.example/a.csv"], 2, "a secret must not stand here"),
+        (["geolite2-city"], 2, "https://dev.maxmind.com/geoip/updating-databases/"),
+        (["geolite2-city", "--token-file", str(open_token)], 2, "chmod 600"),
+        (["ipinfo-lite"], 2, "needs a secret"),
+    ]
+    for arguments, code, message in wrong:
+        capsys.readouterr()
+        source("add", *arguments, code=code)
+        said = capsys.readouterr().err
+        assert message in said, arguments
+        assert "abc123" not in said
+    assert not config.exists()
+    source("add", "office.csv")
+    before = config.read_text()
+    source("add", "office.csv", code=2)
+    assert "there is a source office already" in capsys.readouterr().err
+    source("move", "office", code=2)
+    source("remove", "nobody", code=2)
+    source("show", "nobody", code=2)
+    assert config.read_text() == before
+
+
+def test_every_preset_can_be_added_with_a_secret_if_it_needs_one(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("123:abc")
+    token.chmod(0o600)
+    for preset in PRESETS:
+        source("add", preset.name, *([] if preset.auth == "none" else ["--token-file", "token"]))
+    assert [each.name for each in load().stack] == [preset.name for preset in PRESETS]
+    assert load().stack[-1].token_file == str(token)
+
+
+def test_a_secret_that_somebody_wrote_into_the_file_is_not_shown(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text('[[source]]\nname = "x"\nlocation = "https://u:abc123@geo.example/a?license_key=abc123&b=1"\n')
+    source("list")
+    source("show", "x")
+    source("list", "--json")
+    said = capsys.readouterr().out
+    assert "abc123" not in said
+    assert "b=1" in said
+
+
+def test_the_service_of_url_is_listed_where_it_stands(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text('url = "https://geo.example"\n')
+    source("add", "office.csv")
+    source("list")
+    assert capsys.readouterr().out.splitlines()[1].split("\t")[:3] == ["service", "service", "https://geo.example"]
+    source("move", "office", "--before", "service")
+    assert [each.name for each in load().stack] == ["office", "service"]

@@ -194,12 +194,12 @@ class DataSet:
             directory.publish(candidate)
 
     def _load(self, path: str) -> None:
-        from geolookup.service.geolocations.loader import load_csv
+        from geolookup.service.geolocations.loader import load_files
         from geolookup.service.store.store import Store
 
         os.mkdir(path)
         with Store.open(os.path.join(path, "service.db")) as store:
-            load_csv(store, [self.blocks_csv])
+            load_files(store, [self.blocks_csv])
 
     def _write_csv(self, path: str) -> None:
         with open(path, "w", encoding="utf-8", newline="") as file:

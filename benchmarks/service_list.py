@@ -87,12 +87,12 @@ def databases() -> Iterator[dict[str, str]]:
 
 
 def _load(database: str, csv: str) -> None:
-    from geolookup.service.geolocations.loader import load_csv
+    from geolookup.service.geolocations.loader import load_files
     from geolookup.service.store.store import Store
 
     began = time.perf_counter()
     with Store.open(database) as store:
-        load_csv(store, [csv])
+        load_files(store, [csv])
     print(json.dumps([time.perf_counter() - began, peak_mib()]))
 
 

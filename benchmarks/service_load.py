@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.common import ROOT, arguments, child, environment, load_average, peak_mib, print_table
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.service_list import ask, databases
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups.compiler import Compiler
 from geolookup.service.store.store import Store
 
@@ -306,7 +306,7 @@ def main() -> None:
     with databases() as found:
         for name, database in found.items():
             with Store.open(database) as store:
-                load_csv(store, [data.blocks_csv])
+                load_files(store, [data.blocks_csv])
             for workers in (1, 2):
                 with service(database, workers) as address:
                     seen = _seen_ms(address, 40)

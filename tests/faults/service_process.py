@@ -92,14 +92,14 @@ class ServiceProcess:
 
 def serve(folder: str, csv: str) -> None:
     """Be the service until standard input ends."""
-    from geolookup.service.geolocations.loader import load_csv
+    from geolookup.service.geolocations.loader import load_files
     from tests.support.running_service import RunningService
 
     # Whoever tries one push again and again sends the same keys, and means it each time.
     with RunningService(os.path.join(folder, "service.db"), load=[csv], ignore_idempotency_keys=True) as service:
         print(service.url, flush=True)
         for line in sys.stdin:
-            load_csv(service.store, [line.strip()])
+            load_files(service.store, [line.strip()])
             print("loaded", flush=True)
 
 

@@ -15,7 +15,7 @@ from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
 from geolookup.fields import FIELD_NAMES, UNKNOWN
 from geolookup.service.geolocations import search
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.http import wire
 from geolookup.service.store.store import Store
 from geolookup.sites.file import read_sites, write_sites
@@ -104,7 +104,7 @@ def service(database: str, folder: Path) -> None:
         writer.writerow(["locid", *FIELD_NAMES, "startip", "endip"])
         writer.writerow([1, "DE", "", "", "", "", "", "", "", "Europe/Berlin", "10.0.0.0", "10.0.0.255"])
     with Store.open(database) as store:
-        load_csv(store, [path])
+        load_files(store, [path])
         snapshot = store.snapshot()
         (found,) = json.loads(b"".join(search.encode(snapshot, search.Filter())))
         snapshot.close()

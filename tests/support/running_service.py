@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
 from geolookup.service.process.server import Server
@@ -50,7 +50,7 @@ class RunningService:
         port: int = 0,
     ) -> None:
         self.store = Store.open(db, worker=worker)
-        load_csv(self.store, load)
+        load_files(self.store, load)
         self._socket = bind("127.0.0.1", port)
         self.server = Server(
             application(self.store, ignore_keys=ignore_idempotency_keys), self._socket, options or Options()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from geolookup.service.app import PATHS, create_app
-from geolookup.service.geolocations.loader import load_csv, load_demo
+from geolookup.service.geolocations.loader import load_demo, load_files
 from geolookup.service.hotels import loader as hotels_loader
 from geolookup.service.http.health import Health
 from geolookup.service.http.metrics import Metrics
@@ -71,7 +71,7 @@ def _prepared(
         if demo:
             load_demo(store)
             hotels_loader.load_demo_hotels(store)
-        load_csv(store, load)
+        load_files(store, load)
         hotels_loader.load_hotels(store, load_hotels)
         if alone:
             yield lambda folder: contextlib.nullcontext(application(store, folder, ignore_keys=ignore_keys))

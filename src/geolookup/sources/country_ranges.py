@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from geolookup import addresses
-from geolookup.errors import InvalidAddressError, InvalidRangeError
-from geolookup.sources.csv_rows import CsvRows
+from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
+from geolookup.sources.csv_rows import CsvRows, OnBadRow, at_once
 
 COLUMNS = ("startip", "endip", "country")
 
@@ -54,17 +54,21 @@ def read_country_ranges(path: str | os.PathLike[str]) -> Iterator[CountryRange]:
         yield from ranges(rows)
 
 
-def ranges(rows: CsvRows) -> Iterator[CountryRange]:
-    """The same from a file that is already open.
+def ranges(rows: CsvRows, on_bad: OnBadRow = at_once) -> Iterator[CountryRange]:
+    """The same from a file that is already open; ``on_bad`` is told of bad rows, which are left out.
 
     :raises DataFileError: as `read_country_ranges` does
     """
     start, end, code = rows.columns(*COLUMNS)
-    for row in rows:
-        startip, endip, family, first, last = read_range(rows, row[start], row[end])
-        country = row[code]
-        if not country:
-            raise rows.error("names no country")
+    for row in rows.good(on_bad):
+        try:
+            startip, endip, family, first, last = read_range(rows, row[start], row[end])
+            country = row[code]
+            if not country:
+                raise rows.error("names no country")
+        except DataFileError as error:
+            on_bad(error)
+            continue
         yield CountryRange(startip, endip, country, family, first, last, rows.line)
 
 

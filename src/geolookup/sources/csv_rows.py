@@ -5,13 +5,24 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import IO, cast
+from typing import IO, TypeAlias, cast
 
 from geolookup.errors import DataFileError
 
 _GZIP_MAGIC = b"\x1f\x8b"
+
+#: Told why a row is bad; it may raise that.
+OnBadRow: TypeAlias = Callable[[DataFileError], None]
+
+
+def at_once(error: DataFileError) -> None:
+    """End at the first bad row.
+
+    :raises DataFileError: the one that is given
+    """
+    raise error
 
 
 class CsvRows:
@@ -72,13 +83,21 @@ class CsvRows:
     def __iter__(self) -> Iterator[list[str]]:
         """The rows after the header, each with as many values as the header has.
 
-        :raises DataFileError: at a row that has more or fewer, that is no CSV, or where the file cannot be read on
+        :raises DataFileError: at a row that has more or fewer, or is not CSV, or if reading the file fails
+        """
+        return self.good(at_once)
+
+    def good(self, on_bad: "OnBadRow") -> Iterator[list[str]]:
+        """The same, but ``on_bad`` is told of rows that have more or fewer values.
+
+        :raises DataFileError: at a row that is not CSV, or if reading the file fails
         """
         width = len(self.header)
         for row in self._rows:
             if len(row) != width:
-                raise self.error(f"has {len(row)} values where the header names {width} columns")
-            yield row
+                on_bad(self.error(f"has {len(row)} values where the header names {width} columns"))
+            else:
+                yield row
 
     def _read(self) -> Iterator[list[str]]:
         try:

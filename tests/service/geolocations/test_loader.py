@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from geolookup.errors import DataFileError
+from geolookup.fields import FIELD_NAMES
 from geolookup.service.geolocations import search
-from geolookup.service.geolocations.loader import Loaded, load_csv, load_demo
+from geolookup.service.geolocations.loader import Loaded, load_demo, load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.store import Store
 from tests.support.running_service import FIELDS, RunningService
+from tests.support.source_files import examples
 
 HEADER = "locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip\n"
 AUSTIN = "1,US,TX,Austin,78701,30.25,-97.75,635,512,"
@@ -59,7 +61,7 @@ def test_the_eight_fields_are_loaded_one_row_a_block(store: Store, tmp_path: Pat
         + AUSTIN
         + "10.0.0.0,10.0.0.1\n"
     )
-    loaded = load_csv(store, [write(tmp_path / "a.csv", text)])
+    loaded = load_files(store, [write(tmp_path / "a.csv", text)])
     assert loaded == Loaded(geolocations_added=2, geolocations_changed=0, blocks_added=3)
     assert blocks(store) == {1: ["10.0.0.0-10.0.0.1", "192.0.2.0-192.0.2.9"], 2: ["2001:db8::-2001:db8::1"]}
     austin, germany = places(store)
@@ -71,7 +73,7 @@ def test_columns_may_come_in_any_order_and_others_are_ignored(store: Store, tmp_
         "endip,startip,note,Locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode\r\n"
         '10.0.0.1,10.0.0.0,"x, ""y""",5,US,TX,"Austin, TX",1,1,2,3,4\r\n'
     )
-    load_csv(store, [write(tmp_path / "a.csv", "\ufeff" + text)])
+    load_files(store, [write(tmp_path / "a.csv", "\ufeff" + text)])
     assert places(store)[0]["city"] == "Austin, TX"
 
 
@@ -80,25 +82,27 @@ def test_every_text_is_kept_as_it_is(store: Store, tmp_path: Path) -> None:
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
         file.write(HEADER)
         csv.writer(file).writerows([number, "US", "", text, *[""] * 7] for number, text in enumerate(texts, 1))
-    load_csv(store, [tmp_path / "a.csv"])
+    load_files(store, [tmp_path / "a.csv"])
     assert [place["city"] for place in places(store)] == texts
 
 
 def test_a_row_without_a_range_is_a_geolocation_without_blocks(store: Store, tmp_path: Path) -> None:
-    load_csv(store, [write(tmp_path / "a.csv", HEADER + AUSTIN + ",\n")])
+    load_files(store, [write(tmp_path / "a.csv", HEADER + AUSTIN + ",\n")])
     assert blocks(store) == {1: []}
 
 
 def test_countries_become_locids_in_alphabetical_order(store: Store, tmp_path: Path) -> None:
     text = "startip,endip,country\n10.0.0.0,10.0.0.1,US\n::1,::2,DE\n10.1.0.0,10.1.0.1,FR\n10.2.0.0,10.2.0.1,DE\n"
-    load_csv(store, [write(tmp_path / "a.csv", text)])
+    load_files(store, [write(tmp_path / "a.csv", text)])
     assert [(place["locid"], place["country"]) for place in places(store)] == [(1, "DE"), (2, "FR"), (3, "US")]
     assert blocks(store)[1] == ["10.2.0.0-10.2.0.1", "::1-::2"]
 
 
 def test_a_country_keeps_its_locid_when_more_are_loaded(store: Store, tmp_path: Path) -> None:
-    load_csv(store, [write(tmp_path / "a.csv", "startip,endip,country\n10.0.0.0,10.0.0.1,FR\n")])
-    load_csv(store, [write(tmp_path / "b.csv", "startip,endip,country\n10.1.0.0,10.1.0.1,AT\n10.2.0.0,10.2.0.1,FR\n")])
+    load_files(store, [write(tmp_path / "a.csv", "startip,endip,country\n10.0.0.0,10.0.0.1,FR\n")])
+    load_files(
+        store, [write(tmp_path / "b.csv", "startip,endip,country\n10.1.0.0,10.1.0.1,AT\n10.2.0.0,10.2.0.1,FR\n")]
+    )
     assert [(place["locid"], place["country"]) for place in places(store)] == [(1, "FR"), (2, "AT")]
     assert len(blocks(store)[1]) == 2
 
@@ -113,17 +117,17 @@ def test_a_country_keeps_its_locid_when_more_are_loaded(store: Store, tmp_path: 
 )
 def test_loading_the_same_twice_changes_nothing(store: Store, tmp_path: Path, text: str) -> None:
     path = write(tmp_path / "a.csv", text)
-    load_csv(store, [path])
+    load_files(store, [path])
     before = revision(store), places(store)
-    assert load_csv(store, [path]) == Loaded(geolocations_added=0, geolocations_changed=0, blocks_added=0)
+    assert load_files(store, [path]) == Loaded(geolocations_added=0, geolocations_changed=0, blocks_added=0)
     assert (revision(store), places(store)) == before
     assert before[0] == 1
 
 
 def test_loading_again_changes_fields_and_adds_blocks_and_removes_nothing(store: Store, tmp_path: Path) -> None:
-    load_csv(store, [write(tmp_path / "a.csv", HEADER + AUSTIN + "192.0.2.0,192.0.2.9\n")])
+    load_files(store, [write(tmp_path / "a.csv", HEADER + AUSTIN + "192.0.2.0,192.0.2.9\n")])
     changed = AUSTIN.replace("Austin", "AUSTIN").replace("30.25", "")
-    loaded = load_csv(store, [write(tmp_path / "b.csv", HEADER + changed + "10.0.0.0,10.0.0.1\n")])
+    loaded = load_files(store, [write(tmp_path / "b.csv", HEADER + changed + "10.0.0.0,10.0.0.1\n")])
     assert loaded == Loaded(geolocations_added=0, geolocations_changed=1, blocks_added=1)
     (place,) = places(store)
     assert (place["city"], place["latitude"], len(place["ipblocks"])) == ("AUSTIN", None, 2)
@@ -141,7 +145,7 @@ def test_a_loaded_custom_locid_is_not_given_out_again(db: str, tmp_path: Path) -
 def test_a_compressed_file_is_known_by_its_content(store: Store, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"startip,endip,country\n10.0.0.0,10.0.0.1,US\n"))
-    assert load_csv(store, [path]).blocks_added == 1
+    assert load_files(store, [path]).blocks_added == 1
 
 
 GOOD = HEADER + AUSTIN + "192.0.2.0,192.0.2.9\n"
@@ -167,7 +171,7 @@ CUSTOM = "-1,US,,x,,1,2,,,10.0.0.1,10.0.0.2\n"
         (GOOD + '3,"US,,,,,,,,,\n', "line 3", "CSV"),
         (GOOD + CUSTOM + CUSTOM.replace("-1", "-2"), "line", "custom geolocation"),
         ("", "is empty", ""),
-        ("startip,endip\n", "line 1", "country"),
+        ("startip,endip\n", "not one good row", ""),
         ("startip,endip,country,country\n", "line 1", "twice"),
         ("startip,endip,country\n10.0.0.0,10.0.0.1,\n", "line 2", "country"),
         (HEADER.replace("region,", ""), "line 1", "region"),
@@ -177,12 +181,12 @@ def test_a_bad_row_is_named_and_nothing_is_kept(store: Store, tmp_path: Path, te
     good = write(tmp_path / "good.csv", "startip,endip,country\n10.0.0.0,10.0.0.1,US\n")
     bad = write(tmp_path / "bad.csv", text)
     with pytest.raises(DataFileError) as refused:
-        load_csv(store, [good, bad])
+        load_files(store, [good, bad])
     assert str(refused.value).startswith(str(bad))
     assert where in str(refused.value)
     assert what in str(refused.value)
     assert (places(store), revision(store)) == ([], 0)
-    assert load_csv(store, [good]).blocks_added == 1  # and the store is as usable as before
+    assert load_files(store, [good]).blocks_added == 1  # and the store is as usable as before
 
 
 @pytest.mark.parametrize(
@@ -201,20 +205,20 @@ def test_rows_of_one_locid_are_compared_by_their_values(store: Store, tmp_path: 
     # -1.0 and -2.0 have the same hash in Python.
     text = HEADER + one + "192.0.2.0,192.0.2.9\n" + other + "10.0.0.0,10.0.0.1\n"
     with pytest.raises(DataFileError, match="line 3: locid 1 has other fields"):
-        load_csv(store, [write(tmp_path / "a.csv", text)])
+        load_files(store, [write(tmp_path / "a.csv", text)])
     assert places(store) == []
 
 
 def test_two_spellings_of_the_same_values_agree(store: Store, tmp_path: Path) -> None:
     rows = ("1,US,,,,-0,30.250,,,10.0.0.0,10.0.0.1", "01,US,,,,0.0,3.025e1,,,10.0.0.2,10.0.0.3")
-    loaded = load_csv(store, [write(tmp_path / "a.csv", HEADER + "\n".join(rows) + "\n")])
+    loaded = load_files(store, [write(tmp_path / "a.csv", HEADER + "\n".join(rows) + "\n")])
     assert loaded == Loaded(geolocations_added=1, geolocations_changed=0, blocks_added=2)
 
 
 def test_a_custom_block_of_another_custom_geolocation_there_is_refused(store: Store, tmp_path: Path) -> None:
-    load_csv(store, [write(tmp_path / "a.csv", HEADER + CUSTOM)])
+    load_files(store, [write(tmp_path / "a.csv", HEADER + CUSTOM)])
     with pytest.raises(DataFileError, match=r"b\.csv, line 2: .*-1"):
-        load_csv(store, [write(tmp_path / "b.csv", HEADER + CUSTOM.replace("-1", "-2", 1))])
+        load_files(store, [write(tmp_path / "b.csv", HEADER + CUSTOM.replace("-1", "-2", 1))])
 
 
 @pytest.mark.parametrize(
@@ -226,16 +230,87 @@ def test_a_damaged_file_is_refused(store: Store, tmp_path: Path, content: bytes)
     path = tmp_path / "a.csv"
     path.write_bytes(content)
     with pytest.raises(DataFileError, match=r"a\.csv"):
-        load_csv(store, [path])
+        load_files(store, [path])
     assert places(store) == []
 
 
 def test_a_missing_file_is_named(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match=r"nowhere\.csv: cannot be read"):
-        load_csv(store, [tmp_path / "nowhere.csv"])
+    with pytest.raises(DataFileError, match=r"nowhere\.csv: reading failed"):
+        load_files(store, [tmp_path / "nowhere.csv"])
 
 
 def test_the_bundled_data_are_237_countries_with_207564_blocks(store: Store) -> None:
     assert load_demo(store) == Loaded(geolocations_added=237, geolocations_changed=0, blocks_added=207564)
     codes = [place["country"] for place in places(store)]
     assert codes == sorted(codes)
+
+
+def test_a_source_of_every_kind_is_loaded(
+    store: Store, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    for at, example in enumerate(examples(tmp_path_factory.mktemp("examples"))):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        with Store.open(str(folder / "service.db")) as own:
+            path = example.write(folder)
+            loaded = load_files(own, [path])
+            found = [
+                (block["startip"], block["endip"], *(place[name] for name in FIELD_NAMES))
+                for place in places(own)
+                for block in place["ipblocks"]
+            ]
+            expected = [(first, last, *fields) for first, last, fields in example.blocks if fields is not None]
+            assert sorted(found, key=str) == sorted(expected, key=str), example.kind
+            assert loaded.blocks_added == len(expected)
+            before = revision(own), places(own)
+            assert load_files(own, [path]) == Loaded(geolocations_added=0, geolocations_changed=0, blocks_added=0)
+            assert (revision(own), places(own)) == before
+
+
+def test_places_of_a_source_get_free_locids_or_those_of_equal_ones(store: Store, tmp_path: Path) -> None:
+    load_files(store, [write(tmp_path / "a.csv", HEADER + AUSTIN.replace("1,", "7,", 1) + "192.0.2.0,192.0.2.9\n")])
+    text = "network,country,region,city,postalcode,latitude,longitude,dmacode,areacode\n"
+    text += "10.0.0.0/8,DE,,Bonn,,,,,\n" + "11.0.0.0/8," + AUSTIN[2:-1] + "\n2001:db8::/32,DE,,Bonn,,,,,\n"
+    loaded = load_files(store, [write(tmp_path / "b.csv", text)])
+    assert loaded == Loaded(geolocations_added=1, geolocations_changed=0, blocks_added=3)
+    assert blocks(store) == {
+        7: ["11.0.0.0-11.255.255.255", "192.0.2.0-192.0.2.9"],
+        8: ["10.0.0.0-10.255.255.255", "2001:db8::-2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"],
+    }
+
+
+def test_of_equal_blocks_the_later_row_is_loaded_and_masks_are_not(store: Store, tmp_path: Path) -> None:
+    rows = ["first,last,city"]
+    rows += [f"{first},{last},{city}" for city in "abc" for first, last in [("10.0.0.0", "10.0.0.9"), ("::1", "::9")]]
+    load_files(store, [write(tmp_path / "a.csv", "\n".join([*rows, "10.0.0.0,10.0.0.8,d", ""]))])
+    assert {place["city"]: len(place["ipblocks"]) for place in places(store)} == {"a": 0, "b": 0, "c": 2, "d": 1}
+    load_files(store, [write(tmp_path / "b.csv", "192.0.2.0/24,US,,,\n192.0.2.0/25,,,,\n")])
+    assert sum(len(place["ipblocks"]) for place in places(store)) == 4
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        (HEADER + AUSTIN + "192.0.2.0,192.0.2.9\n", "5,DE,,,,,,,,10.0.0.{0},10.0.0.x\n"),
+        (HEADER + AUSTIN + "192.0.2.0,192.0.2.9\n", "5,DE,{0}\n"),
+        ("startip,endip,country\n10.0.0.0,10.0.0.9,US\n", "10.0.0.{0},10.0.0.x,DE\n"),
+        ("first,last,city\n10.0.0.0,10.0.0.9,US\n", "10.0.0.{0},10.0.0.x,DE\n"),
+        ("".join(f"10.0.{number}.0/24,US,,,\n" for number in range(40)), "10.0.0.{0}/2x,DE,,,\n"),
+    ],
+    ids=["fields", "too few values", "countries", "ranges", "geofeed"],
+)
+def test_bad_rows_are_named_up_to_twenty_and_nothing_is_kept(store: Store, tmp_path: Path, head: str, row: str) -> None:
+    first = head.count("\n") + 1
+    for count in (3, 20, 29):
+        path = write(tmp_path / "a.csv", head + "".join(row.format(number) for number in range(count)))
+        with pytest.raises(DataFileError) as refused:
+            load_files(store, [path])
+        lines = str(refused.value).splitlines()
+        assert [line.partition(": ")[0] for line in lines[: min(count, 20)]] == [
+            f"{path}, line {number}" for number in range(first, first + min(count, 20))
+        ]
+        assert lines[min(count, 20) :] == [
+            *(["and 9 more bad rows"] if count == 29 else []),
+            "nothing was loaded: correct what is named, and load again",
+        ]
+        assert (places(store), revision(store)) == ([], 0)

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from geolookup.service.geolocations import search
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.store import Snapshot, Store
@@ -58,7 +58,7 @@ def peak(store: Store) -> tuple[int, int]:
 def test_the_memory_of_a_list_does_not_grow_with_it(db: str, tmp_path: Path, shape: tuple[int, int]) -> None:
     geolocations, blocks = shape
     with Store.open(db) as store:
-        load_csv(store, [many(tmp_path / "x.csv", geolocations=geolocations, blocks=blocks)])
+        load_files(store, [many(tmp_path / "x.csv", geolocations=geolocations, blocks=blocks)])
         size, most = peak(store)
     assert size > 5_000_000
     assert most < 3_000_000
@@ -66,7 +66,7 @@ def test_the_memory_of_a_list_does_not_grow_with_it(db: str, tmp_path: Path, sha
 
 def test_pieces_are_of_one_size_whatever_the_size_of_a_geolocation(db: str, tmp_path: Path) -> None:
     with Store.open(db) as store:
-        load_csv(store, [many(tmp_path / "x.csv", geolocations=3, blocks=9000)])
+        load_files(store, [many(tmp_path / "x.csv", geolocations=3, blocks=9000)])
         snapshot = store.snapshot()
         pieces = list(search.encode(snapshot, Filter()))
         snapshot.close()
@@ -77,7 +77,7 @@ def test_pieces_are_of_one_size_whatever_the_size_of_a_geolocation(db: str, tmp_
 
 def test_postgresql_sends_the_list_from_cursors_as_it_is_taken(postgres_server: PostgresServer, tmp_path: Path) -> None:
     with postgres_server.database() as url, Store.open(url) as store:
-        load_csv(store, [many(tmp_path / "x.csv", geolocations=3, blocks=9000)])
+        load_files(store, [many(tmp_path / "x.csv", geolocations=3, blocks=9000)])
         with contextlib.closing(store.snapshot()) as snapshot:
             pieces = search.encode(snapshot, Filter())
             next(pieces)
@@ -94,7 +94,7 @@ def test_a_write_during_a_slow_stream_does_not_show_in_it(db: str, tmp_path: Pat
             pieces = slow.iter_raw(65536)
             body = next(pieces)
             locid = service.create(("10.0.0.0", "10.0.0.1"))
-            load_csv(service.store, [many(tmp_path / "y.csv", geolocations=201, blocks=1)])
+            load_files(service.store, [many(tmp_path / "y.csv", geolocations=201, blocks=1)])
             body += b"".join(pieces)
         places = json.loads(body)
         assert len(places) == 200 == int(slow.headers["x-total-count"])

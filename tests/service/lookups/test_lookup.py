@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from geolookup.addresses import parse, to_text
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups import lookup_index
 from geolookup.service.lookups.routes import MAX_ADDRESSES
 from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
@@ -142,7 +142,7 @@ def test_default_geolocations_that_are_loaded_while_it_runs_are_answered_too(
     locid = service.create(("203.0.113.8", "203.0.113.8"))
     more = tmp_path / "more.csv"
     more.write_text("startip,endip,country\n203.0.113.0,203.0.113.255,FR\n")
-    load_csv(service.store, [more])
+    load_files(service.store, [more])
     for _ in range(200):  # compiled in a thread of its own, for which no lookup waits
         found = client.get("/lookup/203.0.113.9").json()
         if found["locid"] is not None:

@@ -16,7 +16,7 @@ from geolookup.errors import RequestRefusedError
 from geolookup.lookup.snapshot import match_in
 from geolookup.model import IPBlock
 from geolookup.service.geolocations import writes
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups import lookup_index
 from geolookup.service.lookups.lookup_index import Layers, LookupIndex
 from geolookup.service.store.store import Store
@@ -31,7 +31,7 @@ def store(db: str, tmp_path: Path) -> Iterator[Store]:
     """A database with two default geolocations."""
     (tmp_path / "defaults.csv").write_text(DEFAULTS)
     with Store.open(db) as store:
-        load_csv(store, [tmp_path / "defaults.csv"])
+        load_files(store, [tmp_path / "defaults.csv"])
         yield store
 
 
@@ -60,7 +60,7 @@ def load(store: Store, tmp_path: Path, country: str, *ranges: tuple[str, str]) -
     path = tmp_path / f"{country}.csv"
     rows = [f"{first},{last},{country}" for first, last in ranges]
     path.write_text("\n".join(["startip,endip,country", *rows]) + "\n")
-    load_csv(store, [path])
+    load_files(store, [path])
 
 
 def found(layers: Layers, address: str) -> tuple[int, str] | None:

@@ -14,7 +14,7 @@ import pytest
 
 from geolookup.errors import MissingExtraError, RequestRefusedError, ServiceError
 from geolookup.service.geolocations import search, writes
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.postgres import PostgreSQL
 from geolookup.service.store.store import Store
@@ -177,7 +177,7 @@ def test_services_that_load_at_once_load_once(url: str, tmp_path: Path) -> None:
     def start() -> None:
         with Store.open(url) as store:
             together.wait()
-            added.append(load_csv(store, [csv]).geolocations_added)
+            added.append(load_files(store, [csv]).geolocations_added)
 
     threads = [threading.Thread(target=start) for _ in range(4)]
     for thread in threads:

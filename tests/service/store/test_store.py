@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select
 
 from geolookup.errors import RequestRefusedError
 from geolookup.service.geolocations import writes
-from geolookup.service.geolocations.loader import load_csv
+from geolookup.service.geolocations.loader import load_files
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Store
 from tests.support.running_service import FIELDS, RunningService
@@ -120,7 +120,7 @@ def test_both_revisions_follow_what_a_load_changes(db: str, tmp_path: Path) -> N
     with Store.open(db) as store:
         found = [revisions(store)]
         for path in (custom, default, default):
-            load_csv(store, [path])
+            load_files(store, [path])
             found.append(revisions(store))
         with store.write() as transaction:
             assert writes.create(transaction, FIELDS) == -8

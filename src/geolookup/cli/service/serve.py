@@ -49,7 +49,12 @@ _data = _options(
         help="The database: an SQLite file, or postgresql://USER@HOST/NAME without the password, which everybody could "
         "see here: put it into ~/.pgpass or PGPASSWORD. Without --db, a temporary one that is deleted at the end.",
     ),
-    click.option("--load", multiple=True, metavar="CSV", help="Load geolocations first; may be repeated."),
+    click.option(
+        "--load",
+        multiple=True,
+        metavar="FILE",
+        help="Load geolocations first, from any file that `geolookup check` knows; may be repeated.",
+    ),
     click.option(
         "--load-hotels", multiple=True, metavar="NDJSON", help="Load hotels first, one a line; may be repeated."
     ),
@@ -156,9 +161,10 @@ def serve(
     """Run the reference service: the upstream interface with its own database.
 
     \b
-    A CSV has the columns startip, endip, locid and the eight fields, or startip, endip and
-    country. If one line of the hotels is bad, each bad one is named and no hotel is loaded. It
-    listens when loading is done, and prints its address on standard error.
+    What is loaded is a file of any kind that `geolookup check` knows, or a CSV with the columns
+    startip, endip, locid and the eight fields, or startip, endip and country. If a row is bad,
+    the bad ones are named and nothing is loaded; so it is with hotels. It listens when loading
+    is done, and prints its address on standard error.
 
     \b
     Example: geolookup serve --demo --port 8080

@@ -1,4 +1,8 @@
-"""Loading CSV files into the store: all of them in one transaction, in memory that does not grow with the blocks."""
+"""Loading files of geolocations into the store: all of them in one transaction.
+
+Of the service's own CSV, and of ranges with a country, only what is distinct is held in memory; of other kinds of files
+all blocks are, as numbers.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -9,15 +13,19 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
+from geolookup.errors import DataFileError, PullError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge
+from geolookup.service.geolocations.bad_rows import BadRows
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
+from geolookup.service.geolocations.source_staging import stage_source
 from geolookup.service.http import wire
 from geolookup.service.store.schema import padded, with_keys
 from geolookup.service.store.store import Store, Transaction
-from geolookup.sources.country_ranges import bundled_ranges_path, ranges, read_range
+from geolookup.sources.country_ranges import COLUMNS, bundled_ranges_path, ranges, read_range
 from geolookup.sources.csv_rows import CsvRows
+from geolookup.sources.detect import open_source
 
 _BATCH = 5000
 # Several services that start at once on one database load one after the other.
@@ -34,38 +42,73 @@ class Loaded:
     blocks_added: int
 
 
-def load_csv(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
-    """Load files, plain or gzip, in their order: geolocations are added or changed and blocks added, nothing removed.
+def load_files(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
+    """Load files in their order: geolocations are added or changed and blocks added, nothing removed.
 
-    A file has either the columns ``locid``, the fields, ``startip`` and ``endip``, one row a block, where a row
-    without a range is a geolocation without blocks; or ``startip,endip,country``. The countries of the latter become
-    default geolocations in the alphabetical order of their codes, with everything else empty, unless there is such a
-    geolocation already. Other columns are ignored. Locids below zero are custom geolocations, which must have
-    coordinates; default ones may lack them.
+    A file is a source of any kind (see `sources.detect`), or the service's own CSV: the columns ``locid``, the fields,
+    ``startip`` and ``endip``, one row a block, in which a row without a range is a geolocation without blocks, and
+    locids below zero are custom geolocations, which must have coordinates. Of a CSV with ``startip,endip,country`` and
+    no other field, the countries become default geolocations in the alphabetical order of their codes, unless there is
+    such a geolocation already. Other columns are ignored.
 
-    :raises DataFileError: at the first bad row, or where rows of one locid disagree, or a custom block belongs to
-        another custom geolocation: nothing of any file is kept
+    :raises DataFileError: if a row is bad, rows of one locid disagree, or a custom block belongs to another custom
+        geolocation: the message names bad rows, up to twenty of the first such file; nothing of any file is kept
     """
     added = changed = blocks = 0
     with store.write(wait_s=_WAIT_S) as transaction:
         for path in paths:
             merge.create_staging(transaction)
-            with CsvRows(path) as rows:
-                if "locid" in rows.header:
-                    _stage_geolocations(transaction, rows)
-                else:
-                    _stage_countries(transaction, rows)
-                result = merge.merge(transaction, rows.name)
+            bad = BadRows()
+            try:
+                _stage(transaction, os.fspath(path), bad)
+            except (DataFileError, PullError) as error:
+                bad.add(str(error).removesuffix(": nothing was published"))
+            bad.refuse()
+            result = merge.merge(transaction, os.fspath(path))
             added, changed, blocks = added + result[0], changed + result[1], blocks + result[2]
     return Loaded(geolocations_added=added, geolocations_changed=changed, blocks_added=blocks)
+
+
+def _stage(transaction: Transaction, path: str, bad: BadRows) -> None:
+    rows = _own_csv(path)
+    if rows is None:
+        with open_source(path) as reading:
+            geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
+            stage_source(transaction, reading, bad, geolocations.add, blocks.add)
+            geolocations.flush()
+            blocks.flush()
+        return
+    with rows:
+        if "locid" in rows.header:
+            _stage_geolocations(transaction, rows, bad)
+        else:
+            _stage_countries(transaction, rows, bad)
+
+
+def _own_csv(path: str) -> CsvRows | None:
+    """The file, if it is one of the two forms of CSV that only the service reads; None if it may be a source.
+
+    :raises DataFileError: if it cannot be read, or names a column twice
+    """
+    try:
+        rows = CsvRows(path)
+    except DataFileError:
+        # It may be binary, an archive or a folder. What is none of these is told by who knows all kinds.
+        return None
+    header = rows.header
+    others = set(FIELD_NAMES) - {"country"}
+    if "locid" in header or (set(COLUMNS) <= set(header) and not others & set(header)):
+        return rows
+    rows.close()
+    return None
 
 
 def load_demo(store: Store) -> Loaded:
     """Load the bundled registry data: 237 countries.
 
-    :raises DataFileError: as `load_csv` does
+    :raises DataFileError: as `load_files` does
     """
-    return load_csv(store, [bundled_ranges_path()])
+    return load_files(store, [bundled_ranges_path()])
 
 
 class _Batches:
@@ -89,7 +132,7 @@ class _Batches:
             self._rows = []
 
 
-def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
+def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows) -> None:
     start, end = rows.columns("startip", "endip")
     # A file that is older than a field has no column for it.
     names = [name for name in FIELD_NAMES if name not in LATER_NAMES or name in rows.header]
@@ -99,21 +142,24 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows) -> None:
     digest = _Digest()
     known_texts: dict[bytes, int] = {}
     known_places: dict[int, bytes] = {}
-    for row in rows:
-        texts = tuple([row[column] for column in place_columns])
-        seen = digest(texts)
-        locid = known_texts.get(seen)
-        if locid is None:
-            locid, fields = _place(rows, names, texts)
-            known_texts[seen] = locid
-            place = digest(tuple(fields.values()))
-            if locid not in known_places:
-                known_places[locid] = place
-                geolocations.add((locid, locid, rows.line, *with_keys(fields).values()))
-            elif known_places[locid] != place:
-                raise rows.error(f"locid {locid} has other fields here than in an earlier row")
-        if row[start] or row[end]:
-            blocks.add(_block(locid, rows.line, *read_range(rows, row[start], row[end])))
+    for row in rows.good(bad.add):
+        try:
+            texts = tuple([row[column] for column in place_columns])
+            seen = digest(texts)
+            locid = known_texts.get(seen)
+            if locid is None:
+                locid, fields = _place(rows, names, texts)
+                place = digest(tuple(fields.values()))
+                if locid not in known_places:
+                    known_places[locid] = place
+                    geolocations.add((locid, locid, rows.line, *with_keys(fields).values()))
+                elif known_places[locid] != place:
+                    raise rows.error(f"locid {locid} has other fields here than in an earlier row")
+                known_texts[seen] = locid
+            if row[start] or row[end]:
+                blocks.add(_block(locid, rows.line, *read_range(rows, row[start], row[end])))
+        except DataFileError as error:
+            bad.add(error)
     geolocations.flush()
     blocks.flush()
 
@@ -154,17 +200,18 @@ def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int
     return locid, fields
 
 
-def _stage_countries(transaction: Transaction, rows: CsvRows) -> None:
+def _stage_countries(transaction: Transaction, rows: CsvRows, bad: BadRows) -> None:
     blocks = _Batches(transaction, staged_blocks)
     # A code's number is its place in the file until the file was read: only then is the alphabet known.
     numbers: dict[str, int] = {}
-    for found in ranges(rows):
+    for found in ranges(rows, bad.add):
         number = numbers.get(found.country)
         if number is None:
             try:
                 number = numbers[wire.text(found.country)] = len(numbers) + 1
             except ValueError as error:
-                raise rows.error(f"country {error}") from error
+                bad.add(rows.error(f"country {error}"))
+                continue
         blocks.add(_block(number, found.line, found.startip, found.endip, found.family, found.first, found.last))
     blocks.flush()
     geolocations = _Batches(transaction, staged_geolocations)

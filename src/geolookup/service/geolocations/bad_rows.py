@@ -1,0 +1,37 @@
+"""The bad rows of a file that is loaded: all are counted, the first are named, and nothing is kept if there is one."""
+
+from geolookup.errors import DataFileError
+
+_NAMED = 20
+
+
+class BadRows:
+    """Collects them; true if there is any."""
+
+    def __init__(self) -> None:
+        self._named: list[str] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, problem: str | DataFileError) -> None:
+        """Note one; its text says in which file and line."""
+        self._count += 1
+        if len(self._named) < _NAMED:
+            self._named.append(str(problem))
+
+    def add_unnamed(self, count: int) -> None:
+        """Note more of which nothing is known but their number."""
+        self._count += count
+
+    def refuse(self) -> None:
+        """End the load, if there was one.
+
+        :raises DataFileError: names the first twenty, and says how many more there are
+        """
+        if not self._count:
+            return
+        more = self._count - len(self._named)
+        lines = [*self._named, *([f"and {more} more bad rows"] if more else [])]
+        raise DataFileError("\n".join([*lines, "nothing was loaded: correct what is named, and load again"]))

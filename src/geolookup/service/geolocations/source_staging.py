@@ -1,0 +1,113 @@
+"""Staging a source of any kind: its places become default geolocations, its blocks theirs."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sqlalchemy import select
+
+from geolookup import addresses
+from geolookup.fields import FIELD_NAMES, TEXT_NAMES
+from geolookup.index.flatten import Flags
+from geolookup.service.geolocations import merge
+from geolookup.service.geolocations.bad_rows import BadRows
+from geolookup.service.http import wire
+from geolookup.service.store.schema import geolocations, padded, with_keys
+from geolookup.service.store.store import Transaction
+from geolookup.sources.blocks import MASKED
+from geolookup.sources.locids import place_digest
+from geolookup.sources.places import PlaceFields, Places
+from geolookup.sources.protocol import Reading
+
+Row = tuple[Any, ...]
+_AT_ONCE = 65536
+
+
+def stage_source(
+    transaction: Transaction,
+    reading: Reading,
+    bad: BadRows,
+    add_geolocation: Callable[[Row], None],
+    add_block: Callable[[Row], None],
+) -> None:
+    """Hand on the rows of both staging tables.
+
+    A place keeps the locid that its source gives it, or that a default geolocation with the same fields has; others get
+    the next free ones. Prefixes that are known to have no location are left out, since the service has no such thing.
+    Of equal blocks the later row's is taken, unless the source has locids of its own, which then decide.
+
+    :raises DataFileError: if the source is damaged
+    :raises PullError: if nothing in it is good
+    """
+    batches = list(reading.batches(lenient=True))
+    gathered = reading.gathered
+    for row in gathered.bad_in_order():
+        bad.add(f"{reading.name}, {row}")
+    bad.add_unnamed(gathered.bad - len(gathered.bad_rows))
+    if bad:
+        return
+    gathered.check(reading.name, reading.limits)
+    places = gathered.places
+    for number, locid in enumerate(_locids(transaction, places)):
+        fields = dict(zip(FIELD_NAMES, places[number], strict=True))
+        try:
+            for name in TEXT_NAMES:
+                wire.text(fields[name])
+        except ValueError as error:
+            bad.add(f"{reading.name}: {name} {error}")
+            continue
+        add_geolocation((number, locid, 0, *with_keys(fields).values()))
+    own = places.locids is not None
+    for family, columns in (
+        (4, [np.concatenate(parts) for parts in zip(*(batch.v4 for batch in batches), strict=True)]),
+        (6, [np.concatenate(parts) for parts in zip(*(batch.v6 for batch in batches), strict=True)]),
+    ):
+        if columns:
+            for first, last, number in _blocks(columns, keep_equal=own):
+                ends = addresses.to_text(family, first), addresses.to_text(family, last)
+                add_block((number, family, padded(family, first), padded(family, last), *ends, 0))
+
+
+def _blocks(columns: list[Any], *, keep_equal: bool) -> Iterator[tuple[int, int, int]]:
+    """First, last and place of the blocks of one family that are to be kept."""
+    *ends, place = columns
+    kept: Flags = place != MASKED
+    if not keep_equal:
+        kept &= _last_of_equal(ends)
+    at = np.flatnonzero(kept)
+    for begin in range(0, len(at), _AT_ONCE):
+        part = [column[at[begin : begin + _AT_ONCE]].tolist() for column in columns]
+        if len(part) == 3:
+            yield from zip(*part, strict=True)
+        else:
+            for first_hi, first_lo, last_hi, last_lo, number in zip(*part, strict=True):
+                yield first_hi << 64 | first_lo, last_hi << 64 | last_lo, number
+
+
+def _last_of_equal(ends: list[Any]) -> Flags:
+    """Which rows are not followed by one with the same ends. Masks count: they hide what stands before them."""
+    order = np.lexsort(ends)  # stable, so that equal ones stay in their order
+    followed: Flags = np.zeros(len(order), np.bool_)
+    if len(order) > 1:
+        followed[:-1] = np.logical_and.reduce([column[order][:-1] == column[order][1:] for column in ends])
+    kept: Flags = np.empty(len(order), np.bool_)
+    kept[order] = ~followed
+    return kept
+
+
+def _locids(transaction: Transaction, places: Places) -> Iterator[int]:
+    if places.locids is not None:
+        yield from places.locids
+        return
+    columns = [geolocations.c[name] for name in FIELD_NAMES]
+    rows = select(geolocations.c.locid, *columns).where(geolocations.c.locid > 0).order_by(geolocations.c.locid.desc())
+    # Of several that are equal the lowest number stays.
+    known = {place_digest(PlaceFields._make(row[1:])): row[0] for row in transaction.connection.execute(rows)}
+    following = merge.greatest_locid(transaction) + 1
+    for place in places:
+        locid = known.get(place_digest(place))
+        if locid is None:
+            yield following
+            following += 1
+        else:
+            yield locid

@@ -28,8 +28,8 @@ def _may_be_address(argument: str) -> bool:
     return "." in argument or ":" in argument
 
 
-def _answers(arguments: list[str]) -> tuple[str, int] | None:
-    """The lines to print and the exit status, or None if the click application must answer."""
+def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
+    """The lines to print, the exit status and a note for a person; or None if the click application must answer."""
     from geolookup.addresses import parse, to_text
     from geolookup.cli import exit_codes
     from geolookup.cli.plain import match_line, not_covered_line
@@ -39,6 +39,7 @@ def _answers(arguments: list[str]) -> tuple[str, int] | None:
 
     lines = []
     code = exit_codes.DONE
+    without_city = False
     try:
         home = _home()
         if home is None:
@@ -55,6 +56,7 @@ def _answers(arguments: list[str]) -> tuple[str, int] | None:
                 continue
             reader, slot, first, last = found
             locid, country, region, city, postalcode = reader.location(slot)[:5]
+            without_city |= not city and reader.layer == "default"
             lines.append(
                 match_line(
                     argument,
@@ -71,7 +73,12 @@ def _answers(arguments: list[str]) -> tuple[str, int] | None:
             )
     except GeoLookupError:
         return None
-    return "\n".join(lines) + "\n", code
+    note = ""
+    if without_city and sys.stderr.isatty():
+        from geolookup.sources.bundled import BUNDLED, MORE
+
+        note = MORE if published.current.source == BUNDLED else ""
+    return "\n".join(lines) + "\n", code, note
 
 
 def _home() -> str | None:
@@ -90,14 +97,17 @@ def _home() -> str | None:
     return settings.state_home() if settings.has_plain_lookups else None
 
 
-def _write(text: str, code: int) -> int:
+def _write(text: str, code: int, note: str) -> int:
     from geolookup.cli import streams
 
     try:
         sys.stdout.write(text)
     except OSError as error:
         return streams.failed(error)
-    return streams.finished(code)
+    code = streams.finished(code)
+    if note:
+        streams.note(note)
+    return code
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.home import resolve
 from geolookup.settings.table import Settings
-from geolookup.sources.country_ranges import BUNDLED, bundled_date, bundled_ranges_path, read_country_ranges
+from geolookup.sources.bundled import BUNDLED, MORE
+from geolookup.sources.country_ranges import bundled_date, bundled_ranges_path, read_country_ranges
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
@@ -76,7 +77,9 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
         if directory.current() is not None:
             return
         if not quiet:
-            _log.warning("no state yet: building one in %s from the bundled registry data (countries only)", home)
+            _log.warning(
+                "no state yet: building one in %s from the bundled registry data (countries only); %s", home, MORE
+            )
         began_at = now_text()
         with directory.candidate() as candidate:
             with Staging(candidate, source="registry") as staging:

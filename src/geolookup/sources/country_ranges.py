@@ -6,12 +6,10 @@ from typing import Literal, NamedTuple
 
 from geolookup import addresses
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
+from geolookup.sources.bundled import BUNDLED as BUNDLED
 from geolookup.sources.csv_rows import CsvRows, OnBadRow, at_once
 
 COLUMNS = ("startip", "endip", "country")
-
-#: The ``source`` of a generation that was built from the bundled registry data.
-BUNDLED = "bundled"
 
 
 class CountryRange(NamedTuple):

@@ -14,6 +14,7 @@ from geolookup.errors import SettingsError
 from geolookup.settings import edit
 from geolookup.settings.secrets import read_source_secret
 from geolookup.settings.source import SERVICE, SourceSettings, is_name
+from geolookup.sources.bundled import MORE
 from geolookup.sources.detect import named, open_source
 from geolookup.sources.presets import PRESETS, preset, with_preset
 
@@ -174,8 +175,8 @@ def list_sources(as_json: bool) -> int:
         output.row(source.name, source.kind or "kind by content", where or "", source.licence)
     if not found:
         output.note(
-            "No source is configured: what was synced by hand answers, else the bundled registry data (countries "
-            "only). For cities: geolookup source add dbip-city-lite"
+            "no source is configured: what was synced by hand answers, else the bundled registry data (countries "
+            f"only); {MORE}"
         )
     for line in dict.fromkeys(source.attribution for source in found if source.attribution):
         output.done(line)

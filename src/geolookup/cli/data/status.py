@@ -9,6 +9,7 @@ from geolookup.cli.options import json_option, load_settings
 from geolookup.lookup import open as opening
 from geolookup.model import SourceStatus
 from geolookup.settings.durations import in_words
+from geolookup.sources.bundled import BUNDLED, MORE
 
 
 def _source_line(source: SourceStatus) -> str:
@@ -58,7 +59,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     lines = [
         ("state", found.home + (" (temporary)" if found.temporary else "")),
         ("generation", f"{found.generation} (sequence {found.sequence}, overlay {found.overlay})"),
-        ("source", found.source),
+        ("source", found.source + (": countries only" if found.source == BUNDLED else "")),
         ("published", found.published_at),
         (since, f"{found.dated} ({in_words(found.age_s)} ago)"),
     ]
@@ -83,5 +84,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
         lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
     if found.problem:
         lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))
+    if found.source == BUNDLED:
+        lines.append(("more", MORE))
     output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
     return code

@@ -1,5 +1,6 @@
 """``geolookup ADDRESS …``: look addresses up, from arguments or a stream of any length."""
 
+import sys
 from collections.abc import Iterator
 
 import click
@@ -9,6 +10,7 @@ from geolookup.cli.addresses import read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
+from geolookup.sources.bundled import BUNDLED, MORE
 
 FORMATS = ("text", "json", "ndjson", "csv")
 
@@ -47,21 +49,27 @@ def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
     exits = output.Exits()
     with opening.open(as_of=as_of) as geo, output.answers(form) as write:
+        without_city = False
         for where, address in _asked(addresses, files):
-            _answer(geo, write, exits, where, address)
+            without_city |= _answer(geo, write, exits, where, address)
+        # Only for a person who looks on: a program's standard error is somebody's log.
+        if without_city and form == "text" and sys.stderr.isatty() and geo.status().source == BUNDLED:
+            output.note(MORE)
     return exits.code
 
 
-def _answer(geo: GeoLookup, write, exits: output.Exits, where: str, address: str) -> None:  # type: ignore[no-untyped-def]
+def _answer(geo: GeoLookup, write, exits: output.Exits, where: str, address: str) -> bool:  # type: ignore[no-untyped-def]
+    """Write the answer for an address; true if a source has it and does not know the city."""
     try:
         match = geo.match(address)
     except InvalidAddressError as error:
         write(address, None, str(error))
         exits.malformed(f"{where}{error}")
-        return
+        return False
     if match is None:
         exits.not_covered()
     write(address, match, None)
+    return match is not None and match.layer == "default" and not match.geolocation.city
 
 
 def _asked(addresses: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str]]:

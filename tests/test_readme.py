@@ -62,6 +62,19 @@ def test_the_commands_of_the_command_section_work(shell: Path) -> None:
         assert result.stdout
 
 
+def test_the_sources_of_the_readme_and_of_their_page_are_added(shell: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shell / "office.csv").write_text("first,last,city\n10.0.0.1,10.0.0.2,Austin\n")
+    page = (ROOT / "docs" / "how-to-sources.md").read_text(encoding="utf-8")
+    for text, count in ((TEXT, 2), (page, 3)):
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(shell / str(count)))
+        lines = re.findall(r"^geolookup source add [^\n]*(?:dbip|office|registry)[^\n]*", text, re.MULTILINE)
+        assert len(lines) == count
+        for line in lines:
+            result = run(line)
+            assert result.returncode == 0, (line, result.stderr)
+        assert run("geolookup source list").stdout.splitlines()[0].startswith("office\t")
+
+
 def test_the_library_example_works(shell: Path) -> None:
     (example,) = PYTHON
     result = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=False, timeout=120)

@@ -193,6 +193,14 @@ def test_a_text_that_looks_like_a_comment_is_never_cut(file: Path) -> None:
     assert load().sources[0].attribution == "by\n# us"
 
 
+def test_an_edit_that_would_change_another_source_is_not_written(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = edit._written
+    monkeypatch.setattr(edit, "_written", lambda head, tables: written(head, tables).replace("40d", "41d"))
+    with pytest.raises(SettingsError, match="edit the file by hand"):
+        remove_source("office")
+    assert file.read_text() == FILE
+
+
 def test_writers_come_one_after_the_other_and_none_is_lost(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failures: list[BaseException] = []
 

@@ -103,6 +103,16 @@ def test_a_bad_row_is_named_by_its_line_below_blank_lines_and_texts_of_several_l
     assert gathered.rows == 6
 
 
+def test_each_bad_row_has_its_own_reason(tmp_path: Path) -> None:
+    rows = ["first,last,latitude,longitude", "10.0.0.1,10.0.0.2,91,1", "10.0.0.1,10.0.0.2,1,x", "10.0.0.1,10.0.0.2,1,1"]
+    gathered = read_all(write(tmp_path, "\n".join([*rows, rows[1]])))[1]
+    assert [(row.line, row.reason) for row in gathered.bad_in_order()] == [
+        (2, "latitude is not between -90 and 90"),
+        (3, "longitude is not a number: 'x'"),
+        (5, "latitude is not between -90 and 90"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("columns", "place"),
     [

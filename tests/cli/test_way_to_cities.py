@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from geolookup.cli.app import run
@@ -62,7 +63,7 @@ def test_the_first_lookup_says_how_to_get_cities_and_so_does_each_on_a_terminal(
 
 
 def test_nothing_is_said_where_a_source_answers(home: str, capfd: pytest.CaptureFixture[str]) -> None:
-    publish(home, [place(1, "8.0.0.0/8", country="US", city="")])
+    publish(home, [msgspec.structs.replace(place(1, "8.0.0.0/8", country="US"), city="")])
     for arguments in (["8.8.8.8"], ["lookup", "8.8.8.8"]):
         assert on_a_terminal(*arguments)[1] == ""
     assert run(["status"]) == 0

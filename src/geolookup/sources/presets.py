@@ -6,12 +6,9 @@ while this was written: ``tried`` says so for each.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import msgspec
+from typing import Literal
 
 from geolookup.errors import SettingsError
-from geolookup.settings.source import SourceSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,26 +151,3 @@ def preset_of(kind: str, about: Mapping[str, str]) -> Preset | None:
     if kind == "rir":
         return _BY_NAME["rir"]
     return _BY_NAME.get(about.get("database_type", "").lower()) if kind == "mmdb" else None
-
-
-def with_preset(source: SourceSettings) -> SourceSettings:
-    """A source with its preset's values in what its settings leave empty.
-
-    :raises SettingsError: if there is no such preset
-    """
-    if not source.preset:
-        return source
-    found = preset(source.preset)
-    given: dict[str, Any] = {
-        "location": found.location,
-        "kind": found.kind,
-        "licence": found.licence,
-        "attribution": found.attribution,
-        "keep_days": found.keep_days,
-        "redistribute": found.redistribute,
-        "max_age": found.max_age,
-    }
-    if found.auth == "basic":
-        given["auth"] = found.auth
-    filled = {name: value for name, value in given.items() if getattr(source, name) in ("", None)}
-    return msgspec.structs.replace(source, **filled)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.cli.app import run
+from tests.faults.raw_server import RawServer, answer
 from tests.support.source_files import examples
 
 MMDB = Path(__file__).parents[2] / "data" / "mmdb"
@@ -111,3 +112,23 @@ def test_the_date_of_delegations_is_said(capsys: pytest.CaptureFixture[str], tmp
     found = checked_json(capsys, path)
     assert (found["dated"], found["kind"]) == ("2026-01-01", "rir")
     assert "Delegation statistics" in found["attribution"]
+
+
+def test_what_is_at_an_address_is_fetched_checked_and_not_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    good, bad = b"first,last,city\n10.0.0.1,10.0.0.2,x\n", b"first,last,city\n10.0.0.9,10.0.0.2,x\n"
+    with RawServer(answer(good), answer(bad), answer(b"Dear Madam,\n"), answer(b"", status="404 Not Found")) as server:
+        address = f"{server.url}/office.csv"
+        lines, errors = checked(capsys, address)
+        assert (lines[0], errors) == (f"file:         {address}", [])
+        _, errors = checked(capsys, address, code=1)
+        assert errors[-1].startswith(f"geolookup: {address}: there is not one good row")
+        _, errors = checked(capsys, address, code=1)
+        assert errors[0].startswith(f'geolookup: {address}: its first line is "Dear Madam,"')
+        checked(capsys, address, code=1)
+        assert [(request.method, request.target) for request in server.requests] == [("GET", "/office.csv")] * 4
+    checked(capsys, "http://geo.example/office.csv", code=2)
+    assert list((tmp_path / "temporary").iterdir()) == []

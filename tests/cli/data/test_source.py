@@ -44,7 +44,9 @@ def test_sources_are_added_listed_moved_and_removed(
     ]
     source("show", "dbip-city-lite", "--json")
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["kind"], shown["max_age"], shown["redistribute"]) == ("mmdb", "40d", True)
+    assert (shown["kind"], shown["max_age_s"], shown["redistribute"]) == ("mmdb", 40 * 86400, True)
+    source("show", "dbip-city-lite")
+    assert "max age:       40 days" in capsys.readouterr().out.splitlines()
     source("move", "office", "--last")
     source("remove", "again")
     capsys.readouterr()

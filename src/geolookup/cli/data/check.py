@@ -1,28 +1,39 @@
 """``check``: what a file is, what is in it, and which of its rows are bad; nothing is changed."""
 
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import fields_of, fields_option, json_option, kind_option, load_settings
+from geolookup.errors import DataFileError
+from geolookup.http.download import Downloader
+from geolookup.settings.table import Settings
 from geolookup.sources.contents import Contents, contents_of
+from geolookup.sources.definition import given
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.limits import Limits
+from geolookup.state.clock import wall
 
 _NAMED = 20
 
 
 @click.command()
-@click.argument("file")
+@click.argument("file", metavar="FILE|URL")
 @kind_option
 @fields_option
 @json_option
 def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -> int:
-    """Say what kind of file FILE is, what is in it, and which of its rows are bad. It changes nothing.
+    """Say what kind of file it is, what is in it, and which of its rows are bad. Nothing is changed.
 
     \b
-    FILE is a file or a folder, plain or compressed, of any kind that `geolookup sync` reads.
+    FILE is a file or a folder, plain or compressed, of any kind that `geolookup sync` reads; what
+    is at an https address is fetched, and not kept.
     Exit status: 0 all rows are good, 1 some are bad, or a sync would refuse the file.
 
     \b
@@ -33,15 +44,46 @@ def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -
     settings = load_settings()
     limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
     with (
-        open_source(file, kind=kind, fields=fields_of(fields), limits=limits) as reading,
+        _as_a_file(file, settings) as path,
+        open_source(path, kind=kind, fields=fields_of(fields), limits=limits) as reading,
         output.progress("rows") as progress,
     ):
         found = contents_of(reading, progress)
+    if path != file:
+        found = replace(found, name=file, refused=found.refused and found.refused.replace(path, file))
     if as_json:
         output.json_result(found.as_dict())
     else:
         _say(found)
     return exit_codes.of_contents(bad=found.bad, refused=found.refused is not None)
+
+
+@contextlib.contextmanager
+def _as_a_file(location: str, settings: Settings) -> Iterator[str]:
+    """The path of a file; what an address brings is a temporary file for as long as the context lasts.
+
+    :raises UpstreamError: if it cannot be fetched
+    :raises DataFileError: from the context, too: with the address in place of the temporary file's name
+    """
+    definition = given(location)
+    if not definition.is_remote:
+        yield location
+        return
+    (address,) = definition.addresses(wall().date(), None)[:1]
+    with tempfile.TemporaryDirectory(prefix="geolookup-") as folder:
+        path = os.path.join(folder, "file")
+        with contextlib.ExitStack() as opened, output.progress("bytes") as progress:
+
+            def begin() -> Callable[[bytes], object]:
+                opened.close()  # of an attempt that broke off
+                return opened.enter_context(open(path, "wb")).write
+
+            with Downloader(settings, secret=None) as downloader:
+                downloader.fetch(address, begin, progress=progress)
+        try:
+            yield path
+        except DataFileError as error:
+            raise DataFileError(str(error).replace(path, address)) from error
 
 
 def _say(found: Contents) -> None:

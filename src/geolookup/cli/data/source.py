@@ -6,17 +6,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import click
-import msgspec
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import fields_of, fields_option, json_option, kind_option, load_settings
 from geolookup.errors import SettingsError
 from geolookup.settings import edit
+from geolookup.settings.durations import in_words
 from geolookup.settings.secrets import read_source_secret
-from geolookup.settings.source import SERVICE, SourceSettings, is_name
+from geolookup.settings.source import SourceSettings
 from geolookup.sources.bundled import MORE
+from geolookup.sources.definition import TOKEN, Definition, define, name_of
 from geolookup.sources.detect import named, open_source
-from geolookup.sources.presets import PRESETS, preset, with_preset
+from geolookup.sources.presets import PRESETS, preset
+from geolookup.state.clock import wall
 
 _REGISTRY = "registry"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -24,8 +26,6 @@ _PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
 _SECRET = re.compile(
     r"([?&](?:token|key|licen[cs]e_?key|api_?key|access_token|secret|password)=)(?!\{token\})[^&#]+", re.IGNORECASE
 )
-_ENDINGS = re.compile(r"(\.(mmdb|csv|tsv|txt|json|ndjson|jsonl|zip|tar|gz|tgz))+$", re.IGNORECASE)
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 
@@ -82,8 +82,9 @@ def add(
     values |= {key: value for key, value in given.items() if value}
     if token_file := values.get("token_file"):
         values["token_file"] = os.path.abspath(os.path.expanduser(token_file))
-    found = with_preset(edit.read_new_source(values))
-    _refuse_what_cannot_be_pulled(found)
+    source = edit.read_new_source(values)
+    found = define(source)
+    _refuse_what_cannot_be_pulled(source, found)
     path = edit.add_source(values, _position(first, before, last) or "last")
     output.done(f"added {found.name} to {path}: `geolookup sync` pulls it")
     if found.licence:
@@ -100,7 +101,7 @@ def _values(location: str, name: str | None, kind: str | None, fields: dict[str,
     else:
         remote = "://" in location
         values |= {
-            "name": name or _name_of(location),
+            "name": name or name_of(_PLACEHOLDER.sub("", location)),
             "location": location if remote else os.path.abspath(os.path.expanduser(location)),
         }
     if kind:
@@ -110,17 +111,7 @@ def _values(location: str, name: str | None, kind: str | None, fields: dict[str,
     return values
 
 
-def _name_of(location: str) -> str:
-    parts = urlsplit(location) if "://" in location else None
-    last = os.path.basename((parts.path if parts else os.path.abspath(location)).rstrip("/"))
-    plain = _ENDINGS.sub("", _PLACEHOLDER.sub("", last)) or (parts.hostname or "" if parts else "")
-    found = _NOT_IN_NAMES.sub("-", plain.lower()).strip("-")[:32].strip("-")
-    if not is_name(found):
-        raise SettingsError(f"{location}: no name can be made from this: give one with --name")
-    return found
-
-
-def _refuse_what_cannot_be_pulled(found: SourceSettings) -> None:
+def _refuse_what_cannot_be_pulled(source: SourceSettings, found: Definition) -> None:
     """Open a file; check what can be checked of an address without asking the network.
 
     :raises SettingsError: if a secret is missing, or cannot be read
@@ -134,19 +125,21 @@ def _refuse_what_cannot_be_pulled(found: SourceSettings) -> None:
         return
     if found.kind:
         named(found.kind)
-    secret = read_source_secret(found)
+    secret = read_source_secret(source)
     if found.is_remote:
         if "@" in urlsplit(found.location).netloc or _SECRET.search(found.location):
             raise SettingsError(
                 "location: a secret must not stand here: put it in a file of mode 0600, name that file with "
                 "--token-file, and write {token} in its place (or use --auth basic)"
             )
-        needs = "{token}" in found.location or (found.preset and preset(found.preset).auth != "none")
+        provider = preset(source.preset) if source.preset else None
+        needs = TOKEN in found.location or (provider is not None and provider.auth != "none")
         if needs and not secret:
-            more = f": how to get one is said at {preset(found.preset).documentation}" if found.preset else ""
+            more = f": how to get one is said at {provider.documentation}" if provider else ""
             raise SettingsError(f"source {found.name}: it needs a secret, in a file named with --token-file{more}")
-    elif not _PLACEHOLDER.search(found.location):
-        open_source(found.location, kind=found.kind or None, fields=found.fields).close()
+    else:
+        (path,) = found.addresses(wall().date(), None)[:1]
+        open_source(path, kind=found.kind or None, fields=found.fields).close()
 
 
 def _position(first: bool, before: str | None, last: bool) -> edit.Position | None:
@@ -166,19 +159,19 @@ def list_sources(as_json: bool) -> int:
     Example: geolookup source list
     """
     settings = load_settings()
-    found = [with_preset(source) for source in settings.stack]
     if as_json:
-        output.json_result({"sources": [_as_dict(source, settings.url) for source in found]})
+        output.json_result({"sources": [_as_dict(source, settings.url) for source in settings.stack]})
         return exit_codes.DONE
-    for source in found:
-        where = settings.url if source.kind == SERVICE else _shown(source.location)
-        output.row(source.name, source.kind or "kind by content", where or "", source.licence)
+    found = [define(source) for source in settings.stack]
+    for each in found:
+        where = settings.url if each.is_service else _shown(each.location)
+        output.row(each.name, each.kind or "kind by content", where or "", each.licence)
     if not found:
         output.note(
             "no source is configured: what was synced by hand answers, else the bundled registry data (countries "
             f"only); {MORE}"
         )
-    for line in dict.fromkeys(source.attribution for source in found if source.attribution):
+    for line in dict.fromkeys(each.attribution for each in found if each.attribution):
         output.done(line)
     return exit_codes.DONE
 
@@ -195,7 +188,7 @@ def show(name: str, as_json: bool) -> int:
     settings = load_settings()
     for configured in settings.stack:
         if configured.name == name:
-            found = _as_dict(with_preset(configured), settings.url)
+            found = _as_dict(configured, settings.url)
             break
     else:
         known = ", ".join(source.name for source in settings.stack) or "none"
@@ -203,6 +196,7 @@ def show(name: str, as_json: bool) -> int:
     if as_json:
         output.json_result(found)
         return exit_codes.DONE
+    found["max_age"] = None if (age_s := found.pop("max_age_s")) is None else in_words(age_s)
     for key, value in found.items():
         if value not in ("", None, {}):
             text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -210,13 +204,26 @@ def show(name: str, as_json: bool) -> int:
     return exit_codes.DONE
 
 
-def _as_dict(found: SourceSettings, url: str | None) -> dict[str, Any]:
-    values: dict[str, Any] = msgspec.structs.asdict(found)
-    values["location"] = (url or "") if found.kind == SERVICE else _shown(found.location)
-    if found.preset:
-        about = preset(found.preset)
-        values |= {"licence_url": about.licence_url, "documentation": about.documentation}
-    return values
+def _as_dict(source: SourceSettings, url: str | None) -> dict[str, Any]:
+    found = define(source)
+    about = preset(source.preset) if source.preset else None
+    return {
+        "name": found.name,
+        "kind": found.kind,
+        "location": (url or "") if found.is_service else _shown(found.location),
+        "preset": source.preset,
+        "fields": dict(found.fields),
+        "max_age_s": found.max_age_s,
+        "token_file": source.token_file,
+        "auth": found.auth if source.token_file and TOKEN not in found.location else "",
+        "auth_header": found.auth_header,
+        "licence": found.licence,
+        "licence_url": about.licence_url if about else "",
+        "attribution": found.attribution,
+        "keep_days": found.keep_days,
+        "redistribute": found.redistribute,
+        "documentation": about.documentation if about else "",
+    }
 
 
 def _shown(location: str) -> str:

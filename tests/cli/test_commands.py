@@ -149,7 +149,8 @@ def test_completion_offers_the_commands() -> None:
         [sys.executable, "-c", "from geolookup.cli.app import run; run()"],
         env=environment, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert {line.partition(",")[2] for line in result.stdout.split()} == {"serve", "serve-token", "status", "sync"}
+    commands = {line.partition(",")[2] for line in result.stdout.split()}
+    assert commands == {"serve", "serve-token", "source", "status", "sync"}
 
 
 def test_every_command_has_an_example_in_its_help() -> None:

@@ -19,7 +19,7 @@ _COMMANDS = {
     "explain": Announced("lookup.explain", "explain", "Say why an address resolves as it does."),
     "list": Announced("lookup.list", "list_geolocations", "List geolocations of the local cache."),
     "refresh": Announced("data.refresh", "refresh", "Push, pull and publish in one run, for every night."),
-    "check": Announced("data.check", "check", "Say what kind a file is, what is in it, and what is wrong."),
+    "check": Announced("data.check", "check", "Say what a file is, and which of its rows are bad."),
     "source": Announced("data.source", "source", "Say where default geolocations come from."),
     "sync": Announced("data.sync", "sync", "Pull the service's geolocations and publish them."),
     "generations": Announced("data.generations", "generations", "List, compare and restore what was published."),

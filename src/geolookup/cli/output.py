@@ -32,6 +32,11 @@ def note(text: str) -> None:
     streams.note(text)
 
 
+def warn(text: str) -> None:
+    """What may be wrong, with a result that is right so far."""
+    note(f"geolookup: warning: {text}")
+
+
 def fail(text: str) -> None:
     """An error that does not end the command by itself."""
     note(f"geolookup: {text}")

@@ -87,10 +87,10 @@ def test_the_exit_status_tells_failed_held_left_over_wrong_and_busy(command: Com
         command(*CREATE)
         with StateDirectory(home).edits.transaction() as database:
             Outbox(database).change(1, state=State.UNKNOWN, ended_at="9999-01-01T00:00:00.000Z")
-        assert command("refresh", *url, exits=1).startswith("left over: 1 edits unknown; nothing new")
+        assert command("refresh", *url, exits=1).startswith("left over: 1 edit unknown; nothing new")
         with StateDirectory(home).edits.transaction() as database:
             Outbox(database).change(1, state=State.REJECTED, problem="for this test")
-        assert command("refresh", *url, exits=3).startswith("held: 1 edits rejected; ")
+        assert command("refresh", *url, exits=3).startswith("held: 1 edit rejected; ")
     report = command.json("refresh", exits=2)
     assert report["next_action"]["code"] == "fix-configuration"
     command("refresh", "--url", "ftp://x", exits=2)

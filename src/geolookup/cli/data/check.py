@@ -110,7 +110,7 @@ def _say(found: Contents) -> None:
     lines += [(name, value) for name, value in more if value]
     output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))
     for warning in found.warnings:
-        output.note(f"geolookup: warning: {warning}")
+        output.warn(warning)
     for row in found.bad_rows[:_NAMED]:
         output.fail(str(row))
     if found.bad > len(found.bad_rows[:_NAMED]):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, output, words
 from geolookup.cli.data import impact
 from geolookup.cli.options import format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
@@ -212,10 +212,7 @@ def rollback(generation: str | None, reason: str, as_json: bool) -> None:
         )
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):
-        output.note(
-            f"geolookup: warning: it is {in_words(age_s(published.dated))} old, past max_age, and stale is "
-            f'"{settings.stale}"'
-        )
+        output.warn(f'it is {in_words(age_s(published.dated))} old, past max_age, and stale is "{settings.stale}"')
 
 
 def _published_object(published: Current) -> dict[str, Any]:
@@ -292,10 +289,6 @@ def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
     for number, size in sorted(removed.items()):
         output.row(f"generation {number}", _size(size))
     verb = "would be removed" if dry_run else "removed"
-    count = len(removed)
-    output.done(
-        f"{count} generation{'' if count == 1 else 's'} {verb}: {total} bytes"
-        if removed
-        else "nothing is past retention"
-    )
+    count = words.count(len(removed), "generation")
+    output.done(f"{count} {verb}: {total} bytes" if removed else "nothing is past retention")
     return exit_codes.DONE

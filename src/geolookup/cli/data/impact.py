@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output
-from geolookup.cli.addresses import read_addresses
+from geolookup.cli import output, words
+from geolookup.cli.inputs import read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.model import Match
@@ -55,7 +55,9 @@ def changed_of_file(comparison: Comparison, name: str, exits: output.Exits) -> t
 
 def say_changed(changed: list[ChangedAnswer], asked: int) -> None:
     """Those addresses as text, each with its answers before and after."""
-    output.done(f"of {asked} addresses, {len(changed)} answer otherwise{':' if changed else ''}")
+    output.done(
+        f"of {words.count(asked, 'address', 'addresses')}, {len(changed)} answer otherwise{':' if changed else ''}"
+    )
     for each in changed:
         output.row(f"  {each.address}", _answer(each.before), "->", _answer(each.after))
 

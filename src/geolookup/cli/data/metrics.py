@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypeAlias
 
+from geolookup.cli import words
 from geolookup.state import files
 from geolookup.state.current import Current
 from geolookup.sync.refresh import RefreshReport
@@ -58,8 +59,7 @@ def gauges(report: RefreshReport, current: Current | None, exit_status: int, las
     ]
     if report.push is not None:
         push = report.push
-        states = {"queued": push.queued, "unknown": push.unknown, "held": push.held, "rejected": push.rejected}
-        edits = {f'state="{state}"': count for state, count in states.items()}
+        edits = {f'state="{state}"': count for state, count in words.left_over(push).items()}
         found.append(("geolookup_edits_waiting", "Edits that have not reached the service, by state.", edits))
         found.append(("geolookup_refresh_pushed", "Edits that the last refresh brought to their end.", _one(push.done)))
     if report.pull is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, logs, output
+from geolookup.cli import exit_codes, logs, output, words
 from geolookup.cli.data import metrics, schedule
 from geolookup.cli.options import (
     json_option,
@@ -185,18 +185,15 @@ def _summary(report: RefreshReport) -> str:
     parts = []
     push, pull = report.push, report.pull
     if push is not None:
-        left = {state: getattr(push, state) for state in ("queued", "unknown", "held", "rejected")}
-        parts += [f"{push.done} edits sent"] if push.done else []
-        parts += [f"{count} edits {state}" for state, count in left.items() if count]
+        parts += [f"{words.count(push.done, 'edit')} sent"] if push.done else []
+        parts += [f"{words.count(count, 'edit')} {state}" for state, count in words.left_over(push).items() if count]
     serves = "nothing is served yet" if report.generation is None else f"generation {report.generation} goes on serving"
     if pull is not None and pull.outcome == "published" and pull.rows is not None:
-        rows = pull.rows
-        parts.append(
-            f"published generation {report.generation}: {rows['geolocations']} geolocations "
-            f"({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_difference(pull.difference)}"
-        )
+        changes = words.row_changes(pull.difference)
+        changed = f" ({', '.join(changes)})" if changes else ""
+        parts.append(f"published generation {report.generation}: {words.contents(pull.rows)}{changed}")
     elif pull is not None and pull.outcome in ("unchanged", "rolled-back"):
-        parts.append(f"{'nothing new' if pull.outcome == 'unchanged' else 'still what was rolled back'}: {serves}")
+        parts.append(f"{words.not_published(pull.outcome)}: {serves}")
     elif pull is not None and pull.outcome == "held":
         parts.append(f"the list is held: {serves}")
     else:
@@ -215,14 +212,6 @@ def _ended(report: RefreshReport) -> str:
     if status == exit_codes.DONE:
         return "refreshed"
     return "failed" if report.failures else "left over"
-
-
-def _difference(difference: dict[str, Any] | None) -> str:
-    if not difference or "geolocations" not in difference:
-        return ""
-    counted = {what: difference[what] for what in ("geolocations", "blocks")}
-    changes = (f"{what} +{each['added']} -{each['removed']} ~{each['changed']}" for what, each in counted.items())
-    return f" ({', '.join(changes)})"
 
 
 def _print_schedule(planned: schedule.Job, systemd: str | None) -> None:

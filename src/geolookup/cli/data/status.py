@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, output, words
 from geolookup.cli.options import json_option, load_settings
 from geolookup.lookup import open as opening
 from geolookup.model import SourceStatus
@@ -17,7 +17,7 @@ def _source_line(source: SourceStatus) -> str:
     if source.location:
         parts.append(source.location)
     parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
-    parts.append(f"{source.geolocations} geolocations, {source.blocks} blocks")
+    parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
     parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
     if source.licence:
         parts.append(source.licence)
@@ -73,7 +73,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
         ("blocks", str(found.blocks)),
         ("segments", f"{found.segments} default, {found.overlay_segments} custom"),
         ("digest", found.digest),
-        ("pending", "unknown" if found.pending_edits is None else f"{found.pending_edits} edits"),
+        ("pending", "unknown" if found.pending_edits is None else words.count(found.pending_edits, "edit")),
     ]
     if answers is not None:
         lines.append(("answers", answers))

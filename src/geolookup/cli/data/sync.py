@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, output, words
 from geolookup.cli.data import impact
 from geolookup.cli.options import json_option, load_settings, state_directory, url_moved_option, url_option
 from geolookup.errors import HeldError, SettingsError
@@ -83,20 +83,15 @@ def sync(
         with output.progress("geolocations") as progress:
             report = pull(directory, settings, given=source, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
-        output.note(f"geolookup: warning: {warning}")
+        output.warn(warning)
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE
     if as_json:
         output.json_result(report.as_dict())
         return code
     if report.outcome == "published" and report.rows is not None:
-        rows = report.rows
-        output.done(
-            f"published generation {report.generation}: {rows['geolocations']} geolocations "
-            f"({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_changes(report.difference)}"
-        )
+        output.done(f"published generation {report.generation}: {_said(report.rows, report.difference)}")
     else:
-        what = {"unchanged": "nothing new", "rolled-back": "still what was rolled back"}[report.outcome]
-        output.done(f"{what}: generation {report.generation} goes on serving")
+        output.done(f"{words.not_published(report.outcome)}: generation {report.generation} goes on serving")
     return code
 
 
@@ -124,17 +119,14 @@ def _preview(
             output.json_result({"outcome": "held", "reason": str(error), **_as_json(seen)})
         raise
     for warning in report.warnings:
-        output.note(f"geolookup: warning: {warning}")
+        output.warn(warning)
     if as_json:
         output.json_result({**report.as_dict(), **_as_json(seen)})
     elif report.outcome == "unchanged":
         output.done(f"nothing new: generation {report.generation} is what the service has")
     elif report.rows is not None:
-        rows = report.rows
-        output.done(
-            f"a sync would {'not ' if report.outcome == 'rolled-back' else ''}publish {rows['geolocations']} "
-            f"geolocations ({rows['custom_geolocations']} custom), {rows['blocks']} blocks{_changes(report.difference)}"
-        )
+        would = "would not" if report.outcome == "rolled-back" else "would"
+        output.done(f"a sync {would} publish {_said(report.rows, report.difference)}")
     return exits.code or (exit_codes.HELD if report.twins or report.notices else exit_codes.DONE)
 
 
@@ -142,13 +134,6 @@ def _as_json(seen: dict[str, Any]) -> dict[str, Any]:
     return {**seen, "answers": seen["answers"].as_dict()} if "answers" in seen else seen
 
 
-def _changes(difference: dict[str, Any] | None) -> str:
-    if not difference or "geolocations" not in difference:
-        return ""
-    parts = []
-    for what in ("geolocations", "blocks"):
-        counts = difference[what]
-        parts.append(f"{what} +{counts['added']} -{counts['removed']} ~{counts['changed']}")
-    moved = difference["addresses_whose_country_changed"]
-    parts.append(f"country changed for {moved['ipv4']} IPv4 and {moved['ipv6']} IPv6 addresses")
-    return f"; {', '.join(parts)}"
+def _said(rows: dict[str, int], difference: dict[str, Any] | None) -> str:
+    changes = words.changes(difference)
+    return f"{words.contents(rows)}{'; ' if changes else ''}{', '.join(changes)}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, output, words
 from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.lazy import Announced, LazyGroup
@@ -186,11 +186,10 @@ def list_custom(editor: Editor, /, as_json: bool) -> None:
         return
     for laid in found:
         place = laid.place
-        count = len(place.ipblocks)
         output.row(
             str(place.locid),
             place.place_text(),
-            f"{count} block{'' if count == 1 else 's'}",
+            words.count(len(place.ipblocks), "block"),
             "pending" if laid.pending else "",
         )
 
@@ -222,7 +221,9 @@ def check(editor: Editor, /, as_json: bool) -> int:
         output.json_result({"ok": not findings, "findings": [found.as_dict() for found in findings]})
     elif not findings:
         count = sum(len(place.ipblocks) for place in places)
-        output.done(f"nothing found in {len(places)} custom geolocations with {count} blocks")
+        output.done(
+            f"nothing found in {words.count(len(places), 'custom geolocation')} with {words.count(count, 'block')}"
+        )
     else:
         for found in findings:
             output.done(f"{found.kind}: {found.describe()}")

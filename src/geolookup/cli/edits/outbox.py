@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import output, words
 from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
@@ -167,7 +167,8 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     if restored.replaced is not None:
         output.done(f"the file that was there is {restored.replaced}")
     if restored.unfinished:
-        output.done(f"the next push looks for {restored.unfinished} edits at the service that may have been sent")
+        edits = words.count(restored.unfinished, "edit")
+        output.done(f"the next push looks for {edits} at the service that may have been sent")
     return HELD if restored.lost else DONE
 
 

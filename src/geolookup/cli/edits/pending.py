@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from geolookup.cli import output
+from geolookup.cli import output, words
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox import PERSON_STATES, OutboxRow
 
@@ -14,7 +14,7 @@ def say_pending(editor: Editor) -> None:
         output.done("nothing is pending")
         return
     count, waiting = len(pending), sum(row.state in PERSON_STATES for row in pending)
-    text = f"{count} edit{'' if count == 1 else 's'} pending"
+    text = f"{words.count(count, 'edit')} pending"
     if waiting < count:
         text += f": `geolookup push` sends {'it' if count == 1 else 'them'}"
     if waiting:

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, output, words
 from geolookup.cli.options import (
     json_option,
     load_settings,
@@ -60,7 +60,8 @@ def push(
                 output.done(f"{number}. {request['method']} {request['target']}: {request['reason']}")
             for waiting in plan["waiting"]:
                 output.done(f"-  {waiting['what']}: {waiting['reason']}")
-            output.done(f"{len(plan['requests'])} requests" + (f", written to {plan_out}" if plan_out else ""))
+            requests = words.count(len(plan["requests"]), "request")
+            output.done(requests + (f", written to {plan_out}" if plan_out else ""))
         return exit_codes.DONE
     check = None
     if plan_in is not None:
@@ -77,11 +78,10 @@ def push(
             (output.done if line["state"] == State.DONE else output.note)(
                 f"{line['state']}: {line['what']}: {line['reason']}"
             )
-        for words in [*report.warnings, *(notice["reason"] for notice in report.notices), *report.half_done]:
-            output.note(words)
-        left = {state: getattr(report, state) for state in ("queued", "unknown", "held", "rejected")}
-        summary = ", ".join(f"{count} {state}" for state, count in left.items() if count) or "nothing left over"
-        output.done(f"{report.done} done in {report.requests} requests; {summary}")
+        for told in [*report.warnings, *(notice["reason"] for notice in report.notices), *report.half_done]:
+            output.note(told)
+        left = ", ".join(f"{count} {state}" for state, count in words.left_over(report).items() if count)
+        output.done(f"{report.done} done in {words.count(report.requests, 'request')}; {left or 'nothing left over'}")
     if report.stopped is not None:
         output.fail(report.stopped)
     return exit_codes.of_push(report)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import output, words
 from geolookup.cli.data import impact
 from geolookup.cli.edits.editing import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_pending
@@ -66,7 +66,11 @@ def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addre
     if changed is not None:
         impact.say_impact(counts, None)
         impact.say_changed(*changed)
-    output.done(f"{_count(found)}: `geolookup custom apply` makes them" if found.edits else "nothing to change")
+    output.done(
+        f"{words.count(len(found.edits), 'change')}: `geolookup custom apply` makes them"
+        if found.edits
+        else "nothing to change"
+    )
     return exits.code
 
 
@@ -93,7 +97,7 @@ def apply(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_j
         output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
         return
     _say_steps(made)
-    output.done(f"{_count(made)} made" if made.edits else "nothing to change")
+    output.done(f"{words.count(len(made.edits), 'change')} made" if made.edits else "nothing to change")
     say_pending(editor)
 
 
@@ -122,7 +126,7 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
             out.write(text)
     except OSError as error:
         raise DataFileError(f"{file}: cannot be written: {error.strerror}") from error
-    output.done(f"wrote {len(sites)} site{'' if len(sites) == 1 else 's'} to {file}")
+    output.done(f"wrote {words.count(len(sites), 'site')} to {file}")
 
 
 def _plan_object(found: SitesPlan) -> dict[str, Any]:
@@ -136,10 +140,5 @@ def _plan_object(found: SitesPlan) -> dict[str, Any]:
 def _say_steps(found: SitesPlan) -> None:
     for step in found.changes:
         output.done(step.describe())
-    for words in found.not_kept:
-        output.note(words)
-
-
-def _count(found: SitesPlan) -> str:
-    count = len(found.edits)
-    return f"{count} change{'' if count == 1 else 's'}"
+    for told in found.not_kept:
+        output.note(told)

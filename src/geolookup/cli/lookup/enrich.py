@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import inputs, output
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.errors import DataFileError
 from geolookup.lookup import open as opening
@@ -79,13 +79,12 @@ def enrich(
     from geolookup.columns.writers import open_writer
 
     with contextlib.ExitStack() as stack:
-        stream = stack.enter_context(_source(source))
+        stream = stack.enter_context(inputs.opened(source))
         reader = _reader(source, stream, read_as, column, [prefix + name for name in names], as_is=read_as == write_as)
         out = stack.enter_context(_target(target))
         writer = open_writer(write_as, out, reader, names, prefix, terminal=target == "-" and sys.stdout.isatty())
-        name = "standard input" if source == "-" else source
         try:
-            code = _run(name, reader, writer, column, names, threads)
+            code = _run(inputs.shown(source), reader, writer, column, names, threads)
             writer.close()
             out.flush()
         except BaseException:
@@ -135,7 +134,7 @@ def _form(name: str) -> Any:
 def _reader(name: str, stream: BinaryIO, form: "Form", column: str, added: list[str], *, as_is: bool) -> "Reader":
     from geolookup.columns.readers import CsvReader, NdjsonReader, ParquetReader
 
-    shown = "standard input" if name == "-" else name
+    shown = inputs.shown(name)
     if form == "csv":
         return CsvReader(shown, stream, column=column, added=added, as_is=as_is)
     if form == "ndjson":
@@ -143,19 +142,6 @@ def _reader(name: str, stream: BinaryIO, form: "Form", column: str, added: list[
     if not stream.seekable():
         raise click.UsageError(f"{shown}: Parquet is read from its end: give the name of a file")
     return ParquetReader(shown, stream, column=column, added=added)
-
-
-@contextlib.contextmanager
-def _source(name: str) -> Iterator[BinaryIO]:
-    if name == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
-    except OSError as error:
-        raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
-    with stream:
-        yield stream
 
 
 @contextlib.contextmanager

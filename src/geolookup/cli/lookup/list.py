@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import output, words
 from geolookup.cli.options import json_option
 from geolookup.fields import FIELDS
 from geolookup.lookup import open as opening
@@ -41,4 +41,4 @@ def list_geolocations(as_json: bool, **filters: Any) -> None:
         output.json_result(encoded)
         return
     for place, blocks in rows:
-        output.row(str(place.locid), fields_text(place.fields()), f"{blocks} block{'' if blocks == 1 else 's'}")
+        output.row(str(place.locid), fields_text(place.fields()), words.count(blocks, "block"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from geolookup.cli import output
-from geolookup.cli.addresses import read_addresses
+from geolookup.cli.inputs import read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup

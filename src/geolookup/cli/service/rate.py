@@ -2,13 +2,12 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import BinaryIO
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, inputs, output
 from geolookup.cli.options import format_option, load_settings, url_option
 from geolookup.cli.service.records import exactly, records
 from geolookup.errors import EditError, UpstreamError, UpstreamRefusedError
@@ -47,9 +46,9 @@ def put(file: str, url: str | None, form: str) -> int:
     Example: geolookup rate put rates.ndjson
     """
     code = exit_codes.DONE
-    with _opened(file) as stream, Transport(load_settings(url=url)) as transport, records(form) as write:
+    with inputs.opened(file) as stream, Transport(load_settings(url=url)) as transport, records(form) as write:
         client = RatesClient(transport)
-        name = "standard input" if file == "-" else file
+        name = inputs.shown(file)
         for line, text in _rows(stream):
             where = name if line is None else f"{name}, line {line}"
             try:
@@ -79,15 +78,6 @@ def put(file: str, url: str | None, form: str) -> int:
 
 def _nothing() -> None:
     """For people, standard error has it."""
-
-
-def _opened(file: str) -> AbstractContextManager[BinaryIO]:
-    if file == "-":
-        return nullcontext(sys.stdin.buffer)
-    try:
-        return open(file, "rb")
-    except OSError as error:
-        raise click.UsageError(f"{file}: cannot be read: {error.strerror}") from error
 
 
 def _rows(stream: BinaryIO) -> Iterator[tuple[int | None, bytes]]:

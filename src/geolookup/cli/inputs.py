@@ -1,6 +1,7 @@
-"""Addresses from a file or a stream of any length, one a line."""
+"""What commands read: a file or standard input, and addresses from it, one a line."""
 
 import codecs
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -11,17 +12,32 @@ import click
 _MAX_LINE_BYTES = 4096
 
 
-def read_addresses(name: str) -> Iterator[tuple[str, str]]:
-    """Every address of a file, one a line, with where it stands; ``-`` is standard input."""
+def shown(name: str) -> str:
+    """How messages call a file that is read."""
+    return "standard input" if name == "-" else name
+
+
+@contextlib.contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """The bytes of a file; ``-`` is standard input, which stays open.
+
+    :raises click.UsageError: if the file cannot be opened
+    """
     if name == "-":
-        yield from _lines("standard input", sys.stdin.buffer)
+        yield sys.stdin.buffer
         return
     try:
         stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
     except OSError as error:
         raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
     with stream:
-        yield from _lines(name, stream)
+        yield stream
+
+
+def read_addresses(name: str) -> Iterator[tuple[str, str]]:
+    """Every address of a file, one a line, with where it stands; ``-`` is standard input."""
+    with opened(name) as stream:
+        yield from _lines(shown(name), stream)
 
 
 def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:

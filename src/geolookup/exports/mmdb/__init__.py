@@ -1,0 +1,1 @@
+"""MaxMind DB files (specification 2.0): the search tree, the data section, and what makes a file of both."""

@@ -1,0 +1,47 @@
+"""A whole MaxMind DB: search tree, data section, metadata."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from geolookup.exports.mmdb import data
+from geolookup.exports.mmdb.tree import SEPARATOR_BYTES, Tree
+from geolookup.index.flatten import Array
+
+_MARKER = b"\xab\xcd\xefMaxMind.com"
+
+
+def encode(
+    tree: Tree,
+    section: bytes,
+    offsets: Array,
+    *,
+    database_type: str,
+    description: Mapping[str, str],
+    build_epoch: int,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Iterator[bytes]:
+    """The bytes of the file, in parts.
+
+    ``section`` is the data section, ``offsets`` where each record of the tree stands in it. ``description`` is by
+    language, ``build_epoch`` in seconds since 1970.
+
+    :raises DataFileError: if it would be larger than the format can be; before the first part
+    """
+    bits, parts = tree.packed(offsets, progress)
+    metadata = {
+        "binary_format_major_version": data.uint16(2),
+        "binary_format_minor_version": data.uint16(0),
+        "build_epoch": data.uint64(build_epoch),
+        "database_type": data.text(database_type),
+        "description": data.map_of((data.text(key), data.text(value)) for key, value in description.items()),
+        "ip_version": data.uint16(6),
+        "languages": data.array_of(data.text(language) for language in description),
+        "node_count": data.uint32(tree.node_count),
+        "record_size": data.uint16(bits),
+    }
+    tail = _MARKER + data.map_of((data.text(key), value) for key, value in metadata.items())
+    return _joined(parts, bytes(SEPARATOR_BYTES), section, tail)
+
+
+def _joined(parts: Iterator[bytes], *rest: bytes) -> Iterator[bytes]:
+    yield from parts
+    yield from rest

@@ -1,0 +1,211 @@
+"""The search tree of a MaxMind DB, from segments that are disjoint and sorted: in numpy, without a node object.
+
+A *boundary* is an address at which the value changes. A node stands for a prefix, and exists if and only if a boundary
+lies strictly inside that prefix: behind its first address. So the tree is the smallest one, in which two equal siblings
+are always one record of their parent.
+
+All nodes of one depth, by ascending address, are told from the boundaries alone. Each node has a first and a last
+boundary inside. The first one lies in the left half, which is then a node, or the left half has the value before it.
+The last one lies behind the middle, and the right half is a node, or the right half has the value after it. The
+children that are nodes, in their order, are the nodes of the next depth. Nodes are numbered as a walk meets them that
+takes every node before its left half and that before its right one: so a lookup stays in few pages of the file.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from geolookup.errors import DataFileError
+from geolookup.index.flatten import EMPTY, U32, U64, Array
+
+__all__ = ["EMPTY", "RECORD_BITS", "SEPARATOR_BYTES", "Family", "Tree", "build", "with_aliases"]
+
+#: What stands in a tree for a place that points at the IPv4 part: unlike any record's number.
+ALIAS = 0xFFFF_FFFE
+RECORD_BITS = (24, 28, 32)
+#: The zeros between the search tree and the data.
+SEPARATOR_BYTES = 16
+
+_BITS = 128
+#: IPv4 stands in ::/96, so its root is the node of this depth.
+_IPV4_DEPTH = 96
+#: Inclusive ends of what points at IPv4 once more: IPv4-mapped addresses (RFC 4291), 6to4 (RFC 3056).
+_ALIASES = ((0xFFFF << 32, (0x1_0000 << 32) - 1), (0x2002 << 112, (0x2003 << 112) - 1))
+_PACKED_AT_ONCE = 1 << 18
+_LOW64 = (1 << 64) - 1
+
+_I8: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
+
+
+class Family(NamedTuple):
+    """The segments of an address family from its first address to its last: the upper and lower 64 bits of the first
+    address of each (``hi`` is all zeros in IPv4), and its record's number, or `EMPTY`."""
+
+    hi: U64
+    lo: U64
+    value: U32
+
+    def start(self, position: int) -> int:
+        """The first address of a segment."""
+        return int(self.hi[position]) << 64 | int(self.lo[position])
+
+    def position(self, address: int) -> int:
+        """How many segments begin before an address."""
+        return bisect_left(range(len(self.value)), address, key=self.start)
+
+    def part(self, begin: int, end: int | None) -> "Family":
+        """Some of the segments."""
+        return Family(self.hi[begin:end], self.lo[begin:end], self.value[begin:end])
+
+    def merged(self) -> "Family":
+        """The same, with neighbours of one value joined."""
+        begins = np.append(True, self.value[1:] != self.value[:-1])
+        return self if begins.all() else Family._make(column[begins] for column in self)
+
+
+class Tree:
+    """A finished search tree, whose values are record numbers until `packed` puts their places into them.
+
+    ``node_count`` is at least 1, as readers want it.
+    """
+
+    def __init__(self, segments: Family) -> None:
+        self._value = segments.value
+        self._hi, self._lo = segments.hi[1:], segments.lo[1:]
+        deepest, shared = _depths(self._hi, self._lo)
+        # The depths above which a boundary opens nodes, because the one before lies in the others too; and the
+        # depths above which it closes them.
+        self._deepest = deepest
+        self._opens = np.append(np.int8(-1), np.minimum(shared, deepest[:-1])) if len(deepest) else deepest
+        self._closes = np.append(shared, np.int8(-1)) if len(deepest) else deepest
+        lengths = deepest.astype(np.int64) - self._opens
+        self._number = np.cumsum(lengths) - lengths
+        self.node_count = max(1, int(lengths.sum()))
+
+    def packed(self, offsets: Array, progress: Callable[[int, int], None]) -> tuple[int, Iterator[bytes]]:
+        """How many bits a record of the tree has, and the bytes of the tree.
+
+        ``offsets`` has the place in the data section of each record. ``progress`` is told (depths done, all).
+
+        :raises DataFileError: if the widest records cannot point so far
+        """
+        farthest = self.node_count + SEPARATOR_BYTES + int(offsets.max(initial=0))
+        bits = next((bits for bits in RECORD_BITS if farthest < 1 << bits), None)
+        if bits is None:
+            raise DataFileError(
+                f"a MaxMind DB cannot hold so much: it would have {self.node_count} nodes and its farthest record "
+                f"would stand at {farthest}, and 2**32 is the limit"
+            )
+        return bits, _pack(self._records(offsets, progress), bits)
+
+    def _records(self, offsets: Array, progress: Callable[[int, int], None]) -> U32:
+        """Both values of every node, one after the other: a node's number, or where a record stands."""
+        # One past the last record is for what is not covered.
+        places = np.append(offsets.astype(np.int64) + self.node_count + SEPARATOR_BYTES, self.node_count)
+        numbers = np.where(self._value == EMPTY, len(offsets), self._value)
+        is_alias = self._value == ALIAS
+        value = places[np.where(is_alias, 0, numbers)].astype(np.uint32)
+        value[is_alias] = _IPV4_DEPTH  # the first boundary lies in IPv4 and opens a node of every depth from the root
+        records = np.empty(2 * self.node_count, np.uint32)
+        if not len(self._deepest):
+            records[:] = value[0]
+            return records
+        waiting = np.empty(0, np.int64)
+        for depth in range(_BITS):
+            deep = self._deepest >= depth
+            first = np.flatnonzero(deep & (self._opens < depth))
+            last = np.flatnonzero(deep & (self._closes < depth))
+            number = self._number[first] + (depth - 1 - self._opens[first])
+            records[waiting] = number
+            records[2 * number] = value[first]
+            records[2 * number + 1] = value[last + 1]
+            is_node = np.empty(2 * len(first), np.bool_)
+            is_node[::2] = self._bit(first, depth) == 0
+            is_node[1::2] = (self._bit(last, depth) == 1) & (self._deepest[last] > depth)
+            place = np.repeat(2 * number, 2)
+            place[1::2] += 1
+            waiting = place[is_node]
+            progress(depth + 1, _BITS)
+        return records
+
+    def _bit(self, boundaries: Array, depth: int) -> U64:
+        half = self._hi if depth < 64 else self._lo
+        return half[boundaries] >> np.uint64(63 - depth % 64) & np.uint64(1)
+
+
+def build(segments: Family) -> Tree:
+    """The tree of a whole space of 128 bits."""
+    return Tree(segments.merged())
+
+
+def with_aliases(four: Family, six: Family) -> tuple[Family, int]:
+    """Both families in one space: IPv4 in ``::/96``, to which IPv4-mapped and 6to4 addresses point too.
+
+    Also how many covered segments of IPv6 reach into what has been given to IPv4 so, and are left out there. Segments
+    of IPv4-mapped addresses do not count: no lookup ever finds them.
+    """
+    four = four.merged()
+    # A family of one value has no node of its own to point at.
+    alias = ALIAS if len(four.value) > 1 else int(four.value[0])
+    left_out = np.zeros(len(six.value), np.bool_)
+    for first, last in ((0, (1 << 32) - 1), _ALIASES[1]):
+        left_out[max(six.position(first + 1) - 1, 0) : six.position(last + 1)] = True
+    left_out &= six.value != EMPTY
+    for first, last in _ALIASES:
+        six = _laid_over(six, first, last, alias)
+    six = _laid_over(six, 0, (1 << 32) - 1, EMPTY)
+    return _joined(four, six.part(1, None)), int(np.count_nonzero(left_out))
+
+
+def _laid_over(segments: Family, first: int, last: int, value: int) -> Family:
+    """The segments with another value from ``first`` to ``last``, which is not the space's last address."""
+    begin, end = segments.position(first), segments.position(last + 1)
+    goes_on = end == len(segments.value) or segments.start(end) != last + 1
+    starts = [first, last + 1] if goes_on else [first]
+    values = [value, int(segments.value[end - 1])] if goes_on else [value]
+    middle = Family(
+        np.array([start >> 64 for start in starts], np.uint64),
+        np.array([start & _LOW64 for start in starts], np.uint64),
+        np.array(values, np.uint32),
+    )
+    return _joined(segments.part(0, begin), middle, segments.part(end, None))
+
+
+def _joined(*parts: Family) -> Family:
+    return Family(*(np.concatenate([part[at] for part in parts]) for at in range(3)))
+
+
+def _depths(hi: U64, lo: U64) -> tuple[_I8, _I8]:
+    """The depth of the deepest node that each boundary lies inside of; how many bits each shares with the one before.
+
+    The second has one item less.
+    """
+    low = np.where(lo != 0, lo, hi)
+    lowest = _bit_length(low & (~low + np.uint64(1)))
+    deepest = np.where(lo != 0, 128 - lowest, 64 - lowest).astype(np.int8)
+    differs_hi, differs_lo = hi[1:] ^ hi[:-1], lo[1:] ^ lo[:-1]
+    shared = np.where(differs_hi != 0, 64 - _bit_length(differs_hi), 128 - _bit_length(differs_lo)).astype(np.int8)
+    return deepest, shared
+
+
+def _bit_length(values: U64) -> Array:
+    # By halves, which a float holds exactly; whole values could be rounded up to the next power of two.
+    upper = np.frexp((values >> np.uint64(32)).astype(np.float64))[1]
+    lower = np.frexp((values & np.uint64(0xFFFF_FFFF)).astype(np.float64))[1]
+    return np.where(upper > 0, upper + 32, lower)
+
+
+def _pack(records: U32, bits: int) -> Iterator[bytes]:
+    for begin in range(0, len(records), 2 * _PACKED_AT_ONCE):
+        octets = records[begin : begin + 2 * _PACKED_AT_ONCE].astype(">u4").view(np.uint8).reshape(-1, 2, 4)
+        if bits == 24:
+            yield octets[:, :, 1:].tobytes()
+        elif bits == 28:
+            packed = np.empty((len(octets), 7), np.uint8)
+            packed[:, :3], packed[:, 4:] = octets[:, 0, 1:], octets[:, 1, 1:]
+            packed[:, 3] = octets[:, 0, 0] << np.uint8(4) | octets[:, 1, 0]
+            yield packed.tobytes()
+        else:
+            yield octets.tobytes()

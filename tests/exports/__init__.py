@@ -1,0 +1,1 @@
+"""What lookups answer, as files."""

@@ -1,0 +1,242 @@
+"""The MMDB encoder against maxminddb: every segment's ends and neighbours, whatever the segments are."""
+
+import io
+import ipaddress
+import itertools
+import struct
+from typing import Any
+
+import maxminddb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from maxminddb.decoder import Decoder
+
+from geolookup.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.errors import DataFileError
+from geolookup.exports.mmdb import data, file, tree
+from geolookup.exports.mmdb.tree import EMPTY, Family
+
+#: (first address, value) of each segment; the value None is a gap.
+Starts = list[tuple[int, int | None]]
+
+SIX_TO_FOUR = 0x2002 << 112
+MAPPED = 0xFFFF << 32
+
+
+def family(starts: Starts) -> Family:
+    return Family(
+        np.array([first >> 64 for first, _ in starts], np.uint64),
+        np.array([first & (1 << 64) - 1 for first, _ in starts], np.uint64),
+        np.array([EMPTY if value is None else value for _, value in starts], np.uint32),
+    )
+
+
+def encoded(four: Starts, six: Starts, records: int = 6, padding: int = 0) -> tuple[bytes, int]:
+    """A file whose record ``n`` is the map {"n": n}, and how many segments were left out."""
+    section, offsets = b"\0" * padding, []
+    for number in range(records):
+        offsets.append(len(section))
+        section += data.map_of([(data.text("n"), data.uint32(number))])
+    joined, left_out = tree.with_aliases(family(four), family(six))
+    parts = file.encode(
+        tree.build(joined),
+        section,
+        np.array(offsets, np.int64),
+        database_type="Test",
+        description={"en": "a test"},
+        build_epoch=1_700_000_000,
+    )
+    return b"".join(parts), left_out
+
+
+def opened(content: bytes) -> Any:
+    return maxminddb.open_database(io.BytesIO(content), maxminddb.MODE_FD)
+
+
+def value_at(starts: Starts, address: int) -> int | None:
+    """The linear scan: the value of the last segment that begins at the address or before it."""
+    return [value for first, value in starts if first <= address][-1]
+
+
+def expected(four: Starts, six: Starts, version: int, address: int) -> int | None:
+    if version == 4:
+        return value_at(four, address)
+    if address <= IPV4_MAX:
+        return value_at(four, address)
+    if MAPPED <= address <= MAPPED | IPV4_MAX:
+        return value_at(four, address & IPV4_MAX)
+    if address >> 112 == 0x2002:
+        return value_at(four, address >> 80 & IPV4_MAX)
+    return value_at(six, address)
+
+
+def agrees(content: bytes, four: Starts, six: Starts) -> None:
+    """Every end and neighbour of every segment, of the aliases and of the space."""
+    edges6 = [first for first, _ in six] + [0, 1 << 32, MAPPED, MAPPED + (1 << 32), SIX_TO_FOUR, 0x2003 << 112]
+    edges6 += [MAPPED | first for first, _ in four] + [SIX_TO_FOUR | first << 80 for first, _ in four]
+    asked = [(4, first) for first, _ in four] + [(6, first) for first in edges6]
+    with opened(content) as reader:
+        for version, edge in asked:
+            most = IPV4_MAX if version == 4 else IPV6_MAX
+            for address in {max(edge - 1, 0), edge, min(edge + 1, most), most}:
+                make = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
+                found = reader.get(make(address))
+                wanted = expected(four, six, version, address)
+                assert (None if found is None else found["n"]) == wanted, make(address)
+
+
+def starts(width: int) -> st.SearchStrategy[Starts]:
+    """Segments whose edges collide: near the ends of networks, of the space and of the aliases."""
+    special = [0, 1, 2, (1 << width) - 1, (1 << width) - 2, 1 << (width - 1)]
+    if width == 128:
+        special += [1 << 32, (1 << 32) - 1, MAPPED, MAPPED + (1 << 32), SIX_TO_FOUR, SIX_TO_FOUR - 1, 0x2003 << 112]
+    shifted = st.builds(lambda top, shift: top << shift & (1 << width) - 1, st.integers(0, 7), st.integers(0, width))
+    address = st.one_of(st.sampled_from(special), shifted, st.integers(0, (1 << width) - 1))
+    values = st.one_of(st.none(), st.integers(0, 5))
+    return st.builds(
+        lambda first, more: sorted({**more, 0: first}.items()), values, st.dictionaries(address, values, max_size=12)
+    )
+
+
+@given(four=starts(32), six=starts(128))
+def test_every_end_and_neighbour_reads_back(four: Starts, six: Starts) -> None:
+    agrees(encoded(four, six)[0], four, six)
+
+
+EDGES: dict[str, tuple[Starts, Starts]] = {
+    "nothing": ([(0, None)], [(0, None)]),
+    "everything the same": ([(0, 1)], [(0, 1)]),
+    "all of IPv4": ([(0, 1)], [(0, None)]),
+    "all of IPv6": ([(0, None)], [(0, 1)]),
+    "each family its own": ([(0, 1)], [(0, 2)]),
+    "a single address": ([(0, None), (7, 1), (8, None)], [(0, None), (IPV6_MAX - 1, 2), (IPV6_MAX, None)]),
+    "the last addresses": ([(0, None), (IPV4_MAX, 1)], [(0, None), (IPV6_MAX, 2)]),
+    "the first addresses": ([(0, 1), (1, None)], [(0, 3), (1, None)]),
+    "every address differs": ([(at, at % 6) for at in range(40)], [(at << 100, at % 6) for at in range(40)]),
+    "equal neighbours": ([(0, 1), (9, 1), (10, 2), (17, 2)], [(0, 3), (1 << 90, 3), (1 << 91, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_the_edges_read_back(name: str) -> None:
+    content, _ = encoded(*EDGES[name])
+    agrees(content, *EDGES[name])
+
+
+@pytest.mark.parametrize(("bits", "padding"), [(24, 0), (28, 1 << 24), (32, 1 << 28)])
+def test_records_are_as_narrow_as_fits(bits: int, padding: int) -> None:
+    four: Starts = [(at << 8, at % 6) for at in range(200)]
+    six: Starts = [(0, None), *((0x2001 << 112 | at << 60, at % 5) for at in range(100))]
+    content, _ = encoded(four, six, padding=padding)
+    with opened(content) as reader:
+        assert reader.metadata().record_size == bits
+    agrees(content, four, six)
+
+
+def test_the_narrow_limit_is_exact() -> None:
+    """The farthest record may stand at 2**24 - 1, and not one further."""
+    nodes = opened(encoded([(0, 0), (1, 1)], [(0, None)])[0]).metadata().node_count
+    # The record 1 stands behind the padding and record 0, of four bytes.
+    fits = (1 << 24) - 1 - nodes - 16 - 4
+    for padding, bits in ((fits, 24), (fits + 1, 28)):
+        with opened(encoded([(0, 0), (1, 1)], [(0, None)], records=2, padding=padding)[0]) as reader:
+            assert (reader.metadata().record_size, reader.get("0.0.0.1")) == (bits, {"n": 1})
+
+
+def test_what_no_record_can_point_at_is_refused() -> None:
+    built = tree.build(family([(0, 0), (1, EMPTY)]))
+    with pytest.raises(DataFileError, match="limit"):
+        built.packed(np.array([1 << 32], np.int64), lambda _done, _all: None)
+
+
+@given(four=starts(32), six=starts(128))
+@settings(max_examples=50)
+def test_the_tree_is_the_smallest(four: Starts, six: Starts) -> None:
+    """No node has two equal records, unless it is the root; and every node is pointed at once, IPv4's three times."""
+    content, _ = encoded(four, six)
+    with opened(content) as reader:
+        count, size = reader.metadata().node_count, reader.metadata().record_size
+    assert size == 24
+    pairs = [struct.unpack(">3s3s", content[at * 6 : at * 6 + 6]) for at in range(count)]
+    values = [(int.from_bytes(left, "big"), int.from_bytes(right, "big")) for left, right in pairs]
+    assert count == 1 or all(left != right for left, right in values)
+    pointed = sorted(value for pair in values for value in pair if value < count)
+    own = sorted(set(pointed))
+    assert own == list(range(1, count))
+    again = [value for value, group in itertools.groupby(pointed) if len(list(group)) > 1]
+    assert again == ([96] if len({value for _, value in four}) > 1 else [])
+
+
+def test_ipv6_inside_what_is_ipv4s_is_counted() -> None:
+    six: Starts = [
+        (0, 1),  # inside ::/96
+        (10, None),
+        (1 << 31, 2),  # begins there and reaches out of it
+        (1 << 33, None),
+        (MAPPED, 3),  # no lookup ever comes here: not counted
+        (MAPPED + 5, None),
+        (SIX_TO_FOUR - 1, 4),  # reaches into 2002::/16
+        (SIX_TO_FOUR + 1, 5),
+        (SIX_TO_FOUR + 2, None),
+        (0x2003 << 112, 1),  # begins behind it
+    ]
+    content, left_out = encoded([(0, None), (5, 0), (6, None)], six)
+    assert left_out == 4
+    agrees(content, [(0, None), (5, 0), (6, None)], six)
+
+
+@pytest.mark.parametrize("size", [0, 1, 28, 29, 284, 285, 65_820, 65_821, 70_000])
+def test_texts_of_all_lengths_read_back(size: int) -> None:
+    content = data.text("x" * size)
+    assert Decoder(content, 0).decode(0) == ("x" * size, len(content))
+
+
+@pytest.mark.parametrize("place", [0, 2047, 2048, 526_335, 526_336, 134_744_063])
+def test_pointers_of_all_lengths_read_back(place: int) -> None:
+    buffer = bytearray(place)
+    buffer += data.text("there")
+    at = len(buffer)
+    buffer += data.pointer(place)
+    assert Decoder(buffer, 0).decode(at)[0] == "there"
+
+
+def test_a_pointer_of_five_bytes_has_its_whole_place() -> None:
+    assert data.pointer(134_744_064) == b"\x38" + (134_744_064).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize("number", [0, 1, 255, 256, 65_535])
+def test_numbers_read_back(number: int) -> None:
+    for make in (data.uint16, data.uint32, data.uint64):
+        assert Decoder(make(number), 0).decode(0)[0] == number
+
+
+def test_other_values_read_back() -> None:
+    value = data.map_of(
+        [
+            (data.text("yes"), data.boolean(True)),
+            (data.text("no"), data.boolean(False)),
+            (data.text("half"), data.double(-0.5)),
+            (data.text("list"), data.array_of([data.text("a"), data.map_of([])])),
+        ]
+    )
+    found, _ = Decoder(value, 0).decode(0)
+    assert found == {"yes": True, "no": False, "half": -0.5, "list": ["a", {}]}
+    assert found["yes"] is True
+
+
+def test_the_pool_writes_a_value_once_and_short_ones_in_place() -> None:
+    pool = data.Pool()
+    long, short = data.text("a long text"), data.text("x")
+    assert pool.shared(long) == pool.shared(long) == data.pointer(0)
+    assert pool.shared(short) == short
+    assert pool.octets() == long
+
+
+def test_the_metadata_are_what_the_specification_wants() -> None:
+    with opened(encoded([(0, 1)], [(0, None)])[0]) as reader:
+        found = reader.metadata()
+    assert (found.binary_format_major_version, found.binary_format_minor_version) == (2, 0)
+    assert (found.database_type, found.ip_version, found.build_epoch) == ("Test", 6, 1_700_000_000)
+    assert (found.languages, found.description) == (["en"], {"en": "a test"})

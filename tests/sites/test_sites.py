@@ -164,7 +164,7 @@ MISTAKES = [
     ("csv", "10.20.0.0/16", "10.20.0.1/16", 2, "host bits set"),
     ("csv", "::1", "10.20.0.0/16", 2, "10.20.0.0/16 is there twice$"),
     ("csv", ",,,,,,,\n", ",,,,,,,::1\n", 4, r"::1 belongs to site 'Berlin' \(line 2\) too"),
-    ("csv", "Berlin,DE,", "Berlin,", 2, "has 9 values where the header names 10"),
+    ("csv", "Berlin,DE,", "Berlin,", 2, "has 9 values, and the header names 10"),
     ("csv", "Berlin,DE,", '"Berlin"x,DE,', 2, "is not CSV"),
 ]
 

@@ -20,12 +20,12 @@ class Sides:
     new: Published
 
     def rows(self, *, top: int | None, blocks: bool) -> RowDifferences:
-        """What the service's lists differed in; see `row_differences`."""
+        """How the service's lists differ; see `row_differences`."""
         old, new = (self.directory.cache(side.current.generation).path for side in (self.old, self.new))
         return row_differences(old, new, top=top, blocks=blocks)
 
     def impact(self) -> Impact:
-        """How many addresses answered otherwise, the local edits of each time included."""
+        """How many addresses had another answer, the local edits of each time included."""
         return impact((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
 
     def comparison(self) -> Comparison:

@@ -18,7 +18,7 @@ from geolookup.state.overlay import compile_overlay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """How many addresses of each family answer otherwise, by the country before and after (None: not covered)."""
+    """How many addresses of each family have another answer, by the country before and after (None: not covered)."""
 
     ipv4: dict[Change, int]
     ipv6: dict[Change, int]

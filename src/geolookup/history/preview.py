@@ -43,7 +43,7 @@ def preview_pull(
     url_moved: bool = False,
     progress: PullProgress = lambda _done, _total: None,
 ) -> PullReport:
-    """`pull`, but for the publishing: ``look`` is shown what would be served, and then it is thrown away.
+    """Do what `pull` does without publishing: ``look`` is shown what would be served, which is then thrown away.
 
     It is not called if the service has what is served. What the guard holds is kept, as by a pull. If nothing
     is published yet there is nothing to compare with, and ``look`` is not called either.

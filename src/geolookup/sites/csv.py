@@ -15,7 +15,7 @@ _MAX_VALUE = 1 << 26
 
 
 def read(path: str) -> list[tuple[dict[str, Any], Where]]:
-    """The sites' values as text (an empty coordinate is left out, blocks are a list), each with where it stands.
+    """The sites' values as text (an empty coordinate is left out, blocks are a list), each with its position.
 
     :raises DataFileError: if the file cannot be read, is not CSV, or lacks a column or has another
     """

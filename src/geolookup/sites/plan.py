@@ -154,7 +154,7 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
 def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
     """The custom layer as `apply_sites` would leave it; nothing is changed.
 
-    It is made by the very edits, in a transaction that is rolled back, so it cannot differ.
+    It is made by the very edits, in a transaction that is rolled back, so it cannot differ from it.
 
     :raises DataFileError: as `apply_sites` does
     """

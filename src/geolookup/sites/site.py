@@ -1,4 +1,4 @@
-"""Sites: the organisation's places with their names, checked as a file has them; and where in it each stands."""
+"""Sites: the organisation's places with their names, as a checked file has them, and the line of each."""
 
 import math
 import re
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """Where a site stands in its file. ``find`` takes a key ("" for the site itself) and a text of its value."""
+    """The position of a site in its file. ``find`` takes a key ("" for the site itself) and a text of its value."""
 
     path: str
     find: Callable[[str, str], int | None]

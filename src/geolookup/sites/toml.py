@@ -14,7 +14,7 @@ _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
 """
 _AT_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)")
-# Strings and comments are matched only to be passed over: what looks like a header inside them is none.
+# Strings and comments are matched only to be passed over: what looks like a header inside them is not one.
 _TOKENS = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
@@ -27,7 +27,7 @@ _TOKENS = re.compile(
 
 
 def read(path: str) -> list[tuple[dict[str, Any], Where]]:
-    """The sites' values as TOML has them, each with where it stands.
+    """The sites' values as TOML has them, each with its position.
 
     :raises DataFileError: if the file cannot be read, is not TOML, or holds anything but sites
     """
@@ -45,7 +45,7 @@ def read(path: str) -> list[tuple[dict[str, Any], Where]]:
         at = f", line {found[1]}" if found else ""
         raise DataFileError(f"{path}{at}: is not TOML: {_AT_LINE.sub('', str(error)).strip()}") from error
     except (RecursionError, ValueError) as error:  # the latter for a number of thousands of digits
-        raise DataFileError(f"{path}: is not TOML that can be read: {error}") from error
+        raise DataFileError(f"{path}: is not TOML: reading it failed: {error}") from error
     lines = _Lines(text)
     for key in document:
         if key != "site":
@@ -73,7 +73,7 @@ def write(sites: list[Site]) -> str:
 
 
 class _Lines:
-    """Where things stand in the text: `tomllib` does not say. Looked for only once something is wrong."""
+    """The positions of things in the text: `tomllib` does not say. Looked for only once something is wrong."""
 
     def __init__(self, text: str) -> None:
         self._text = text

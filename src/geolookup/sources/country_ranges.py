@@ -73,13 +73,13 @@ def ranges(rows: CsvRows, on_bad: OnBadRow = at_once) -> Iterator[CountryRange]:
 def read_range(rows: CsvRows, startip: str, endip: str) -> tuple[str, str, Literal[4, 6], int, int]:
     """The two ends of a row's range as text, and its family and ends as integers.
 
-    :raises DataFileError: if it is no range
+    :raises DataFileError: if it is not a range
     """
     try:
         family, first, last = addresses.parse_range(startip, endip)
     except (InvalidAddressError, InvalidRangeError) as error:
         raise rows.error(str(error)) from error
-    # A dotted quad that was accepted is canonical: millions of them need not be written again.
+    # A dotted quad that was accepted is canonical already: this saves writing millions of them again.
     if family == 6 or ":" in startip or ":" in endip:
         startip, endip = addresses.to_text(family, first), addresses.to_text(family, last)
     return startip, endip, family, first, last

@@ -29,8 +29,8 @@ class CsvRows:
     """An open CSV file: a context manager, and an iterator of its rows as lists of text.
 
     ``name`` is the file's path; ``header`` its column names, lower-cased and without blanks around them; ``line`` the
-    number (from 1) of the line on which the row handed out last ends. Whether the file is compressed its first bytes
-    say, not its name. Blank lines are passed over.
+    number (from 1) of the line on which the row handed out last ends. The file's first bytes, not its name, say
+    whether it is compressed. Blank lines are passed over.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -67,7 +67,7 @@ class CsvRows:
         return self._reader.line_num
 
     def columns(self, *names: str) -> list[int]:
-        """Where the named columns stand.
+        """The positions of the named columns.
 
         :raises DataFileError: if one is missing
         """
@@ -95,7 +95,7 @@ class CsvRows:
         width = len(self.header)
         for row in self._rows:
             if len(row) != width:
-                on_bad(self.error(f"has {len(row)} values where the header names {width} columns"))
+                on_bad(self.error(f"has {len(row)} values, and the header names {width} columns"))
             else:
                 yield row
 
@@ -109,7 +109,7 @@ class CsvRows:
         except UnicodeDecodeError as error:
             raise DataFileError(f"{self.name}, after line {self.line}: is not UTF-8") from error
         except (EOFError, OSError, zlib.error) as error:  # gzip's own BadGzipFile is an OSError
-            raise DataFileError(f"{self.name}, after line {self.line}: cannot be read on: {error}") from error
+            raise DataFileError(f"{self.name}, after line {self.line}: reading failed: {error}") from error
 
     def close(self) -> None:
         """Close the file; harmless when repeated."""

@@ -1,4 +1,4 @@
-"""A source as a sync sees it: what the settings say of it, its preset filled in, and the address of a given day."""
+"""A source as a sync sees it: what the settings say about it, its preset filled in, and the address of a given day."""
 
 import os
 import re
@@ -21,7 +21,7 @@ class Definition:
     """One source. ``kind`` is empty if the content says it; ``location`` is empty for a service and the registry.
 
     ``keep_days`` and ``max_age_s`` are None without a limit. ``month_before`` says that after a 404 the month before is
-    tried. ``given`` is true for a file that stands in no settings.
+    tried. ``given`` is true for a file that is not in the settings.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Definition:
 
 
 def define(source: SourceSettings) -> Definition:
-    """A source of the settings, with its preset's values where it says nothing itself.
+    """A source of the settings, with its preset's values for what it does not say itself.
 
     :raises SettingsError: if there is no such preset
     """

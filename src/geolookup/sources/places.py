@@ -178,7 +178,7 @@ _READERS = tuple((field.name, _reader(field)) for field in FIELDS)
 def place_of(texts: Mapping[str, str]) -> PlaceFields:
     """A place from the texts of those fields that are known, by name.
 
-    :raises BadFieldError: if a text is too long, or a coordinate is none
+    :raises BadFieldError: if a text is too long, or a coordinate is not a number
     """
     get = texts.get
     return PlaceFields._make([read(get(name, "")) for name, read in _READERS])

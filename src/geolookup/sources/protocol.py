@@ -1,8 +1,8 @@
 """The one protocol of every kind of source: what it is given, and the blocks, places and counts that it hands out.
 
-A kind is a `Kind`: a name, a test of what stands in a file, and a function that reads an `Opened` input. That function
+A kind is a `Kind`: a name, a test of what is in a file, and a function that reads an `Opened` input. That function
 is a generator of `Batch`, blocks in columns of numpy arrays. Places, counts and bad rows go into the `Gathered` that it
-is given. No Python object stands for a single block: a city file has 15 million of them.
+is given. There is no Python object for a single block: a city file has 15 million of them.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -140,7 +140,7 @@ class Reading:
         """The blocks in the order of their rows, some ten thousands at a time.
 
         A batch's place numbers are positions in ``gathered.places``, which has all of them when the batch arrives. With
-        ``lenient``, too many bad rows are no error: for a person who wants to see all of them.
+        ``lenient``, too many bad rows are not an error: for a person who wants to see all of them.
 
         :raises DataFileError: if the input is damaged, cut short or larger than the limits: nothing of it may be used
         :raises PullError: at the end, if too many rows are bad, or none is good: nothing of it may be used

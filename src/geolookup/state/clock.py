@@ -17,7 +17,7 @@ def steady_s() -> float:
 
 
 def boot_s() -> float:
-    """Seconds since this machine was started, its sleep included where the system counts that."""
+    """Seconds since this machine was started, its sleep included if the system counts that."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
@@ -66,7 +66,7 @@ def text_of(moment: datetime) -> str:
 
 
 def age_s(moment: str) -> float:
-    """Seconds of wall time since a moment of `now_text`; zero if the clock went back, or it is no moment."""
+    """Seconds of wall time since a moment of `now_text`; zero if the clock went back, or the text is not a moment."""
     try:
         then = datetime.fromisoformat(moment)
         return max(0.0, (wall() - then).total_seconds())

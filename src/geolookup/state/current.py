@@ -23,7 +23,7 @@ FORMAT_VERSION = "2.0"
 READ_VERSIONS = ("1", "2")
 _CHECK_MARK = b'"check": "'
 _MAX_BYTES = 1 << 20
-#: A publish may land between reading CURRENT and opening what it names, over and over: but not this often.
+#: A publish may land between reading CURRENT and opening what it names, again and again, but not this often.
 _OPEN_ATTEMPTS = 50
 
 
@@ -38,11 +38,11 @@ class Current:
     ``sequence`` always rises; ``edits`` is the newest local edit that the overlay includes; ``newest`` the highest
     generation ever committed; ``published`` is the generation's own record (source, url, digest, etag, times, row
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
-    content that was rolled back; ``pins`` the generations that retention keeps whatever comes; ``served`` which
-    generation was served from when on (see `state.timeline`); ``sources`` what is known of each source (see
+    content that was rolled back; ``pins`` the generations that retention always keeps; ``served`` which
+    generation was served since when (see `state.timeline`); ``sources`` what is known of each source (see
     `generations.entries`), nothing in version 1; ``newest_snapshot`` the highest snapshot ever committed;
     ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given. ``recovered``
-    says what was wrong where CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
+    says what was wrong if CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
     push began (see `state.marks`): with ``edits`` it tells whether edits.db has gone back since.
     """
 
@@ -126,7 +126,7 @@ class Current:
     def dated(self) -> str:
         """The moment from which the age of the data counts.
 
-        That is when the service last confirmed them; the embedded default has nobody who does, and a date of its own.
+        That is when the service last confirmed them. No service confirms the embedded default: it has its own date.
         """
         return str(self.published.get("dated") or self.checked_at)
 
@@ -234,7 +234,7 @@ def parse_current(data: bytes, path: str) -> Current:
             pushed=found.get("pushed", 0),
         )
         if type(found["refused"]) is not list:
-            raise ValueError("`refused` is no array")
+            raise ValueError("`refused` is not an array")
         numbers = [current.sequence, current.generation, current.overlay, current.edits, current.newest]
         numbers += [
             *current.pins,
@@ -248,20 +248,20 @@ def parse_current(data: bytes, path: str) -> Current:
         if not all(type(entry[name]) is str for entry in named for name in ("name", "kind", "digest")):
             raise ValueError("a source in it has no name")
         if not all(type(number) is int and 0 <= number < 1 << 53 for number in numbers):
-            raise ValueError("a number in it is no counter")
+            raise ValueError("a number in it is not a counter")
         if current.newest < current.generation:
             raise ValueError("it serves a generation that was never committed")
         texts = (current.published_at, current.checked_at, current.published["source"], current.published["digest"])
         moments = [since for _, since in current.served]
         if not all(type(text) is str for text in (*texts, *current.refused, *moments)):
-            raise ValueError("a text in it is none")
+            raise ValueError("a text in it is not text")
         for record in (
             current.published["files"]["index"],
             current.published["files"]["cache.db"],
             current.overlay_file,
         ):
             if type(record["bytes"]) is not int or type(record["sha256"]) is not str:
-                raise ValueError("a file's record in it is none")
+                raise ValueError("a file's size or SHA-256 in it is malformed")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateDamagedError(f"{path}: is damaged: {error!r:.200}") from error
     return current
@@ -301,9 +301,9 @@ def overlay_path(home: str, overlay: int) -> str:
 def open_published(home: str) -> Published:
     """Open what CURRENT names.
 
-    :raises NoStateError: where nothing has been published
-    :raises StateDamagedError: where CURRENT or what it names is not what was written
-    :raises StateTooNewError: where the major version of CURRENT or of what it names is not ours
+    :raises NoStateError: if nothing has been published
+    :raises StateDamagedError: if CURRENT or what it names is not what was written
+    :raises StateTooNewError: if the major version of CURRENT or of what it names is unknown to this release
     """
     current = read_current(home)
     for _ in range(_OPEN_ATTEMPTS):
@@ -323,7 +323,7 @@ def open_published(home: str) -> Published:
 def open_named(home: str, current: Current) -> Published:
     """Open the two files that ``current`` names, and check that they are the ones that were published.
 
-    :raises IndexFileError: where they are not
+    :raises IndexFileError: if they are not
     """
     base = _open_file(index_path(home, current.generation), "default", current.published["files"]["index"]["bytes"])
     if not base.sources:  # an earlier release wrote it, for which there was one source

@@ -21,7 +21,7 @@ _UNWRITABLE = {
     errno.EMFILE: "this process has too many open files: raise its limit",
     errno.ENFILE: "this machine has too many open files",
     errno.EIO: "the disk failed: what was published is as it was",
-    errno.ENOTDIR: "a file stands where a directory belongs",
+    errno.ENOTDIR: "there is a file instead of a directory",
 }
 
 
@@ -89,7 +89,7 @@ def open_private(path: str) -> int:
 def open_lock(path: str) -> int:
     """Open a file to lock, created if it is missing: its descriptor.
 
-    It is never unlinked: whoever did that could let two processes in.
+    It is never unlinked: that could let two processes hold the lock.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
@@ -99,7 +99,7 @@ def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
     descriptor = open_private(path)
     with open(descriptor, "wb") as file:
         if mode != 0o600:
-            os.fchmod(descriptor, mode)  # whatever the umask says
+            os.fchmod(descriptor, mode)  # the umask may take some of it away
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -125,18 +125,18 @@ def file_record(path: str) -> dict[str, int | str]:
 
 
 def remove_file(path: str) -> None:
-    """Remove a file; what is gone already is no error, what cannot be removed is left."""
+    """Remove a file; if it is gone already, nothing happens; if it cannot be removed, it is left."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and all in it; what is gone already is no error, what cannot be removed is left."""
+    """Remove a directory and all in it; if it is gone already, nothing happens; if it cannot be removed, it is left."""
     shutil.rmtree(path, ignore_errors=True)
 
 
 def discard_tree(path: str, temporary: str) -> None:
-    """Remove a directory whose name means something, half removed least of all: by way of the name ``temporary``."""
+    """Remove a directory whose name says that it is whole: it is renamed to ``temporary`` first."""
     with contextlib.suppress(OSError):
         os.rename(path, temporary)
         remove_tree(temporary)
@@ -153,9 +153,9 @@ def tree_bytes(path: str) -> int:
 
 
 def require_space(path: str, needed_bytes: int) -> None:
-    """Refuse to begin what would not fit.
+    """Refuse to begin if there is too little room.
 
-    :raises StateUnwritableError: where less than ``needed_bytes`` is free for this user
+    :raises StateUnwritableError: if less than ``needed_bytes`` is free for this user
     """
     with translated(path):
         found = os.statvfs(path)
@@ -168,10 +168,10 @@ def require_space(path: str, needed_bytes: int) -> None:
 
 @contextlib.contextmanager
 def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
-    """Hold an exclusive flock on ``path``, whose file is created where it is missing and never unlinked.
+    """Hold an exclusive flock on ``path``, whose file is created if it is missing, and never unlinked.
 
-    :raises StateBusyError: with the message ``busy``, where another process still holds it after ``wait_s`` seconds
-    :raises StateUnwritableError: where the lock file cannot be opened, or its file system has no locks
+    :raises StateBusyError: with the message ``busy``, if another process still holds it after ``wait_s`` seconds
+    :raises StateUnwritableError: if the lock file cannot be opened, or its file system has no locks
     """
     with translated(path):
         descriptor = open_lock(path)

@@ -193,8 +193,8 @@ class Publish:
         notices.published(self.home)
 
     def clean(self, published: Current, *, keep_generations: int | None) -> None:
-        """Remove what is needed no more: generations past retention, unless ``keep_generations`` is None; overlays."""
-        # What is published is published: whatever cannot be cleaned now waits for the next time.
+        """Remove overlays no longer needed and, unless ``keep_generations`` is None, generations past retention."""
+        # It is published already: what cannot be removed now waits for the next time.
         with contextlib.suppress(StateError, OSError):
             files.remove_file(self._path("generations", generation_name(published.generation), HELD_MARK))
             retention.retain(self.home, published, keep_generations, overlays=self._overlays)

@@ -27,10 +27,10 @@ _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
 class Restored:
     """What was put in the place of edits.db.
 
-    ``source`` is the file that was copied, None if edits began anew. ``pushed_since`` says that a push began after it
-    was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
-    where the file that was there is kept, None if there was none. ``lost`` are the ranges of addresses that lookups
-    answered from the edits that are gone: (first, last, the place that was).
+    ``source`` is the file that was copied, None if edits.db was emptied. ``pushed_since`` says that a push began after
+    it was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is
+    the path of the file that was there before, None if there was none. ``lost`` are the ranges of addresses that
+    lookups answered from the edits that are gone: (first, last, the place that was).
     """
 
     source: str | None
@@ -41,7 +41,7 @@ class Restored:
 
 
 def restore(directory: StateDirectory, source: str | None = None, *, empty: bool = False) -> Restored:
-    """Put ``source`` (the newest whole backup, if None) in the place of edits.db; with ``empty`` let edits begin anew.
+    """Put ``source`` (the newest whole backup, if None) in the place of edits.db; with ``empty``, an empty one.
 
     Takes the run lock. What a push may have sent since the backup was made is looked for at the service before anything
     is sent again.
@@ -99,8 +99,8 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
             continue
         return path
     raise EditsDamagedError(
-        f"no copy of edits.db can be used: {'; '.join(problems)}; `geolookup outbox restore --empty` begins anew, "
-        "without the edits that are pending here"
+        f"no copy of edits.db can be used: {'; '.join(problems)}; `geolookup outbox restore --empty` starts with "
+        "an empty one, without the edits that are pending here"
     )
 
 

@@ -15,8 +15,8 @@ from geolookup.state import files
 def translated(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:
     """Turn every error of sqlite3 into ours; ``path`` names the file in the message, ``advice`` says what to do.
 
-    :raises StateBusyError: where another process holds the file's lock for too long
-    :raises StateUnwritableError: where the disk is full, read-only or failing
+    :raises StateBusyError: if another process holds the file's lock for too long
+    :raises StateUnwritableError: if the disk is full, read-only or failing
     :raises StateDamagedError: for anything else, which only a damaged file explains
     """
     try:

@@ -17,16 +17,16 @@ from geolookup.state.generations.parts import parts_of, snapshot_path
 
 
 def verify(home: str) -> list[str]:
-    """Check every byte that CURRENT names, and every invariant of it: the problems found, none where all is well.
+    """Check every byte that CURRENT names, and every invariant of it: the problems found; none if all is well.
 
-    :raises NoStateError: where nothing has been published
-    :raises StateDamagedError: where CURRENT cannot be read at all
-    :raises StateTooNewError: where a newer release wrote it
+    :raises NoStateError: if nothing has been published
+    :raises StateDamagedError: if reading CURRENT fails
+    :raises StateTooNewError: if a newer release wrote it
     """
     while True:
         current = read_current(home)
         problems = _problems(home, current)
-        # A publish removes what the CURRENT before it named: a file that is gone then is no problem.
+        # A publish removes what the CURRENT before it named: a file that is missing then is not a problem.
         if not problems or read_current(home).sequence == current.sequence:
             return problems
 

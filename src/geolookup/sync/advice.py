@@ -23,7 +23,7 @@ class NextAction(NamedTuple):
     words: str
 
 
-#: Every code, with what is to be done. A contract: programs rely upon the codes.
+#: Every code, with what is to be done. A contract: programs rely on the codes.
 CODES = {
     "none": "nothing to do",
     "fix-configuration": "correct the settings or options that are named; it fails until then",

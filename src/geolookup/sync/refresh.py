@@ -28,13 +28,13 @@ from geolookup.sync.push.push import count_left_over, push_locked, require_same_
 from geolookup.sync.push.reconcile import OnConflict
 
 Stage: TypeAlias = Literal["start", "push", "pull"]
-#: Told of a stage, the items of it done so far, and how many there are where that is known.
+#: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
 RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What ended a stage; ``error`` is as it was raised, or None where a push left by itself and said why."""
+    """What ended a stage; ``error`` is as it was raised, or None if a push ended by itself and said why."""
 
     stage: Stage
     message: str
@@ -50,10 +50,10 @@ class Failure:
 class RefreshReport:
     """What a refresh did, and what it left.
 
-    ``push`` is None where edits could not even be looked at, ``pull`` where nothing was pulled; ``skipped`` says why a
+    ``push`` is None if edits could not even be read, ``pull`` if nothing was pulled; ``skipped`` says why a
     pull was not tried. ``failures`` are of the stages that did not do their job. ``generation`` and ``digest`` are what
-    is served after it, ``generation_before`` what was before (None where nothing is, or was). ``changed`` is true where
-    some address has another answer now; that an edit is pending no longer is none. Moments are texts of
+    is served after it, ``generation_before`` what was before (None if nothing is, or was). ``changed`` is true if
+    some address has another answer now; an edit that is no longer pending is not a change. Moments are texts of
     `clock.now_text`, durations seconds by step.
     """
 
@@ -73,7 +73,7 @@ class RefreshReport:
 
     @property
     def held(self) -> HeldError | None:
-        """Why the pulled list is held, or None where it is not."""
+        """Why the pulled list is held, or None if it is not."""
         return next((failure.error for failure in self.failures if isinstance(failure.error, HeldError)), None)
 
     @property
@@ -84,7 +84,7 @@ class RefreshReport:
 
     @property
     def left_over(self) -> bool:
-        """Whether edits wait that the next run goes on with."""
+        """Whether edits wait for the next run."""
         return self.push is not None and bool(self.push.unknown or self.push.queued)
 
     def as_dict(self) -> dict[str, Any]:
@@ -117,10 +117,10 @@ def refresh(
 ) -> RefreshReport:
     """Push what waits, then pull and publish, under one run lock.
 
-    What goes wrong is in the report, so that it is complete whatever happens; the other stage is tried all the same,
+    What goes wrong is in the report, so that it is always complete; the other stage is still tried,
     unless the service as a whole refuses. ``started`` is called once the lock is held.
 
-    :raises StateBusyError: where another run is under way: nothing was done
+    :raises StateBusyError: if another run is under way: nothing was done
     """
     began = time.monotonic()
     report = RefreshReport(url=settings.url, began_at=now_text())
@@ -155,7 +155,7 @@ def _run(
         if settings.url is None:
             _pull(directory, settings, None, report, url_moved, None, progress)
             return
-        # One connection, and one reading of the secret, which standard input gives but once.
+        # One connection, and one reading of the secret, which standard input gives only once.
         with Transport(settings) as transport:
             unmodified = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
             if report.push is not None and report.push.service_refuses:
@@ -237,7 +237,7 @@ def _pull(
 
 
 def _open(directory: StateDirectory) -> Published | None:
-    """What is served; None where nothing is that can be."""
+    """What is served; None if nothing can be."""
     try:
         return directory.open()
     except (NoStateError, StateDamagedError):

@@ -230,7 +230,7 @@ def test_a_moment_means_the_generation_that_was_served_then(home: str, wall: Clo
     ("reference", "message"),
     [
         ("2026-02-28", r"not known: kept are 4 \(served from 2026-03-04T06:00:00.000Z\), 5"),
-        ("2026-03-02", "not kept any more: kept are 4"),
+        ("2026-03-02", "no longer kept: kept are 4"),
         ("2", "generation 2 is not kept: kept are 4"),
         ("99", "generation 99 is not kept"),
         ("0", "generation 0 is not kept"),

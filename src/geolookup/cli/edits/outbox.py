@@ -142,7 +142,7 @@ def keep(editor: Editor, /, locid: int) -> None:
 
 @outbox.command()
 @click.argument("backup", required=False, metavar="[BACKUP]")
-@click.option("--empty", is_flag=True, help="Begin anew, without the edits that are pending here.")
+@click.option("--empty", is_flag=True, help="Start with an empty file, without the edits that are pending here.")
 @json_option
 def restore(backup: str | None, empty: bool, as_json: bool) -> int:
     """Put the newest backup of edits.db (or BACKUP) in its place, and say what lookups lose by that.

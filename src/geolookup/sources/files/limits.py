@@ -1,4 +1,4 @@
-"""How much a source may be, so that no file, however made, can fill the memory or run for ever."""
+"""How much a source may be, so that no file can fill the memory or be read for ever."""
 
 from dataclasses import dataclass
 

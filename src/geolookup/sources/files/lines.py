@@ -15,7 +15,7 @@ class Lines:
     """An iterator of the lines of a file, each with its ``\\n``; the last may lack it.
 
     A line that is not UTF-8 is read as Latin-1 if ``latin1`` allows it. Otherwise lone surrogates stand for its bytes,
-    and ``undecoded`` counts it: whoever uses lines must look there.
+    and ``undecoded`` counts it: callers must look at that count.
 
     :raises DataFileError: while iterating, if the file is damaged or cut short, or a line is too long
     """

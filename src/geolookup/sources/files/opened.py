@@ -27,8 +27,8 @@ class Member:
     """One file of an input.
 
     ``name`` is for messages; ``inside`` its name in the archive or folder, empty for an input of one file. ``head`` has
-    the first 64 KiB. ``open`` reads it from the beginning, any number of times. ``path`` is set if the bytes stand in a
-    file as they are.
+    the first 64 KiB. ``open`` reads it from the beginning, any number of times. ``path`` is set if a file holds these
+    bytes as they are.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Rows of a CSV file (RFC 4180) in chunks, with their numbers and lines; a row that is no CSV costs only itself.
+"""Rows of a CSV file (RFC 4180) in chunks, with their numbers and lines; a row that is not CSV costs only itself.
 
 The standard library's reader is used: pyarrow's is an optional extra, and does not say in which line it met what it
 cannot read. All that is done for each row is done in C, so that the reader itself is the greater part of the time.
@@ -50,7 +50,7 @@ class Chunk:
 class Table:
     """The rows of one CSV file. Blank lines are passed over; rows with too few values are bad.
 
-    ``skip`` is the number of lines above the header, or above the first row, that are no CSV.
+    ``skip`` is the number of lines above the header, or above the first row, that are not CSV.
     """
 
     def __init__(

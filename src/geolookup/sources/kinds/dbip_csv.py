@@ -12,7 +12,7 @@ from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
 
-#: By the number of columns, where each field stands:
+#: By the number of columns, the position of each field:
 #: first,last,country;  first,last,continent,country,region,city,latitude,longitude (DB-IP)
 #: first,last,country,region,district,city,postalcode,latitude,longitude,timezone (ip-location-db)
 _LAYOUTS = {

@@ -1,7 +1,7 @@
 """``geolite2-csv``: GeoLite2 or GeoIP2, City or Country, as CSV: the zip as downloaded, or its folder.
 
 Blocks name a place by ``geoname_id``; country, region and city are the place's, postal code and coordinates the
-block's. A block without ``geoname_id`` says no place: where a network is registered is not where it is.
+block's. A block without ``geoname_id`` has no place: the place of registration says nothing about the addresses.
 """
 
 from collections.abc import Iterator

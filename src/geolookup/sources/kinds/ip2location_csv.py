@@ -1,6 +1,6 @@
 """``ip2location-csv``: DB1 to DB11 of IP2Location and IP2Location LITE.
 
-There is no header, the ends of ranges are quoted decimal numbers, and ``-`` is nothing.
+There is no header, the ends of ranges are quoted decimal numbers, and ``-`` means that nothing is known.
 """
 
 import re
@@ -28,7 +28,7 @@ _POSTAL = {**_PLACE, "postalcode": 8}
 
 
 def _layout(rows: Sequence[Sequence[str]]) -> dict[str, int] | None:
-    """Where the fields stand. Several databases have as many columns as another, so values tell them apart.
+    """The positions of the fields. Several databases have as many columns as another, so values tell them apart.
 
     4 DB1; 5 DB2 (isp); 6 DB3; 7 DB4 (isp); 8 DB5 (coordinates) or DB7 (isp, domain); 9 DB6 (coordinates, isp) or DB9
     (coordinates, postal code); 10 DB8 (coordinates, isp, domain) or DB11 (coordinates, postal code, time zone); 11 DB10

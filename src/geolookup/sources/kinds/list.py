@@ -51,7 +51,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
 
 
 def _is_lines(head: bytes) -> bool:
-    """Whether a whole object stands in the first line, and another begins below it."""
+    """Whether the first line is a whole object, and another begins below it."""
     first, _, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS).partition(b"\n")
     return first.startswith(b"{") and first.rstrip(_BLANKS).endswith(b"}") and rest.lstrip(_BLANKS)[:1] == b"{"
 

@@ -18,7 +18,7 @@ _NETWORKS = ("network", "cidr")
 
 
 def first_line(member: Member) -> list[str]:
-    """The columns of a file's first line, lower-cased; empty if that is no CSV."""
+    """The columns of a file's first line, lower-cased; empty if that is not CSV."""
     line = member.head.decode("utf-8-sig", "replace").partition("\n")[0].rstrip("\r")
     try:
         return [column.strip().lower() for column in next(csv.reader([line], strict=True), [])]

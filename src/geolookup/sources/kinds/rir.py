@@ -21,7 +21,7 @@ _NO_COUNTRY = frozenset(("", "ZZ"))
 
 
 def fits_member(member: Member) -> bool:
-    """Whether the first line that is no comment is a version line, or a record of a registry."""
+    """Whether the first line that is not a comment is a version line, or a record of a registry."""
     for line in member.head.decode("utf-8-sig", "replace").split("\n"):
         values = line.strip().split("|")
         if line.strip() and not line.startswith("#"):

@@ -38,7 +38,7 @@ _FLAT = {
     "dmacode": ("metro_code", "dma"),
     "areacode": ("area_code",),
 }
-# Records of these shapes may hold nothing but what says no place: then they have one of these keys.
+# Records of these shapes may hold only keys that say no place: then they have one of these keys.
 _NESTED_KEYS = frozenset(
     (
         *("country", "continent", "city", "subdivisions", "location"),

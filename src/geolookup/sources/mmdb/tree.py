@@ -1,7 +1,7 @@
 """Walking the search tree of a MaxMind DB in numpy: all networks in the order of their addresses.
 
 The tree is walked level by level, many nodes at once. A level that has grown too wide is cut in pieces that lie one
-after the other in the address space, and each piece is walked by itself: so memory is bounded whatever the tree's size,
+after the other in the address space, and each piece is walked by itself: so memory is bounded for any size of tree,
 and networks come in order without being sorted together.
 """
 
@@ -41,7 +41,7 @@ class Networks(NamedTuple):
 class Tree:
     """The search tree of a mapped file.
 
-    :raises DataFileError: from all methods, if the tree points at what is not there, or goes round in circles
+    :raises DataFileError: from all methods, if the tree points outside of the file, or has a cycle
     """
 
     def __init__(self, name: str, buffer: mmap.mmap, about: Metadata, limits: Limits) -> None:
@@ -96,7 +96,7 @@ class Tree:
             yield 4, Networks(zero, zero, np.asarray([96], np.uint8), position)
 
     def _descend(self, bits: list[int]) -> tuple[int, int]:
-        """The value at the end of a path of bits, or where the path ends before: and after how many bits."""
+        """The value at the end of a path of bits, or at the node where the path ends early; and its depth in bits."""
         value = 0
         for depth, bit in enumerate(bits):
             if value >= self._about.node_count:

@@ -41,12 +41,12 @@ def _stored(family: int, value: int, schema: int) -> int | str | bytes:
 class CacheWriter:
     """Writes a new cache.db: rows go in as they come, in one transaction, and `finish` makes the file durable.
 
-    It is written where nobody looks and thrown away whole after any failure, so it needs no journal.
+    No reader looks at it before it is complete, and any failure throws it away, so it needs no journal.
     """
 
     def __init__(self, path: str, *, compact: bool = False) -> None:
         """With ``compact`` blocks are added by `add_numbers`: for sources of millions, of which no one is looked up."""
-        from sqlite_utils import Database  # late: it imports pandas where that is installed
+        from sqlite_utils import Database  # late: it imports pandas if that is installed
 
         self.path = path
         self._compact = compact
@@ -244,7 +244,7 @@ class Cache:
 def compare(old: str, new: str) -> dict[str, dict[str, int]]:
     """What changed from one cache.db to another: geolocations and blocks added, removed and changed.
 
-    A geolocation is changed where a field or a block of it differs; a block where the same range belongs to another
+    A geolocation is changed if a field or a block of it differs; a block where the same range belongs to another
     geolocation now.
     """
     with compared(old, new) as (_, counts):
@@ -332,7 +332,7 @@ def _check_version(connection: sqlite3.Connection, path: str, schema: str = "mai
 def read_geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...] = ()) -> Geolocation:
     """A row of the locid and the fields; ``path`` is for the message.
 
-    :raises StateDamagedError: where it cannot be one
+    :raises StateDamagedError: if it cannot be one
     """
     # SQLite's types are advice: in a damaged row anything may stand anywhere, and what reads it relies on the types.
     locid, *values = row
@@ -347,7 +347,7 @@ def read_geolocation(path: str, row: tuple[Any, ...], blocks: tuple[IPBlock, ...
 def read_block(path: str, family: int, first: int | str | bytes, last: int | str | bytes) -> IPBlock:
     """A row of ipblocks, its numbers as they stand there; ``path`` is for the message.
 
-    :raises StateDamagedError: where it cannot be one
+    :raises StateDamagedError: if it cannot be one
     """
     try:
         low, high = (
@@ -355,7 +355,7 @@ def read_block(path: str, family: int, first: int | str | bytes, last: int | str
             for end in (first, last)
         )
     except (ValueError, TypeError) as error:
-        raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {first!r:.50} is no address") from error
+        raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {first!r:.50} is not an address") from error
     if family not in (4, 6) or not 0 <= low <= high <= (IPV4_MAX if family == 4 else IPV6_MAX):
-        raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {low} to {high} is no range of IPv{family}")
+        raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {low} to {high} is not a range of IPv{family}")
     return IPBlock(family=4 if family == 4 else 6, first=low, last=high)

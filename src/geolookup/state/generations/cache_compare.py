@@ -1,4 +1,4 @@
-"""What two generations' cache.db hold otherwise, row by row: geolocations with their fields, and blocks."""
+"""How two generations' cache.db differ, row by row: geolocations with their fields, and blocks."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +9,7 @@ from geolookup.state.generations.cache import compared, place_columns, read_bloc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedGeolocation:
-    """A geolocation that is in both, otherwise: the fields that changed, and how many blocks came and went."""
+    """A geolocation that is in both and differs: the fields that changed, and how many blocks came and went."""
 
     before: Geolocation
     after: Geolocation
@@ -38,11 +38,11 @@ class RowDifferences:
 
 
 def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> RowDifferences:
-    """What changed from one cache.db to another: at most ``top`` rows of a kind (all, where None).
+    """What changed from one cache.db to another: at most ``top`` rows of a kind (None: all).
 
-    Rows of blocks only where ``blocks`` says so.
+    Rows of blocks are included only if ``blocks`` is true.
 
-    :raises StateDamagedError: where a file is not what was written
+    :raises StateDamagedError: if a file is not what was written
     """
     limit = -1 if top is None else top
     with compared(old, new) as (connection, counts):

@@ -56,7 +56,7 @@ class Candidate:
     def verify(self) -> None:
         """Check that the files are, byte for byte, those that were sealed.
 
-        :raises StateDamagedError: where they are not
+        :raises StateDamagedError: if they are not
         """
         records = self.document()["published"]["files"]
         for name in CONTENT:
@@ -71,8 +71,8 @@ class Candidate:
     def document(self) -> dict[str, Any]:
         """What report.json holds.
 
-        :raises StateDamagedError: where it is not what was written
-        :raises StateTooNewError: where its major version is not ours
+        :raises StateDamagedError: if it is not what was written
+        :raises StateTooNewError: if its major version is not ours
         """
         return read_report(self.path)
 

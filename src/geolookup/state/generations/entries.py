@@ -1,4 +1,4 @@
-"""What CURRENT knows of each source besides what is served: its newest snapshot, and when and how it was last asked.
+"""What CURRENT knows of each source in addition to what is served: its newest snapshot, and when it was last asked.
 
 An entry is a plain object of JSON, since CURRENT is read on the path of one lookup:
 
@@ -9,7 +9,7 @@ An entry is a plain object of JSON, since CURRENT is read on the path of one loo
 - ``location`` (without secrets), ``file`` (size and time of change of a local one);
 - ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
 - ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync;
-- ``given``: true if the source is a file that `geolookup sync FILE` was given, and that stands in no settings.
+- ``given``: true if the source is a file that `geolookup sync FILE` was given, and that is not in the settings.
 """
 
 from collections.abc import Mapping

@@ -20,7 +20,7 @@ Reference: TypeAlias = int | str | date
 SERVED = "served"
 PREVIOUS = "previous"
 
-#: A generation may be removed between being found and being opened, over and over: but not this often.
+#: A generation may be removed between being found and being opened, again and again, but not this often.
 _OPEN_ATTEMPTS = 10
 
 
@@ -28,10 +28,10 @@ _OPEN_ATTEMPTS = 10
 class Kept:
     """One kept generation, or the held candidate (``number`` None).
 
-    ``published_at`` is the moment from which on it was served last, None where that is not known; ``pulled_at`` when
-    it was fetched. ``rows`` are the counts of its record, ``bytes`` the size of its folder. ``refused`` is true where
+    ``published_at`` is the moment since which it was served last, None if that is not known; ``pulled_at`` when
+    it was fetched. ``rows`` are the counts of its record, ``bytes`` the size of its folder. ``refused`` is true if
     its content was rolled back, so that no sync publishes it by itself. ``problem`` says why its record cannot be
-    read; then the members that stand in it are None or empty.
+    read; then the members that come from it are None or empty.
     """
 
     number: int | None
@@ -61,7 +61,7 @@ class Generations:
     def kept(self) -> list[Kept]:
         """Every kept generation, oldest first, and the held candidate, if there is one, last.
 
-        :raises NoStateError: where nothing has been published
+        :raises NoStateError: if nothing has been published
         """
         directory = self._directory
         current = directory.require_current()
@@ -98,8 +98,8 @@ class Generations:
 
         A moment means the generation that was served then; a date, the one that was served at its end, in UTC.
 
-        :raises UnknownGenerationError: where there is none, or it is kept no more: names those that are
-        :raises NoStateError: where nothing has been published
+        :raises UnknownGenerationError: if there is none, or it is no longer kept: names those that are
+        :raises NoStateError: if nothing has been published
         """
         current = self._directory.require_current()
         kept = self._numbers()
@@ -129,7 +129,7 @@ class Generations:
             found: date = date.fromisoformat(text) if len(text) <= len("2026-02-01") else datetime.fromisoformat(text)
         except ValueError:
             raise UnknownGenerationError(
-                f"{text!r:.60} is no generation: give its number, {SERVED}, {PREVIOUS}, or a moment such as "
+                f"{text!r:.60} is not a generation: give its number, {SERVED}, {PREVIOUS}, or a moment such as "
                 "2026-02-01 or 2026-02-01T06:00:00Z"
             ) from None
         return self._at(current, kept, _moment(found), text)
@@ -142,7 +142,7 @@ class Generations:
             raise UnknownGenerationError(f"what was served at {asked} is not known: {self._those_kept(current, kept)}")
         if number not in kept:
             raise UnknownGenerationError(
-                f"the generation that was served at {asked} is not kept any more: {self._those_kept(current, kept)}"
+                f"the generation that was served at {asked} is no longer kept: {self._those_kept(current, kept)}"
             )
         return number
 
@@ -159,7 +159,7 @@ class Generations:
         The served one comes with the custom layer of now.
 
         :raises UnknownGenerationError: as `resolve`
-        :raises StateDamagedError: where it is not what was published
+        :raises StateDamagedError: if it is not what was published
         """
         for _ in range(_OPEN_ATTEMPTS):
             number = self.resolve(reference)

@@ -14,7 +14,7 @@ from geolookup.state.generations.recovery import numbered
 def expired(home: str, current: Current) -> dict[int, str]:
     """The kept generations that must go, pinned ones too, each with the name of the source whose licence wants it.
 
-    What is served stays, whatever it is.
+    What is served always stays.
     """
     stacks = _stacks(home)
     served = {part.snapshot for part in parts_of(current.published)}
@@ -58,7 +58,7 @@ def _stacks(home: str) -> dict[int, tuple[Part, ...]]:
 
 
 def _keep_days(home: str, current: Current, part: Part) -> int | None:
-    """As the settings were at the last sync; of a source that is configured no more, as its snapshot was made."""
+    """As the settings were at the last sync, or, for a source no longer configured, when its snapshot was made."""
     for entry in current.sources:
         if entry["name"] == part.name:
             days = entry.get("keep_days")
@@ -73,7 +73,7 @@ def _keep_days(home: str, current: Current, part: Part) -> int | None:
 
 
 def _ended(current: Current, generation: int) -> str:
-    """When a generation was last replaced by another, "" if it never was served as far as is known."""
+    """When a generation was last replaced by another, "" if it is not known to have been served."""
     ends = [current.served[at + 1][1] for at, (number, _) in enumerate(current.served[:-1]) if number == generation]
     return max(ends, default="")
 

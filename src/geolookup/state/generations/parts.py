@@ -14,7 +14,7 @@ SNAPSHOTS = "snapshots"
 #: The kinds of source that the state directory tells apart from files, and their names if nobody gives them others.
 SERVICE = "service"
 REGISTRY = "registry"
-#: The source of the embedded default, where the service has its URL.
+#: The source of the embedded default; for a service, the source is its URL.
 BUNDLED = "bundled"
 
 
@@ -67,7 +67,7 @@ def snapshot_path(home: str, number: int) -> str:
 
 
 def stack_digest(parts: Iterable[tuple[str, str]]) -> str:
-    """The digest of a stack's content, from the name and digest of each part: the one's own if there is one."""
+    """The digest of a stack's content, from the name and digest of each part: for a single part, its own digest."""
     named = list(parts)
     if len(named) == 1:
         return named[0][1]

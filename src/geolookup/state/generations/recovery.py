@@ -1,4 +1,4 @@
-"""What to serve where CURRENT, or what it names, is damaged: what was published last and is whole."""
+"""What to serve if CURRENT, or what it names, is damaged: the last published generation that is whole."""
 
 import json
 import os
@@ -27,7 +27,7 @@ MEMORY = "memory"
 def numbered(directory: str) -> list[int]:
     """The numbers that stand as names in ``generations/`` or ``custom/``, newest first.
 
-    :raises StateDamagedError: where the directory is there and cannot be read
+    :raises StateDamagedError: if the directory exists and cannot be read
     """
     try:
         names = os.listdir(directory)
@@ -106,7 +106,7 @@ def memory_text(refused: Iterable[str], pins: Iterable[int], served: Iterable[St
 
 
 def _memory(metadata: dict[str, str]) -> Remembered | None:
-    """What `memory_text` wrote, or None where it is not there, or another release wrote something else."""
+    """What `memory_text` wrote, or None if it is missing or another release wrote something else."""
     try:
         found = json.loads(metadata[MEMORY])
         served = tuple((int(number), str(moment)) for number, moment in found["served"])
@@ -122,9 +122,9 @@ def open_newest_whole(home: str, problem: str, *, skip: frozenset[int] = frozens
     to. ``problem`` is what was wrong with CURRENT or what it names; the result's ``current.recovered`` says it.
     ``skip`` holds generations already found damaged.
 
-    :raises StateDamagedError: where none can be used
-    :raises StateTooNewError: where a newer release published the last one
-    :raises NoStateError: where there never was one
+    :raises StateDamagedError: if none can be used
+    :raises StateTooNewError: if a newer release published the last one
+    :raises NoStateError: if there never was one
     """
     generations = numbered(os.path.join(home, "generations"))
     if not generations:
@@ -146,15 +146,15 @@ def open_newest_whole(home: str, problem: str, *, skip: frozenset[int] = frozens
             continue
     raise StateDamagedError(
         f"{home}: no generation here is whole ({problem}): run `geolookup sync`, which replaces them, "
-        "or remove the directory's `generations` to begin anew"
+        "or remove the directory's `generations` to start again with an empty state"
     )
 
 
 def open_kept(home: str, generation: int) -> Published:
     """Open a kept generation as it was served last: with the newest overlay that was compiled for it.
 
-    :raises StateDamagedError: where it, or its overlay, is gone or not what was written
-    :raises StateTooNewError: where a newer release wrote it
+    :raises StateDamagedError: if it, or its overlay, is gone or not what was written
+    :raises StateTooNewError: if a newer release wrote it
     """
     memory = _remembered(home)
     for overlay, metadata in _headers(home, _numbers(home, "custom")):

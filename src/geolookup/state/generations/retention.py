@@ -123,8 +123,8 @@ def remove_publish_temporaries(home: str) -> None:
 def past_retention(home: str, current: Current, keep: int) -> list[int]:
     """The generations that retention removes, newest first.
 
-    Kept are the ``keep`` that were served last, and pinned ones besides. What was served last, and not what has the
-    highest number: after a rollback the generation that was gone back to is the one to go back to again.
+    The ``keep`` that were served last are kept, and pinned ones too. The last served, not the highest numbers: after
+    a rollback the generation that was gone back to is the one to go back to again.
     """
     found = numbered(os.path.join(home, "generations"))
     recent = dict.fromkeys((current.generation, *by_recency(current.served), *found))
@@ -181,7 +181,7 @@ def _remove_unnamed_snapshots(home: str, current: Current) -> None:
 
 
 def _compiled_for(path: str) -> int | None:
-    """The generation that an overlay was compiled for; 0 where it is damaged, None where a newer release wrote it."""
+    """The generation that an overlay was compiled for; 0 if it is damaged, None if a newer release wrote it."""
     try:
         with IndexReader.open(path) as reader:
             generation = reader.metadata.get("generation", "")

@@ -1,8 +1,8 @@
-"""Which generation was served from when on: CURRENT's member ``served``, and what follows from it."""
+"""Which generation was served since when: CURRENT's member ``served``, and what follows from it."""
 
 from collections.abc import Collection, Iterable
 
-#: One step: the generation (`GONE` where it is kept no more), and the moment from which on it was served.
+#: One step: the generation (`GONE` if it is no longer kept), and the moment since which it was served.
 Step = tuple[int, str]
 
 #: Stands for generations that retention removed: that something was served then must stay known, not what.
@@ -13,7 +13,7 @@ _MOST_STEPS = 200
 
 
 def advanced(served: Iterable[Step], generation: int, moment: str, kept: Collection[int]) -> tuple[Step, ...]:
-    """The steps once ``generation`` is served from ``moment`` on; those of what is not ``kept`` any more are merged."""
+    """The steps once ``generation`` is served from ``moment`` on; generations no longer ``kept`` are merged."""
     steps = list(served)
     if not steps or steps[-1][0] != generation:
         steps.append((generation, moment))
@@ -36,5 +36,5 @@ def served_at(served: Iterable[Step], moment: str) -> int | None:
 
 
 def since(served: Iterable[Step], generation: int) -> str | None:
-    """The moment from which on a generation was served last, or None where that is not known."""
+    """The moment since which a generation was served last; None if that is not known."""
     return next((moment for number, moment in reversed(list(served)) if number == generation), None)

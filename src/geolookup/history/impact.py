@@ -84,7 +84,7 @@ class Comparison:
 def compiled(layer: Iterable[Laid], generation: int) -> Iterator[IndexReader]:
     """A custom layer that is not published, as a file that goes away again."""
     with contextlib.ExitStack() as stack:
-        with files.translated(tempfile.gettempdir()):
+        with files.file_errors(tempfile.gettempdir()):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="geolookup-"))
         path = f"{folder}/overlay"
         compile_overlay(path, layer, generation=generation, sequence=0, edits=0, memory="")

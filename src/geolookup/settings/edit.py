@@ -140,7 +140,7 @@ def _new_table(values: Mapping[str, Any]) -> _Table:
 def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None = None) -> str:
     path = os.path.realpath(settings_path())  # a link stays a link
     folder = os.path.dirname(path)
-    with _translated(path):
+    with _writing_errors(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
     with _one_writer(folder):
         before = _read(path)
@@ -276,7 +276,7 @@ def read_new_source(values: Mapping[str, Any]) -> SourceSettings:
 @contextlib.contextmanager
 def _one_writer(folder: str) -> Iterator[None]:
     # The folder itself is locked, so that no file of a lock is left beside the settings.
-    with _translated(folder):
+    with _writing_errors(folder):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         ends = time.monotonic() + _WAIT_S
@@ -296,7 +296,7 @@ def _one_writer(folder: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _translated(path: str) -> Iterator[None]:
+def _writing_errors(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -316,7 +316,7 @@ def _read(path: str) -> bytes | None:
 def _replace(path: str, before: bytes | None, after: bytes) -> None:
     """Replace the file by rename, with its mode and owner kept, unless somebody has changed it meanwhile."""
     folder = os.path.dirname(path)
-    with _translated(path):
+    with _writing_errors(path):
         descriptor, temporary = tempfile.mkstemp(prefix=".geolookup.toml.", dir=folder)
         try:
             with open(descriptor, "wb") as file:

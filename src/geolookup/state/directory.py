@@ -140,7 +140,7 @@ class StateDirectory:
             needed_bytes = max(needed_bytes, int(1.2 * sum(sizes)))
         files.require_space(self.home, needed_bytes)
         path = self.path("generations", f"{retention.CANDIDATE}{os.getpid()}-{secrets.token_hex(4)}")
-        with files.translated(path):
+        with files.file_errors(path):
             os.mkdir(path, 0o700)
         try:
             yield Candidate(path=path)

@@ -26,7 +26,7 @@ _UNWRITABLE = {
 
 
 @contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
+def file_errors(what: str) -> Iterator[None]:
     """Turn errors of the file system into ours; ``what`` names the file or directory in the message.
 
     :raises StateUnwritableError: for any OSError, and for an index file that could not be written because of one
@@ -53,7 +53,7 @@ def make_directory(path: str) -> None:
     parent = os.path.dirname(os.path.abspath(path))
     if parent != path:
         make_directory(parent)
-    with translated(path):
+    with file_errors(path):
         try:
             os.mkdir(path, 0o700)
         except FileExistsError:
@@ -157,7 +157,7 @@ def require_space(path: str, needed_bytes: int) -> None:
 
     :raises StateUnwritableError: if less than ``needed_bytes`` is free for this user
     """
-    with translated(path):
+    with file_errors(path):
         found = os.statvfs(path)
     free_bytes = found.f_bavail * found.f_frsize
     if free_bytes < needed_bytes:
@@ -173,10 +173,10 @@ def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
     :raises StateBusyError: with the message ``busy``, if another process still holds it after ``wait_s`` seconds
     :raises StateUnwritableError: if the lock file cannot be opened, or its file system has no locks
     """
-    with translated(path):
+    with file_errors(path):
         descriptor = open_lock(path)
     try:
-        with translated(path):
+        with file_errors(path):
             locked_now = take_lock(descriptor, time.monotonic() + wait_s)
         if not locked_now:
             raise StateBusyError(busy)

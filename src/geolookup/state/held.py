@@ -29,7 +29,7 @@ class Held:
         """Keep a sealed candidate of a source for a person, in place of one held before. The run lock must be held."""
         target = os.path.join(self._path, name)
         old = retention.temporary_path(target)
-        with files.translated(target):
+        with files.file_errors(target):
             self._prepare()
             # So that a run killed while it publishes this one leaves it to be held again, and not to be lost.
             files.write_new(os.path.join(candidate.path, HELD_MARK), b"")
@@ -88,7 +88,7 @@ class Held:
     def hold_stack(self, names: list[str], digest: str, reasons: list[str]) -> None:
         """Keep a change of the stack for a person: the names of its sources in their order, and why it is held."""
         target = os.path.join(self._path, STACK)
-        with files.translated(target):
+        with files.file_errors(target):
             self._prepare()
             document: dict[str, Any] = {"names": names, "digest": digest, "reasons": reasons}
             files.replace_durably(target, dump(document))

@@ -32,7 +32,7 @@ def compile_overlay(
         slot = builder.add_location(place.locid, *field_values(place), pending=has_service and laid.pending)
         for block in place.ipblocks:
             builder.add_block(slot, block.family, block.first, block.last)
-    with files.translated(path):
+    with files.file_errors(path):
         extra = {"generation": str(generation), "sequence": str(sequence), "edits": str(edits), MEMORY: memory}
         summary = builder.write(path, extra=extra)
     return {

@@ -125,7 +125,7 @@ class Publish:
 
     def move(self, path: str, target: str) -> None:
         """Give a directory that is complete the name by which CURRENT will know it."""
-        with files.translated(target):
+        with files.file_errors(target):
             os.rename(path, target)
             self.undo.callback(_rename_back, target, path)
             files.sync_directory(os.path.dirname(target))
@@ -162,7 +162,7 @@ class Publish:
         current = self.current
         overlay = 1 + max([current.overlay if current else 0, *self._overlays])
         target = overlay_path(self.home, overlay)
-        with files.translated(target):
+        with files.file_errors(target):
             os.rename(draft.path, target)
             self.undo.callback(files.remove_file, target)
             files.sync_directory(self._path("custom"))
@@ -188,7 +188,7 @@ class Publish:
         data = dump({**current.as_json(), "check": "0" * 16})
         head, mark, tail = data.rpartition(b"0" * 16)
         assert mark, "the line above wrote it"
-        with files.translated(self._path("CURRENT")):
+        with files.file_errors(self._path("CURRENT")):
             files.replace_durably(self._path("CURRENT"), head + content_check(data).encode("ascii") + tail)
         notices.published(self.home)
 

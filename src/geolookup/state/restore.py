@@ -15,7 +15,7 @@ from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox import OPEN_STATES, Outbox, State
 from geolookup.state.edits.store import Edits
-from geolookup.state.sqlite import create_private, translated
+from geolookup.state.sqlite import create_private, sqlite_errors
 
 #: Where the file that was replaced is kept.
 REPLACED = "edits.replaced.db"
@@ -106,10 +106,10 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
 
 def _copy(path: str, target: str) -> None:
     files.remove_file(target)
-    with files.translated(target):
+    with files.file_errors(target):
         create_private(target)
     with (
-        translated(path),
+        sqlite_errors(path),
         contextlib.closing(sqlite3.connect(path, timeout=10.0)) as source,
         contextlib.closing(sqlite3.connect(target)) as copy,
     ):
@@ -141,7 +141,7 @@ def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
 def _put_in_place(directory: StateDirectory, path: str) -> str | None:
     """Replace edits.db, and keep what was there: it may hold what the backup lacks."""
     target, kept = directory.edits.path, directory.path(REPLACED)
-    with files.translated(target):
+    with files.file_errors(target):
         replaced = os.path.exists(target)
         if replaced:
             for end in ("", "-journal"):  # a journal belongs to its file, and would undo what the backup holds

@@ -12,7 +12,7 @@ from geolookup.state import files
 
 
 @contextlib.contextmanager
-def translated(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:
+def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:
     """Turn every error of sqlite3 into ours; ``path`` names the file in the message, ``advice`` says what to do.
 
     :raises StateBusyError: if another process holds the file's lock for too long
@@ -54,7 +54,7 @@ def published_uri(path: str) -> str:
 @contextlib.contextmanager
 def open_published(path: str) -> Iterator[sqlite3.Connection]:
     """Open a published file for reading, for the length of a ``with``."""
-    with translated(path):
+    with sqlite_errors(path):
         connection = sqlite3.connect(published_uri(path), uri=True)
         try:
             connection.execute("PRAGMA query_only = on")

@@ -10,7 +10,7 @@ import pytest
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateTooNewError, StateUnwritableError
 from geolookup.state.edits.store import MIGRATIONS, Edits
-from geolookup.state.sqlite import translated
+from geolookup.state.sqlite import sqlite_errors
 
 
 @pytest.fixture
@@ -176,7 +176,7 @@ def test_every_error_class_of_sqlite_is_known_here() -> None:
 @pytest.mark.parametrize("kind", SQLITE_CLASSES)
 def test_every_error_of_sqlite_comes_out_as_ours(kind: type[Exception], edits: Edits) -> None:
     error = kind("reason")
-    with pytest.raises(StateError, match=r"^some\.db: reason") as caught, translated("some.db"):
+    with pytest.raises(StateError, match=r"^some\.db: reason") as caught, sqlite_errors("some.db"):
         raise error
     assert caught.value.__cause__ is error
     with pytest.raises(StateError, match=r"edits\.db: reason"), edits.transaction():
@@ -203,7 +203,7 @@ def test_every_error_of_sqlite_comes_out_as_ours(kind: type[Exception], edits: E
 def test_sqlites_codes_say_which_of_ours_it_is(code: int, ours: type[StateError]) -> None:
     error = sqlite3.OperationalError("reason")
     error.sqlite_errorcode = code
-    with pytest.raises(ours, match=r"^some\.db: "), translated("some.db"):
+    with pytest.raises(ours, match=r"^some\.db: "), sqlite_errors("some.db"):
         raise error
 
 

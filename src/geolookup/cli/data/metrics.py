@@ -31,7 +31,7 @@ def write(path: str, report: RefreshReport, current: Current | None, exit_status
     :raises StateUnwritableError: if that cannot be done
     """
     path = os.path.abspath(os.path.expanduser(path))
-    with files.translated(path):
+    with files.file_errors(path):
         for left_by_a_kill in glob.glob(f"{glob.escape(path)}.tmp-*"):
             files.remove_file(left_by_a_kill)
         last_success = _moment(report.ended_at) if succeeded else _last_success(path)

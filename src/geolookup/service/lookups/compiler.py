@@ -49,7 +49,7 @@ class Compiler:
             revision = snapshot.default_revision
             name = f"{_PREFIX}{self._store.uuid}-{revision}"
             path = os.path.join(self._folder, name)
-            with files.translated(path):
+            with files.file_errors(path):
                 if not os.path.exists(path):
                     self._publish(snapshot, path)
                 return revision, IndexReader.open(path)
@@ -89,7 +89,7 @@ class Compiler:
                 files.remove_file(os.path.join(folder, name))
 
     def _private(self, snapshot: Snapshot, layer: Layer) -> IndexReader:
-        with files.translated("the directory for temporary files"), tempfile.TemporaryDirectory() as folder:
+        with files.file_errors("the directory for temporary files"), tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, layer)
             self._write(snapshot, layer, path)
             return IndexReader.open(path)

@@ -86,7 +86,7 @@ class Store:
 
     def _prepare(self, *, worker: bool) -> None:
         database = self._database
-        with self._translated(), database.exclusive(WAIT_S):
+        with self._database_errors(), database.exclusive(WAIT_S):
             # By a reader first: the writer's connection makes a file its own (its journal mode) before it is asked.
             with database.reader.connect() as connection:
                 found = migrations.check(connection, database.name)
@@ -108,7 +108,7 @@ class Store:
             if it was lost just as it was to keep the transaction
         """
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._translated())
+            stack.enter_context(self._database_errors())
             stack.enter_context(self._turn(wait_s))
             stack.enter_context(self._database.exclusive(wait_s))
             connection, revision = self._begin(wait_s)
@@ -148,7 +148,7 @@ class Store:
         :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be read
         """
         meta = schema.meta.c
-        with self._translated():
+        with self._database_errors():
             connection = self._database.reader.connect()
             try:
                 row = connection.execute(select(meta.revision, meta.default_revision)).one()
@@ -184,7 +184,7 @@ class Store:
             self._write_lock.release()
 
     @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _database_errors(self) -> Iterator[None]:
         """What the database's driver raises is translated as it is raised: this is for everything else."""
         try:
             yield

@@ -11,7 +11,7 @@ from typing import IO
 
 from geolookup.errors import DataFileError
 from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.streams import BoundedStream, Chained, translated
+from geolookup.sources.files.streams import BoundedStream, Chained, reading_errors
 
 #: How much of each file is looked at to tell its kind.
 HEAD_BYTES = 64 << 10
@@ -43,14 +43,14 @@ class Member:
         :raises DataFileError: if it cannot be read or expanded
         """
         if self.path is not None:
-            with translated(self.name):
+            with reading_errors(self.name):
                 return open(self.path, "rb")
-        with translated(self.name):
+        with reading_errors(self.name):
             copy = tempfile.TemporaryFile(prefix="geolookup-")  # noqa: SIM115 - the caller closes it
         try:
             with self.open() as stream:
                 while data := stream.read(_COPY_BYTES):
-                    with translated(self.name):
+                    with reading_errors(self.name):
                         copy.write(data)
             copy.flush()
         except BaseException:
@@ -92,7 +92,7 @@ class Opened:
     def _files(self) -> Iterator[tuple[str, str]]:
         """The files of a folder, and of folders in it: GeoLite2's zip holds a dated one."""
         count = 0
-        with translated(self.name):
+        with reading_errors(self.name):
             for folder, folders, files in os.walk(self.name):
                 depth = os.path.relpath(folder, self.name).count(os.sep)
                 folders[:] = [] if depth >= self._limits.depth else sorted(folders)
@@ -109,14 +109,14 @@ class Opened:
             raise DataFileError(f"{self.name}: holds more than {self._limits.members} files: name one of them")
 
     def _file(self, path: str, name: str, inside: str) -> Iterator[Member]:
-        with translated(name), open(path, "rb") as file:
+        with reading_errors(name), open(path, "rb") as file:
             magic = file.read(4)
         if magic in _ZIP_MAGICS and not inside:
             yield from self._zip(path)
             return
 
         def open_plain() -> BoundedStream:
-            with translated(name):
+            with reading_errors(name):
                 return BoundedStream(name, open(path, "rb"), self._limits, None)
 
         yield from self._layers(name, inside, open_plain, path, 0)
@@ -144,7 +144,7 @@ class Opened:
 
     def _tar(self, name: str, opener: Callable[[], BoundedStream]) -> Iterator[Member]:
         entries: list[str] = []
-        with translated(name), opener() as stream, tarfile.open(fileobj=Chained(stream), mode="r|") as archive:
+        with reading_errors(name), opener() as stream, tarfile.open(fileobj=Chained(stream), mode="r|") as archive:
             for count, entry in enumerate(archive, 1):
                 self._check_count(count)
                 if entry.isreg():
@@ -154,7 +154,7 @@ class Opened:
             def open_entry(number: int = number, shown: str = f"{name}: {entry_name}") -> BoundedStream:
                 chain = Chained(opener())
                 try:
-                    with translated(shown):
+                    with reading_errors(shown):
                         archive = tarfile.open(fileobj=chain, mode="r|")  # noqa: SIM115 - lives as long as the stream
                         regular = (entry for entry in archive if entry.isreg())
                         entry = next(entry for at, entry in enumerate(regular) if at == number)
@@ -170,7 +170,7 @@ class Opened:
             yield Member(f"{name}: {entry_name}", entry_name, head, open_entry, None)
 
     def _zip(self, path: str) -> Iterator[Member]:
-        with translated(path):
+        with reading_errors(path):
             archive = zipfile.ZipFile(path)
         self._archives.append(archive)
         entries = archive.infolist()
@@ -181,7 +181,7 @@ class Opened:
             name = f"{path}: {entry.filename}"
 
             def open_entry(entry: zipfile.ZipInfo = entry, name: str = name) -> BoundedStream:
-                with translated(name):
+                with reading_errors(name):
                     content = archive.open(entry)
                 return BoundedStream(name, content, self._limits, lambda: entry.compress_size)
 

@@ -38,7 +38,7 @@ class Stream(Protocol):
 
 
 @contextmanager
-def translated(name: str) -> Iterator[None]:
+def reading_errors(name: str) -> Iterator[None]:
     """Turn errors of files and of the standard library's decompression into DataFileError that names the file."""
     try:
         yield
@@ -67,7 +67,7 @@ class BoundedStream:
 
         :raises DataFileError: if the stream is damaged, cut short, or larger than the limits allow
         """
-        with translated(self._name):
+        with reading_errors(self._name):
             data = self._stream.read(size)
         self._read += len(data)
         limits = self._limits

@@ -11,7 +11,7 @@ from geolookup.errors import DataFileError
 from geolookup.index.flatten import U32, Flags
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
 from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.streams import translated
+from geolookup.sources.files.streams import reading_errors
 from geolookup.sources.mmdb.metadata import DECODING_FAILED, MARKER, TAIL_BYTES, Metadata, read_metadata
 from geolookup.sources.mmdb.shapes import Recogniser
 from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses
@@ -27,7 +27,7 @@ def fits_member(member: Member) -> bool:
     if b"\0" not in member.head:
         return False
     if member.path is not None:
-        with translated(member.name), open(member.path, "rb") as file:
+        with reading_errors(member.name), open(member.path, "rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - TAIL_BYTES))
             return MARKER in file.read(TAIL_BYTES)
@@ -56,7 +56,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
 
 
 def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered) -> Iterator[Batch]:
-    with translated(name):
+    with reading_errors(name):
         # Not closed by name: the arrays over it must be gone first, and with them it goes by itself.
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     about = read_metadata(name, buffer)

@@ -18,7 +18,7 @@ from geolookup.state.edits.outbox import Outbox, insert_history, migrate_m002
 from geolookup.state.edits.schema import RESTORING, migrate_m004
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.marks import Mark, Start
-from geolookup.state.sqlite import column_type, create_private, translated
+from geolookup.state.sqlite import column_type, create_private, sqlite_errors
 
 if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
@@ -101,9 +101,9 @@ class Edits:
         from sqlite_utils import Database
 
         if not self.exists():
-            with files.translated(self.path), contextlib.suppress(FileExistsError):
+            with files.file_errors(self.path), contextlib.suppress(FileExistsError):
                 create_private(self.path)
-        with translated(self.path, advice=self._restoring):
+        with sqlite_errors(self.path, advice=self._restoring):
             connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
@@ -142,7 +142,7 @@ class Edits:
         from sqlite_utils import Database
 
         with contextlib.ExitStack() as opened:
-            opened.enter_context(translated(self.path, advice=self._restoring))
+            opened.enter_context(sqlite_errors(self.path, advice=self._restoring))
             connection = opened.enter_context(contextlib.closing(self._connect_reading(wait_s)))
             database = Database(connection, execute_plugins=False)
             self._refuse_newer(database)
@@ -252,7 +252,7 @@ class Edits:
             return
         names = self.backups()
         temporary = f"{names[0]}.tmp-{os.getpid()}"
-        with files.translated(names[0]), translated(self.path):
+        with files.file_errors(names[0]), sqlite_errors(self.path):
             files.remove_file(temporary)
             create_private(temporary)
             try:

@@ -65,7 +65,7 @@ def assemble(
             named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
             digest = stack_digest((layer.part.name, layer.part.digest) for layer in layers)
             try:
-                with files.translated(into.index):
+                with files.file_errors(into.index):
                     summary = write_stack(into.index, named, extra={"digest": digest})
             except IndexFileError as error:
                 raise StateDamagedError(f"the sources cannot be laid over each other: {error}") from error
@@ -113,7 +113,7 @@ def link_snapshot(path: str, into: str) -> None:
 
 
 def _link(path: str, target: str) -> None:
-    with files.translated(target):
+    with files.file_errors(target):
         try:
             os.link(path, target)
         except OSError as error:

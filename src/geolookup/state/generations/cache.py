@@ -11,7 +11,7 @@ from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
-from geolookup.state.sqlite import column_type, create_private, open_published, published_uri, translated
+from geolookup.state.sqlite import column_type, create_private, open_published, published_uri, sqlite_errors
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
 WITH_TEXT = 1
@@ -50,7 +50,7 @@ class CacheWriter:
 
         self.path = path
         self._compact = compact
-        with files.translated(path), translated(path):
+        with files.file_errors(path), sqlite_errors(path):
             create_private(path)
             self._connection = sqlite3.connect(path, isolation_level=None)
             try:
@@ -99,19 +99,19 @@ class CacheWriter:
 
     def add(self, geolocations: Iterable[GeolocationRow], blocks: Iterable[BlockRow]) -> None:
         """Add rows; a locid that was added before is for the caller to have noticed."""
-        with translated(self.path):
+        with sqlite_errors(self.path):
             self._connection.executemany(_INSERT, geolocations)
             if blocks:
                 self._connection.executemany("INSERT INTO ipblocks VALUES (?,?,?,?,?,?)", blocks)
 
     def add_numbers(self, family: int, blocks: Iterable[tuple[int, int | bytes, int | bytes]]) -> None:
         """Add blocks of one family to a compact file, in the order of their rows: locid, first and last."""
-        with translated(self.path):
+        with sqlite_errors(self.path):
             self._connection.executemany(f"INSERT INTO ipblocks VALUES (?,{int(family)},?,?)", blocks)  # noqa: S608
 
     def finish(self, about: Mapping[str, str]) -> None:
         """Index, say what the file is, close it and make its bytes durable."""
-        with translated(self.path), files.translated(self.path):
+        with sqlite_errors(self.path), files.file_errors(self.path):
             self._connection.execute("COMMIT")
             if not self._compact:
                 self._database.table("ipblocks").create_index(["locid"])

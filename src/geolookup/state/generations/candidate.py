@@ -42,7 +42,7 @@ class Candidate:
         the files' sizes and SHA-256 added. ``known`` has these of files whose bytes were counted before.
         """
         known = known or {}
-        with files.translated(self.path):
+        with files.file_errors(self.path):
             found = {
                 name: known[name] if name in known else files.file_record(os.path.join(self.path, name))
                 for name in CONTENT

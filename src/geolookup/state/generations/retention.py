@@ -31,7 +31,7 @@ def temporary_path(path: str) -> str:
 def remove_run_leftovers(home: str) -> None:
     """What runs that were killed left behind. Only the holder of the run lock may."""
     generations = os.path.join(home, "generations")
-    with files.translated(home):
+    with files.file_errors(home):
         in_generations, in_home = os.listdir(generations), os.listdir(home)
         in_snapshots = os.listdir(os.path.join(home, SNAPSHOTS))
     for name in in_generations:
@@ -57,7 +57,7 @@ def remove_run_leftovers(home: str) -> None:
 def _mend_held(home: str) -> None:
     """Killed between the two renames that replace what is held of a source: what was held before still is."""
     held = os.path.join(home, "held")
-    with files.translated(held):
+    with files.file_errors(held):
         names = os.listdir(held) if os.path.isdir(held) else []
     for name in names:
         if name.startswith(TEMPORARY):
@@ -78,7 +78,7 @@ def _hold_again(home: str, path: str) -> None:
     if os.path.lexists(target):
         files.remove_tree(path)
         return
-    with files.translated(target):
+    with files.file_errors(target):
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         os.rename(path, target)
 
@@ -113,7 +113,7 @@ def remove_uncommitted(home: str) -> None:
 def remove_publish_temporaries(home: str) -> None:
     """Temporary names that only a holder of the publish lock makes."""
     for directory, prefix in ((os.path.join(home, "custom"), TEMPORARY), (home, f"CURRENT{TEMPORARY}")):
-        with files.translated(directory):
+        with files.file_errors(directory):
             names = os.listdir(directory)
         for name in names:
             if name.startswith(prefix):

@@ -104,7 +104,7 @@ class ColumnStaging:
         counts = self._counts[:-1]
         self._digests = bytearray()
         self._cache.finish({**about, "digest": text})
-        with files.translated(self._candidate.index):
+        with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": text})
         return Staged(
             rows={

@@ -48,7 +48,7 @@ def local_file(
     if definition.kind == REGISTRY and not definition.location:
         yield _unless_known(bundled_ranges_path(), known)
     elif definition.is_remote:
-        with files.translated(folder), tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as inside:
+        with files.file_errors(folder), tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as inside:
             yield _fetched(run, definition, report, known, os.path.join(inside, "file"))
     else:
         (path,) = definition.addresses(clock.wall().date(), None)[:1]

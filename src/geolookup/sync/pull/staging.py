@@ -100,7 +100,7 @@ class Staging:
         digest = hashlib.sha256(f"{self._rows['geolocations']}:{self._digest:064x}".encode()).hexdigest()
         self._seen.clear()
         self._cache.finish({**about, "digest": digest})
-        with files.translated(self._candidate.index):
+        with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": digest})
         rows = {
             **self._rows,

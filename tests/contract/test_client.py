@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from geolookup.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
-from geolookup.service.http.auth import Scope, line_for, new_token
-from geolookup.service.http.limits import Limits
+from geolookup.service.http.access.auth import Scope, line_for, new_token
+from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
 from geolookup.settings.table import Settings
 from geolookup.upstream.geolocations import GeolocationsClient

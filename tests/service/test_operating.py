@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.errors import RequestRefusedError, SettingsError
 from geolookup.service.hotels import search
-from geolookup.service.http.access_log import AccessLog
-from geolookup.service.http.auth import Scope, line_for, new_token
+from geolookup.service.http.access.auth import Scope, line_for, new_token
+from geolookup.service.http.watch.access_log import AccessLog
 from geolookup.service.process.options import Options
 from tests.support.plain_http import PLAIN
 from tests.support.raw_http import connected, exchange, parse, read_all

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.service.http.auth import Scope, line_for, new_token
-from geolookup.service.http.limits import Limits
+from geolookup.service.http.access.auth import Scope, line_for, new_token
+from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
 from tests.support.raw_http import Answer, exchange
 from tests.support.running_service import FIELDS, RunningService

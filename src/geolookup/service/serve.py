@@ -9,8 +9,8 @@ from functools import partial
 from geolookup.service.app import PATHS, create_app
 from geolookup.service.geolocations.loader import load_demo, load_files
 from geolookup.service.hotels import loader as hotels_loader
-from geolookup.service.http.health import Health
-from geolookup.service.http.metrics import Metrics
+from geolookup.service.http.watch.health import Health
+from geolookup.service.http.watch.metrics import Metrics
 from geolookup.service.lookups.lookup_index import LookupIndex
 from geolookup.service.process.application import Application, Opens
 from geolookup.service.process.launch import launch

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.service.http.auth import Scope, Tokens, line_for, new_token
+from geolookup.service.http.access.auth import Scope, Tokens, line_for, new_token
 from geolookup.service.process.options import Options
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox import Outbox, State

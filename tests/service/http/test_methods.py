@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from geolookup.service.http.auth import Scope, line_for, new_token
+from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.process.options import Options
 from tests.service.test_operating import samples
 from tests.support.running_service import RunningService

@@ -12,15 +12,15 @@ from typing import IO
 import httpx
 import pytest
 
-from geolookup.service.http.auth import Scope, line_for, new_token
+from geolookup.service.http.access.auth import Scope, line_for, new_token
 from tests.service.test_operating import samples
 
 TOKEN = new_token()
 PROGRAM = """
 import contextlib, json, sys
 from litestar import get, post
-from geolookup.service.http.metrics import Metrics
-from geolookup.service.http.health import Health
+from geolookup.service.http.watch.metrics import Metrics
+from geolookup.service.http.watch.health import Health
 from geolookup.service.http.paths import Paths
 from geolookup.service.http.routing import routed
 from geolookup.service.process.application import Application

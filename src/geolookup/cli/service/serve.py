@@ -171,7 +171,7 @@ def serve(
     """
     try:
         from geolookup.service import serve as service
-        from geolookup.service.http.limits import Limits
+        from geolookup.service.http.access.limits import Limits
         from geolookup.service.process.log import log_to_standard_error
         from geolookup.service.process.options import Options
     except ImportError as error:
@@ -227,7 +227,7 @@ def serve_token(name: str, scope: str, path: str | None) -> None:
     Example: geolookup serve-token warehouse --scope read --file tokens
     """
     try:
-        from geolookup.service.http import auth
+        from geolookup.service.http.access import auth
     except ImportError as error:
         raise ServiceError(f"the service needs more packages: pip install 'geolookup[serve]' ({error})") from error
     token = auth.new_token()

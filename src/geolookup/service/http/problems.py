@@ -74,7 +74,7 @@ _STORAGE = {
 
 #: Seconds that a client waits before it asks again, if nothing better is known.
 RETRY_AFTER_S = 5
-#: Where an ASGI scope has the request's `geolookup.service.http.observer.Record`.
+#: Where an ASGI scope has the request's `geolookup.service.http.watch.observer.Record`.
 RECORD = "geolookup.record"
 #: Set in the scope of an ``OPTIONS``: see `geolookup.service.http.methods`.
 ASKS_FOR_METHODS = "geolookup.asks_for_methods"

@@ -16,8 +16,8 @@ import h11
 import msgspec
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-from geolookup.service.http.guard import CROWDED
-from geolookup.service.http.limits import Limits
+from geolookup.service.http.access.guard import CROWDED
+from geolookup.service.http.access.limits import Limits
 from geolookup.service.http.problems import MEDIA_TYPE, problem
 
 #: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.process.server`.

@@ -10,9 +10,9 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 
 from geolookup._version import __version__
 from geolookup.service.http import openapi, problems, wire
-from geolookup.service.http.health import Health, healthz, readyz
 from geolookup.service.http.methods import Methods
-from geolookup.service.http.metrics import Metrics, metrics_page
+from geolookup.service.http.watch.health import Health, healthz, readyz
+from geolookup.service.http.watch.metrics import Metrics, metrics_page
 
 
 def routed(
@@ -25,7 +25,7 @@ def routed(
 ) -> Methods:
     """The ASGI application of these handlers; ``dependencies`` are what they ask for by name.
 
-    It refuses nobody by itself: `geolookup.service.http.guard.Guard` goes around it.
+    It refuses nobody by itself: `geolookup.service.http.access.guard.Guard` goes around it.
     """
     known = {**dependencies, "health": health or Health(), "metrics": metrics or Metrics()}
     app = Litestar(

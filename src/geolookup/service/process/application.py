@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from geolookup.service.http.health import Health
-from geolookup.service.http.metrics import Metrics
 from geolookup.service.http.paths import Paths
+from geolookup.service.http.watch.health import Health
+from geolookup.service.http.watch.metrics import Metrics
 
 
 def _nothing() -> None:

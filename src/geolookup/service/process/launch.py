@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
-from geolookup.service.http.auth import Tokens
-from geolookup.service.http.host import canonical_address, host_of
-from geolookup.service.http.limits import with_files
+from geolookup.service.http.access.auth import Tokens
+from geolookup.service.http.access.host import canonical_address, host_of
+from geolookup.service.http.access.limits import with_files
 from geolookup.service.process.application import Opens
 from geolookup.service.process.listener import bind, url_of
 from geolookup.service.process.options import Options

@@ -4,7 +4,7 @@ import socket
 
 from geolookup.addresses import is_loopback
 from geolookup.errors import ServiceError
-from geolookup.service.http.auth import VARIABLE
+from geolookup.service.http.access.auth import VARIABLE
 
 
 def url_of(address: socket.socket) -> str:

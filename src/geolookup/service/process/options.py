@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from geolookup.errors import SettingsError
-from geolookup.service.http.host import allowed_host
-from geolookup.service.http.limits import Limits
+from geolookup.service.http.access.host import allowed_host
+from geolookup.service.http.access.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Options:
         network
     """
 
-    #: A file of token lines (see `geolookup.service.http.auth`), mode 0600.
+    #: A file of token lines (see `geolookup.service.http.access.auth`), mode 0600.
     tokens: str | None = None
     #: Names by which the service may be addressed, in addition to those of loopback.
     allow_hosts: tuple[str, ...] = ()

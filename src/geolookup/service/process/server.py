@@ -11,12 +11,12 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from geolookup.addresses import is_loopback
-from geolookup.service.http.access_log import AccessLog
-from geolookup.service.http.auth import Tokens
-from geolookup.service.http.guard import Guard
-from geolookup.service.http.limits import ACCEPTED_AT_ONCE
-from geolookup.service.http.observer import Observer
+from geolookup.service.http.access.auth import Tokens
+from geolookup.service.http.access.guard import Guard
+from geolookup.service.http.access.limits import ACCEPTED_AT_ONCE
 from geolookup.service.http.protocol import Protocol
+from geolookup.service.http.watch.access_log import AccessLog
+from geolookup.service.http.watch.observer import Observer
 from geolookup.service.process.application import Application
 from geolookup.service.process.listener import url_of
 from geolookup.service.process.options import Options

@@ -19,7 +19,7 @@ from types import FrameType
 from prometheus_client.multiprocess import mark_process_dead
 
 from geolookup.errors import GeoLookupError, ServiceError
-from geolookup.service.http.metrics import SHARED_DIRECTORY
+from geolookup.service.http.watch.metrics import SHARED_DIRECTORY
 from geolookup.service.process.log import log_to_standard_error
 
 logger = logging.getLogger("geolookup.service")

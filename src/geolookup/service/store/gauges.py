@@ -6,7 +6,7 @@ import time
 from sqlalchemy import func, select
 
 from geolookup.errors import ServiceError
-from geolookup.service.http.metrics import Metrics
+from geolookup.service.http.watch.metrics import Metrics
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Store
 

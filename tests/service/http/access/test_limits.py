@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from geolookup.service.http.auth import Scope, line_for, new_token
-from geolookup.service.http.limits import MAX_CLIENTS, Limits, RateLimit, address_key
+from geolookup.service.http.access.auth import Scope, line_for, new_token
+from geolookup.service.http.access.limits import MAX_CLIENTS, Limits, RateLimit, address_key
 from geolookup.service.process.options import Options
 from tests.service.http.test_stream import many, wait_until_none_is_open
 from tests.support.clocks import Clock
@@ -47,7 +47,7 @@ def test_as_many_files_are_allowed_as_the_limits_need_or_else_fewer_connections(
     # In a process of its own, since what is lowered cannot be raised again.
     program = (
         "import resource\n"
-        "from geolookup.service.http.limits import Limits, with_files\n"
+        "from geolookup.service.http.access.limits import Limits, with_files\n"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))\n"
         "print(with_files(Limits(connections=1000, lists=100)).connections)\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 from geolookup.addresses import is_loopback
 from geolookup.errors import RequestRefusedError
-from geolookup.service.http.auth import Client, Scope, Tokens
-from geolookup.service.http.health import FREE_PATHS, Health
-from geolookup.service.http.host import allowed_host, canonical_address, host_of
-from geolookup.service.http.limits import Limits, RateLimit, address_key
+from geolookup.service.http.access.auth import Client, Scope, Tokens
+from geolookup.service.http.access.host import allowed_host, canonical_address, host_of
+from geolookup.service.http.access.limits import Limits, RateLimit, address_key
 from geolookup.service.http.paths import SAFE, Paths, plain_path
 from geolookup.service.http.problems import RECORD, RETRY_AFTER_S, Problem, problem, send_problem
+from geolookup.service.http.watch.health import FREE_PATHS, Health
 
 HTTPScope: TypeAlias = Any
 

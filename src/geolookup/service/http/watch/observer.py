@@ -6,11 +6,11 @@ import uuid
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from geolookup.service.http.access_log import AccessLog, Entry, now, shown
-from geolookup.service.http.health import FREE_PATHS
-from geolookup.service.http.metrics import Metrics
 from geolookup.service.http.paths import Paths
 from geolookup.service.http.problems import PROBLEMS, RECORD
+from geolookup.service.http.watch.access_log import AccessLog, Entry, now, shown
+from geolookup.service.http.watch.health import FREE_PATHS
+from geolookup.service.http.watch.metrics import Metrics
 
 AsgiScope: TypeAlias = Any
 

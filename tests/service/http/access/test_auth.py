@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.errors import SettingsError
-from geolookup.service.http.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
+from geolookup.service.http.access.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
 from geolookup.service.process.options import Options
 from tests.support.clocks import Clock
 from tests.support.running_service import FIELDS, RunningService

@@ -76,10 +76,10 @@ def test_every_package_is_drawn() -> None:
     for name in packages() - {"geolookup"}:
         _, room, *inner = name.split(".")
         assert re.search(rf"^  {room}/", text, re.MULTILINE), name
-        if inner:
-            below = text.partition(f"\n  {room}/")[2]
-            below = re.split(r"\n  \w", below)[0]
-            assert f"{inner[0]}/" in below, name
+        below = text.partition(f"\n  {room}/")[2]
+        below = re.split(r"\n  \w", below)[0]
+        for folder in inner:
+            assert f" {folder}/" in below, name
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:

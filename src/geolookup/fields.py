@@ -80,5 +80,7 @@ FILTER_NAMES: "Final" = tuple([field.name for field in FIELDS if field.filtered]
 LATER_NAMES: "Final" = tuple([field.name for field in FIELDS if field.later])
 #: Every field when nothing is known.
 UNKNOWN: "Final" = {field.name: field.unknown for field in FIELDS}
+#: Places without a locid of their own get theirs from here on; services number their geolocations from below.
+FIRST_OWN_LOCID: "Final" = 10**9
 #: What a person reads of a place, from the nearest to the widest.
 PLACE_NAMES: "Final" = ("city", "region", "postalcode", "country")

@@ -19,6 +19,7 @@ from geolookup.index.compare import changed_answers
 from geolookup.index.fingerprint import fingerprint
 from geolookup.index.layout import SECTIONS
 from geolookup.index.reader import IndexReader
+from geolookup.index.stack import write_stack
 from tests.index.building import V4_END, V6_END, blocks, fields, rewritten
 from tests.oracle import all_answers
 from tests.oracle.linear_scan import Block, winner
@@ -210,6 +211,71 @@ def test_the_fingerprint_is_what_its_description_says(tmp_path: Path) -> None:
         text += b"".join(struct.pack(">I", len(part)) + part for part in texts)
     with opened(tmp_path, side) as layers:
         assert fingerprint(layers) == hashlib.sha256(text).hexdigest()
+
+
+OWN = 10**9
+
+
+def stacked(folder: Path, *layers: tuple[str, dict[int, str], list[tuple[int, int, int]]]) -> Any:
+    """Sources over each other: each a name, the city of each locid, and IPv4 blocks (locid, first, last)."""
+    readers = []
+    for name, cities, content in layers:
+        builder = IndexBuilder("default", source=name)
+        slots = {
+            locid: builder.add_location(locid, *{**fields(1), "city": city}.values()) for locid, city in cities.items()
+        }
+        for locid, first, last in content:
+            builder.add_block(slots[locid], 4, first, last)
+        path = folder / f"{name}-{len(list(folder.iterdir()))}"
+        builder.write(path)
+        readers.append((name, IndexReader.open(path)))
+    path = folder / f"stack-{len(list(folder.iterdir()))}"
+    write_stack(path, readers)
+    custom = folder / f"custom-{len(list(folder.iterdir()))}"
+    IndexBuilder("custom").write(custom)
+    return IndexReader.open(path), IndexReader.open(custom)
+
+
+def test_numbers_of_ours_are_left_out_of_the_fingerprint(tmp_path: Path) -> None:
+    one = stacked(tmp_path, ("a", {OWN: "Bonn", OWN + 1: "Ulm"}, [(OWN, 0, 9), (OWN + 1, 10, 19), (OWN, 20, 29)]))
+    other = stacked(
+        tmp_path, ("b", {OWN + 9: "Bonn", OWN + 2: "Ulm"}, [(OWN + 9, 0, 9), (OWN + 2, 10, 19), (OWN + 9, 20, 29)])
+    )
+    two = stacked(
+        tmp_path,
+        ("b", {OWN + 2: "Bonn"}, [(OWN + 2, 0, 4)]),
+        ("c", {OWN: "Ulm", OWN + 5: "Bonn"}, [(OWN, 10, 19), (OWN + 5, 0, 29)]),
+    )
+    assert fingerprint(one) == fingerprint(other) == fingerprint(two)
+    changed = stacked(tmp_path, ("a", {OWN: "Bonn", OWN + 1: "Hof"}, [(OWN, 0, 9), (OWN + 1, 10, 19), (OWN, 20, 29)]))
+    moved = stacked(tmp_path, ("a", {OWN: "Bonn", OWN + 1: "Ulm"}, [(OWN, 0, 9), (OWN + 1, 10, 18), (OWN, 20, 29)]))
+    numbered = stacked(tmp_path, ("a", {7: "Bonn", 8: "Ulm"}, [(7, 0, 9), (8, 10, 19), (7, 20, 29)]))
+    assert len({fingerprint(each) for each in (one, changed, moved, numbered)}) == 4
+
+
+def test_the_fingerprint_of_places_of_ours_is_what_its_description_says(tmp_path: Path) -> None:
+    layers = stacked(
+        tmp_path,
+        ("a", {5: "Kiel"}, [(5, 30, 39)]),
+        ("b", {OWN + 7: "Bonn", OWN: "Ulm"}, [(OWN + 7, 0, 9), (OWN, 10, 99)]),
+    )
+    runs = [(0, OWN), (10, OWN + 1), (30, 5), (40, OWN + 1), (100, 0)]
+    text = b"geolookup-answers-1\n4" + b"".join(struct.pack(">Iq", first, locid) for first, locid in runs)
+    text += b"6" + bytes(16) + struct.pack(">q", 0) + b"L"
+    for locid, city in ((5, "Kiel"), (OWN, "Bonn"), (OWN + 1, "Ulm")):
+        found = {**fields(1), "city": city}
+        text += struct.pack(">qdd", locid, found["latitude"], found["longitude"])
+        texts = [found[name].encode() for name in ("country", "region", "city", "postalcode", "dmacode", "areacode")]
+        text += b"".join(struct.pack(">I", len(part)) + part for part in texts)
+    assert fingerprint(layers) == hashlib.sha256(text).hexdigest()
+
+
+def test_a_number_that_several_sources_use_is_compared_field_by_field(tmp_path: Path) -> None:
+    one = stacked(tmp_path, ("a", {7: "Bonn"}, [(7, 0, 9)]), ("b", {7: "Ulm"}, [(7, 0, 19)]))
+    same = stacked(tmp_path, ("c", {7: "Ulm"}, [(7, 10, 19)]), ("b", {7: "Bonn"}, [(7, 0, 9)]))
+    other = stacked(tmp_path, ("a", {7: "Ulm"}, [(7, 0, 9)]), ("b", {7: "Bonn"}, [(7, 0, 19)]))
+    assert changed_answers(one, same) == {4: {}, 6: {}}
+    assert changed_answers(one, other) == {4: {("US", "US"): 20}, 6: {}}
 
 
 def test_damaged_files_are_refused_and_crash_nothing(tmp_path: Path) -> None:

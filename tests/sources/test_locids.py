@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.sources.locids import FIRST_NUMBER, Numbering, place_digest
+from geolookup.fields import FIRST_OWN_LOCID
+from geolookup.sources.locids import Numbering, place_digest
 from geolookup.sources.places import PlaceFields, Places
 
 _text = st.sampled_from(["", "a", "b", "ab", "ü"])
@@ -20,29 +21,32 @@ def table(*places: PlaceFields) -> Places:
 
 def test_new_places_are_numbered_in_their_order_from_a_thousand_million_on() -> None:
     numbering = Numbering()
-    assert numbering.numbers(table(PlaceFields("DE"), PlaceFields("US"))).tolist() == [FIRST_NUMBER, FIRST_NUMBER + 1]
-    assert numbering.following == FIRST_NUMBER + 2
+    assert numbering.numbers(table(PlaceFields("DE"), PlaceFields("US"))).tolist() == [
+        FIRST_OWN_LOCID,
+        FIRST_OWN_LOCID + 1,
+    ]
+    assert numbering.following == FIRST_OWN_LOCID + 2
     assert (numbering.kept, numbering.given) == (0, 2)
 
 
 def test_equal_places_keep_their_numbers_and_gone_ones_are_never_given_again() -> None:
-    earlier = [(FIRST_NUMBER + 4, PlaceFields("DE")), (FIRST_NUMBER + 1, PlaceFields("US"))]
-    numbering = Numbering(earlier, following=FIRST_NUMBER + 9)
+    earlier = [(FIRST_OWN_LOCID + 4, PlaceFields("DE")), (FIRST_OWN_LOCID + 1, PlaceFields("US"))]
+    numbering = Numbering(earlier, following=FIRST_OWN_LOCID + 9)
     numbers = numbering.numbers(table(PlaceFields("FR"), PlaceFields("DE"), PlaceFields("DE", "BY")))
-    assert numbers.tolist() == [FIRST_NUMBER + 9, FIRST_NUMBER + 4, FIRST_NUMBER + 10]
+    assert numbers.tolist() == [FIRST_OWN_LOCID + 9, FIRST_OWN_LOCID + 4, FIRST_OWN_LOCID + 10]
     assert (numbering.kept, numbering.given) == (1, 2)
 
 
 def test_without_a_mark_numbers_go_on_after_the_highest() -> None:
-    numbering = Numbering([(FIRST_NUMBER + 4, PlaceFields("DE"))])
-    assert numbering.numbers(table(PlaceFields("US"))).tolist() == [FIRST_NUMBER + 5]
+    numbering = Numbering([(FIRST_OWN_LOCID + 4, PlaceFields("DE"))])
+    assert numbering.numbers(table(PlaceFields("US"))).tolist() == [FIRST_OWN_LOCID + 5]
 
 
 def test_a_number_that_a_service_uses_is_given_up_and_not_given() -> None:
-    taken = {FIRST_NUMBER, FIRST_NUMBER + 2, 5}
-    numbering = Numbering([(FIRST_NUMBER, PlaceFields("DE"))], taken=taken)
+    taken = {FIRST_OWN_LOCID, FIRST_OWN_LOCID + 2, 5}
+    numbering = Numbering([(FIRST_OWN_LOCID, PlaceFields("DE"))], taken=taken)
     numbers = numbering.numbers(table(PlaceFields("DE"), PlaceFields("US"))).tolist()
-    assert numbers == [FIRST_NUMBER + 1, FIRST_NUMBER + 3]
+    assert numbers == [FIRST_OWN_LOCID + 1, FIRST_OWN_LOCID + 3]
 
 
 @given(st.lists(_places, max_size=30), st.lists(_places, max_size=30))

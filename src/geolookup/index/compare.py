@@ -54,7 +54,7 @@ def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[
     country = [_country_numbers(reader, countries) for reader in layers]
     # The two layers of one side never have a locid in common, so neither do their answers' numbers.
     base_before, base_after = _answer_numbers(old[0], new[0], 0)
-    over_before, over_after = _answer_numbers(old[1], new[1], len(base_before) + len(base_after))
+    over_before, over_after = _answer_numbers(old[1], new[1], len(base_before) + len(base_after) + 1)
     answer = (base_before, over_before, base_after, over_after)
     names: list[str | None] = [*countries, None]
     return {family: _by_country(layers, family, answer, country, names) for family in _FAMILIES}
@@ -119,31 +119,57 @@ def _country_numbers(reader: "IndexReader", numbers: dict[str, int]) -> I64:
 
 
 def _answer_numbers(old: "IndexReader", new: "IndexReader", begin: int) -> tuple[I64, I64]:
-    """A number for each slot of both files, the same for the same answer; the last item is for what is not covered.
-
-    Locids are distinct in a file and ascend, so a slot has one partner at most, and a column at a time tells whether
-    the two are equal.
-    """
-    before, after = old.arrays(), new.arrays()
-    old_locid, new_locid = before["loc.locid"], after["loc.locid"]
-    own_before = np.append(np.arange(begin, begin + len(old_locid)), _NOTHING)
-    own_after = np.append(np.arange(begin + len(own_before), begin + len(own_before) + len(new_locid)), _NOTHING)
-    if not len(old_locid) or not len(new_locid):
-        return own_before, own_after
-    partner = np.minimum(np.searchsorted(old_locid, new_locid), len(old_locid) - 1)
-    equal = old_locid[partner] == new_locid
-    for name in DEGREES:
-        one, other = before[f"loc.{name}"][partner], after[f"loc.{name}"]
-        equal &= (one == other) | (np.isnan(one) & np.isnan(other))
+    """A number for each slot of both files, the same for the same answer; the last item is for what is not covered."""
+    before, after = _Locations(old), _Locations(new)
     texts: dict[bytes, int] = {}
-    old_texts, new_texts = _text_numbers(old, texts), _text_numbers(new, texts)
     try:
-        for name in TEXT_NAMES:
-            equal &= old_texts[before[f"loc.{name}"]][partner] == new_texts[after[f"loc.{name}"]]
+        before.number_texts(texts)
+        after.number_texts(texts)
     except IndexError as error:
         raise IndexDamagedError(f"{old.path} or {new.path}: a location names a text that is not there") from error
-    own_after[:-1][equal] = own_before[partner[equal]]
-    return own_before, own_after
+    own_before = begin + before.first_equal(before)
+    partner = before.first_equal(after)
+    own_after = begin + len(own_before) + 1 + after.first_equal(after)
+    known = partner != _NOTHING
+    own_after[known] = own_before[partner[known]]
+    return np.append(own_before, _NOTHING), np.append(own_after, _NOTHING)
+
+
+class _Locations:
+    """The locations of a file in columns of whole numbers, to be compared with another file's."""
+
+    def __init__(self, reader: "IndexReader") -> None:
+        self._reader = reader
+        #: They ascend, and several sources may have used one.
+        self.locid = reader.arrays()["loc.locid"].astype(np.int64)
+        self.columns: list[I64] = []
+
+    def number_texts(self, texts: dict[bytes, int]) -> None:
+        """Fill the columns; ``texts`` has the number of each text of all files, and grows."""
+        arrays, own = self._reader.arrays(), _text_numbers(self._reader, texts)
+        self.columns = [degrees_as_numbers(arrays[f"loc.{name}"]) for name in DEGREES]
+        self.columns += [own[arrays[f"loc.{name}"]] for name in TEXT_NAMES]
+
+    def first_equal(self, other: "_Locations") -> I64:
+        """For each location of the other file the first slot here that is equal to it in all; -1 if none is."""
+        begin = np.searchsorted(self.locid, other.locid, "left")
+        count = np.searchsorted(self.locid, other.locid, "right") - begin
+        found = np.full(len(other.locid), _NOTHING, np.int64)
+        for step in range(int(count.max(initial=0))):
+            wanting = np.flatnonzero((found == _NOTHING) & (count > step))
+            mine = begin[wanting] + step
+            equal = np.ones(len(wanting), np.bool_)
+            for own, its in zip(self.columns, other.columns, strict=True):
+                equal &= own[mine] == its[wanting]
+            found[wanting[equal]] = mine[equal]
+        return found
+
+
+def degrees_as_numbers(degrees: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> I64:
+    """Whole numbers that are equal for equal degrees; what is not known is equal to itself."""
+    whole = degrees + 0.0  # which takes the sign from a zero
+    whole[np.isnan(whole)] = np.nan
+    return whole.view(np.int64)
 
 
 def _text_numbers(reader: "IndexReader", numbers: dict[bytes, int]) -> I64:

@@ -11,6 +11,10 @@ It is the SHA-256 of what follows, integers big-endian, so that any program can 
   region, city, postalcode, dmacode and areacode, each as its length in bytes (4) and its UTF-8. Each field more
   in `fields.FIELDS` raises the number in the first line.
 
+Places that have no number of their own have one of this state, from 10^9 on, which another machine gives otherwise. In
+their place stand 10^9 for the place that answers the first address of all, 10^9 + 1 for the next one, and so on; places
+that are equal in all fields are one here, from whichever sources.
+
 Neither the order of blocks nor how they are split, nor generations, text numbers or pending edits have a part in it.
 """
 
@@ -21,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from geolookup.errors import IndexDamagedError
-from geolookup.fields import DEGREES, LATER_NAMES, TEXT_NAMES
-from geolookup.index.compare import texts_of
+from geolookup.fields import DEGREES, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES
+from geolookup.index.compare import degrees_as_numbers, texts_of
 from geolookup.index.walk import Stretch, walk
 
 if TYPE_CHECKING:
@@ -46,23 +50,84 @@ def fingerprint(layers: "LayerPair") -> str:
     used = [np.zeros(reader.location_count + 1, np.bool_) for reader in layers]
     # The item past the last is for what is not covered.
     locids = [np.append(reader.arrays()["loc.locid"], 0).astype(np.int64) for reader in layers]
+    own = _OwnNumbers(layers[0], locids[0])
     families: tuple[Literal[4], Literal[6]] = (4, 6)
     for family in families:
         digest.update(str(family).encode("ascii"))
         before: int | None = None
         for stretch in walk(layers, family):
-            runs, before = _runs(stretch, locids, used, family, before)
+            runs, before = _runs(stretch, locids, used, own, family, before)
             digest.update(runs)
     digest.update(b"L")
-    # Custom locids are below zero, so their layer comes first.
-    for reader, own in reversed(list(zip(layers, used, strict=True))):
-        for row in _rows(reader, np.flatnonzero(own[:-1])):
+    # Custom locids are below zero, so their layer comes first, and those of ours are above all that services give.
+    base, over = layers
+    for reader, slots, numbers in (
+        (over, np.flatnonzero(used[1][:-1]), locids[1]),
+        (base, np.flatnonzero((used[0] & ~own.is_own)[:-1]), locids[0]),
+        (base, *own.first_slots()),
+    ):
+        for row in _rows(reader, slots, numbers[slots]):
             digest.update(row)
     return digest.hexdigest()
 
 
+class _OwnNumbers:
+    """The numbers that stand for ours, in the order in which the places are met; equal places have one."""
+
+    def __init__(self, reader: "IndexReader", locids: "I64") -> None:
+        """``locids`` has one item more than the reader has slots."""
+        self.is_own = locids >= FIRST_OWN_LOCID
+        slots = np.flatnonzero(self.is_own)
+        self._place = np.full(len(locids), -1, np.int64)
+        self._place[slots] = _distinct(reader, slots)
+        self._any = len(slots) > 0
+        count = int(self._place.max(initial=-1)) + 1
+        self._number = np.zeros(count, np.int64)
+        self._slot = np.zeros(count, np.int64)
+        self._following = FIRST_OWN_LOCID
+
+    def put(self, locid: "I64", slot: "I64", covered: Any) -> None:
+        """Put what stands for them in the place of our numbers, if no custom geolocation ``covered`` the address."""
+        if not self._any:
+            return
+        mine = np.flatnonzero(~covered & self.is_own[slot])
+        place = self._place[slot[mine]]
+        new, first = np.unique(place, return_index=True)
+        order = np.argsort(first[self._number[new] == 0])
+        first, new = first[self._number[new] == 0][order], new[self._number[new] == 0][order]
+        self._number[new] = np.arange(self._following, self._following + len(new))
+        self._slot[new] = slot[mine[first]]
+        self._following += len(new)
+        locid[mine] = self._number[place]
+
+    def first_slots(self) -> "tuple[I64, I64]":
+        """The slots of the places that were met, in the order of their numbers; and for each slot its number."""
+        met = np.flatnonzero(self._number)
+        met = met[np.argsort(self._number[met])]
+        numbers = np.zeros(len(self._place), np.int64)
+        numbers[self._slot[met]] = self._number[met]
+        return self._slot[met], numbers
+
+
+def _distinct(reader: "IndexReader", slots: "I64") -> "I64":
+    """A number for each of these slots, the same for those that are equal in all fields."""
+    arrays = reader.arrays()
+    found = np.zeros(len(slots), np.int64)
+    for name in (*DEGREES, *TEXT_NAMES):
+        column = arrays[f"loc.{name}"][slots]
+        _, number = np.unique(degrees_as_numbers(column) if name in DEGREES else column, return_inverse=True)
+        # Both are below the number of slots, and so their pair fits 64 bits.
+        _, found = np.unique(found * (len(slots) + 1) + number, return_inverse=True)
+    return found
+
+
 def _runs(
-    stretch: Stretch, locids: "list[I64]", used: list[Any], family: Literal[4, 6], before: int | None
+    stretch: Stretch,
+    locids: "list[I64]",
+    used: list[Any],
+    own: _OwnNumbers,
+    family: Literal[4, 6],
+    before: int | None,
 ) -> tuple[bytes, int]:
     """The runs that begin in a stretch, and the locid of the last; ``before`` is the one that reaches into it."""
     base, over = stretch.slots
@@ -73,6 +138,7 @@ def _runs(
     used[1][over[covered]] = True
     used[0][base[~covered]] = True
     locid = np.where(covered, locids[1][over], locids[0][base])
+    own.put(locid, base, covered)
     begins = np.append(True, locid[1:] != locid[:-1])
     begins[0] = before is None or int(locid[0]) != before
     runs = np.empty(int(begins.sum()), _RUN_V4 if family == 4 else _RUN_V6)
@@ -84,15 +150,14 @@ def _runs(
     return runs.tobytes(), int(locid[-1])
 
 
-def _rows(reader: "IndexReader", slots: "I64") -> "list[bytes]":
+def _rows(reader: "IndexReader", slots: "I64", locids: "I64") -> "list[bytes]":
+    """The geolocations of these slots, with these numbers."""
     arrays = reader.arrays()
     texts = [struct.pack(">I", len(text)) + text for text in texts_of(reader)]
     numbers = np.empty(len(slots), np.dtype([("locid", ">i8"), *((name, ">f8") for name in DEGREES)]))
-    numbers["locid"] = arrays["loc.locid"][slots]
+    numbers["locid"] = locids
     for name in DEGREES:
-        degrees = arrays[f"loc.{name}"][slots] + 0.0  # which takes the sign from a zero
-        degrees[np.isnan(degrees)] = np.nan
-        numbers[name] = degrees
+        numbers[name] = degrees_as_numbers(arrays[f"loc.{name}"][slots]).view(np.float64)
     columns = [arrays[f"loc.{name}"][slots].tolist() for name in TEXT_NAMES]
     try:
         joined = [b"".join([texts[number] for number in row]) for row in zip(*columns, strict=True)]

@@ -11,12 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from geolookup.fields import DEGREES, TEXT_NAMES
+from geolookup.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
 from geolookup.index.flatten import I64
 from geolookup.sources.places import PlaceFields, Places, degrees_of, texts_of
-
-#: The first number that is ours to give; services number their geolocations from below.
-FIRST_NUMBER = 10**9
 
 _DIGEST_BYTES = 16
 _pack_degrees = struct.Struct("<" + "?d" * len(DEGREES)).pack
@@ -45,7 +42,7 @@ class Numbering:
         self,
         earlier: Iterable[tuple[int, PlaceFields]] = (),
         *,
-        following: int = FIRST_NUMBER,
+        following: int = FIRST_OWN_LOCID,
         taken: Collection[int] = (),
     ) -> None:
         """``earlier`` are the numbers and places of the source's last snapshot, in any order. ``following`` is the next
@@ -54,7 +51,7 @@ class Numbering:
         """
         digests = bytearray()
         locids: list[int] = []
-        highest = FIRST_NUMBER - 1
+        highest = FIRST_OWN_LOCID - 1
         for locid, place in earlier:
             highest = max(highest, locid)
             if locid in taken:
@@ -65,7 +62,7 @@ class Numbering:
         self._locids = np.asarray(locids, np.int64)[order]
         self._taken = frozenset(taken)
         #: The next number to give; keep it with the state, for the next `Numbering` of any source.
-        self.following = max(following, highest + 1, FIRST_NUMBER)
+        self.following = max(following, highest + 1, FIRST_OWN_LOCID)
         self.kept = 0
         self.given = 0
 

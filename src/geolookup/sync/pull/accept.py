@@ -4,8 +4,8 @@ import contextlib
 from typing import Any
 
 from geolookup.errors import StateError
+from geolookup.fields import FIRST_OWN_LOCID
 from geolookup.settings.table import Settings
-from geolookup.sources.locids import FIRST_NUMBER
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.assemble import Layer
 from geolookup.state.generations.candidate import Candidate
@@ -49,7 +49,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
             entries=entries,
             owned=owned,
             progress=lambda _done, _total: None,
-            following=FIRST_NUMBER,
+            following=FIRST_OWN_LOCID,
         )
         if meant:
             return _accept_source(run, meant[0], held[meant[0]])

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from geolookup.errors import IndexFileError
+from geolookup.fields import FIRST_OWN_LOCID
 from geolookup.index.reader import IndexReader
 from geolookup.sources.definition import Definition
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.limits import Limits
-from geolookup.sources.locids import FIRST_NUMBER, Numbering
+from geolookup.sources.locids import Numbering
 from geolookup.state import clock
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
@@ -67,7 +68,7 @@ def numbers_of_ours(index: str) -> frozenset[int]:
             locids = np.array(reader.arrays()["loc.locid"])
     except IndexFileError:
         return frozenset()
-    return frozenset(locids[locids >= FIRST_NUMBER].tolist())
+    return frozenset(locids[locids >= FIRST_OWN_LOCID].tolist())
 
 
 def _stage(

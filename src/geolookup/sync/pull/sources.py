@@ -15,10 +15,10 @@ from geolookup.errors import (
     StateError,
     WrongUpstreamError,
 )
+from geolookup.fields import FIRST_OWN_LOCID
 from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition, stack
-from geolookup.sources.locids import FIRST_NUMBER
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current, index_path
 from geolookup.state.directory import Candidate, StateDirectory
@@ -131,10 +131,10 @@ def _damaged(directory: StateDirectory, current: Current | None, report: PullRep
 def _following(directory: StateDirectory, current: Current | None) -> int:
     """The next locid of ours: also if CURRENT was lost, above all that are served."""
     if current is None:
-        return FIRST_NUMBER
+        return FIRST_OWN_LOCID
     if current.next_locid:
         return current.next_locid
-    return max([FIRST_NUMBER - 1, *numbers_of_ours(index_path(directory.home, current.generation))]) + 1
+    return max([FIRST_OWN_LOCID - 1, *numbers_of_ours(index_path(directory.home, current.generation))]) + 1
 
 
 def _pull_one(

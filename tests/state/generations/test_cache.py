@@ -24,12 +24,19 @@ V6_EDGES = (0, 1, 9, 10, 2**32, 2**63 - 1, 2**63, 2**64, 2**127, 10**38, 2**128 
 V4_EDGES = (0, 1, 9, 10, 255, 256, 2**31, 2**32 - 1)
 
 
-def write(path: str, rows: Rows, **about: str) -> Cache:
-    """A cache.db with these rows; the text of each geolocation is its city."""
-    with CacheWriter(path) as writer:
+def write(path: str, rows: Rows, *, compact: bool = False, **about: str) -> Cache:
+    """A cache.db with these rows; the text of each geolocation is its city. The locid 0 is a mask's."""
+    with CacheWriter(path, compact=compact) as writer:
         for locid, (city, blocks) in rows.items():
+            place = (locid, "DE", "", city, "", None, 1.5, "", "", len(blocks), repr((city, sorted(blocks))))
+            if compact:
+                writer.add([place] if locid else [], ())
+                for family in (4, 6):
+                    ends = [(first, last) for of, first, last in blocks if of == family]
+                    writer.add_numbers(family, [(locid, *(_compact(family, end) for end in pair)) for pair in ends])
+                continue
             writer.add(
-                [(locid, "DE", "", city, "", None, 1.5, "", "", len(blocks), repr((city, sorted(blocks))))],
+                [place],
                 [
                     (
                         locid,
@@ -44,6 +51,10 @@ def write(path: str, rows: Rows, **about: str) -> Cache:
             )
         writer.finish(about)
     return Cache(path)
+
+
+def _compact(family: int, end: int) -> int | bytes:
+    return end if family == 4 else end.to_bytes(16, "big")
 
 
 @pytest.fixture
@@ -194,6 +205,67 @@ def test_the_rows_that_differ_are_those_that_plain_loops_find(old: Rows, new: Ro
         after = {(locid, block) for locid, (_, ranges) in mine.items() for block in ranges}
         expected = sorted((block, locid) for locid, block in after - before)
         assert [((block.family, block.first, block.last), locid) for locid, block in blocks] == expected[:top]
+
+
+@given(old=some_rows, new=some_rows)
+@settings(max_examples=30)
+def test_a_compact_file_is_compared_with_one_that_has_text(old: Rows, new: Rows) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        paths = os.path.join(directory, "old.db"), os.path.join(directory, "new.db")
+        write(paths[0], old)
+        write(paths[1], new, compact=True)
+        assert compare(*paths) == cache_rows.difference(old, new)
+        assert compare(*reversed(paths)) == cache_rows.difference(new, old)
+
+
+def test_blocks_that_are_known_to_have_no_location_count_too(tmp_path: Path) -> None:
+    paths = str(tmp_path / "old.db"), str(tmp_path / "new.db")
+    old: Rows = {1: ("Bonn", frozenset({(4, 0, 9)})), 0: ("", frozenset({(4, 10, 19), (6, 5, 6)}))}
+    new: Rows = {1: ("Bonn", frozenset({(4, 0, 9), (4, 10, 19)})), 0: ("", frozenset({(6, 5, 6), (4, 30, 39)}))}
+    for path, rows in zip(paths, (old, new), strict=True):
+        write(path, rows, compact=True)
+    found = row_differences(*paths, top=None, blocks=True)
+    assert found.counts["geolocations"] == {"added": 0, "removed": 0, "changed": 1}
+    assert found.counts["blocks"] == {"added": 1, "removed": 0, "changed": 1}
+    assert [(locid, block.first) for locid, block in found.blocks_added] == [(1, 10), (0, 30)]
+    assert [(locid, block.first) for locid, block in found.blocks_removed] == [(0, 10)]
+    assert row_differences(paths[0], paths[0], top=None, blocks=True).is_empty
+
+
+own_rows = st.dictionaries(
+    st.sampled_from(["a", "b", "c", "d"]),
+    st.tuples(
+        st.sampled_from([10**9, 10**9 + 1, 10**9 + 2, 10**9 + 3, 7]),
+        st.frozensets(ranges(4, V4_EDGES[:4]), max_size=3),
+    ),
+).filter(lambda places: len({locid for locid, _ in places.values()}) == len(places))
+
+
+@given(old=own_rows, new=own_rows)
+@settings(max_examples=80)
+def test_a_place_of_ours_that_has_another_number_is_said_to_have_and_nothing_else(
+    old: dict[str, tuple[int, frozenset[Range]]], new: dict[str, tuple[int, frozenset[Range]]]
+) -> None:
+    numbers = [{locid for locid, _ in places.values()} for places in (old, new)]
+    renumbered = {
+        old[city][0]: new[city][0]
+        for city in old
+        if city in new and old[city][0] not in numbers[1] and new[city][0] not in numbers[0]
+    }
+    renumbered = {was: now for was, now in renumbered.items() if min(was, now) >= 10**9}
+    rows = [{locid: (city, blocks) for city, (locid, blocks) in places.items()} for places in (old, new)]
+    as_if = {renumbered.get(locid, locid): row for locid, row in rows[0].items()}
+    with tempfile.TemporaryDirectory() as directory:
+        paths = os.path.join(directory, "old.db"), os.path.join(directory, "new.db")
+        for path, each in zip(paths, rows, strict=True):
+            write(path, each, compact=True)
+        found = row_differences(*paths, top=None, blocks=True)
+    expected = cache_rows.difference(as_if, rows[1])
+    # That some of its blocks changed is among the blocks.
+    expected["geolocations"]["changed"] -= sum(as_if[now] != rows[1][now] for now in renumbered.values())
+    assert found.counts == expected
+    assert {was: place.locid for was, place in found.renumbered} == renumbered
+    assert found.renumbered_count == len(renumbered)
 
 
 @given(rows=some_rows)

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias, Unpack
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import StateDamagedError, StateTooNewError
-from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
+from geolookup.fields import FIELD_NAMES, FIELDS, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
 from geolookup.state.sqlite import column_type, create_private, open_published, published_uri, sqlite_errors
@@ -244,8 +244,9 @@ class Cache:
 def compare(old: str, new: str) -> dict[str, dict[str, int]]:
     """What changed from one cache.db to another: geolocations and blocks added, removed and changed.
 
-    A geolocation is changed if a field or a block of it differs; a block where the same range belongs to another
-    geolocation now.
+    A geolocation is changed if a field or a block of it differs; a block if the same range belongs to another
+    geolocation now. A place of ours that got another number is none of these. Blocks count too that are known to have
+    no location.
     """
     with compared(old, new) as (_, counts):
         return counts
@@ -256,7 +257,7 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
     """A connection to the cache.db ``new``, with ``old`` attached, and what `compare` says.
 
     Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
-    blocks.
+    blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
     """
     with open_published(new) as connection:
         _check_version(connection, new)
@@ -272,18 +273,30 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
                 SELECT locid FROM main.geolocations EXCEPT SELECT locid FROM old.geolocations;
             CREATE TEMP TABLE gone AS
                 SELECT locid FROM old.geolocations EXCEPT SELECT locid FROM main.geolocations;
+            CREATE TEMP TABLE renumbered (was INTEGER PRIMARY KEY, locid INTEGER);
+            """
+        )
+        _find_renumbered(connection)
+        connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
+        same_form = _version(connection) == _version(connection, "old")
+        ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
+        connection.executescript(
+            f"""
             CREATE TEMP TABLE blocks_after AS
-                SELECT locid, startipnum, endipnum, family FROM main.ipblocks
-                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived);
+                SELECT locid, {ends}, family FROM main.ipblocks
+                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived UNION ALL SELECT 0);
             CREATE TEMP TABLE blocks_before AS
-                SELECT locid, startipnum, endipnum, family FROM old.ipblocks
-                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone);
+                SELECT coalesce((SELECT r.locid FROM renumbered r WHERE r.was = b.locid), b.locid) AS locid,
+                    {ends}, family FROM old.ipblocks b
+                WHERE b.locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone UNION ALL SELECT 0);
+            DELETE FROM arrived WHERE locid IN (SELECT locid FROM renumbered);
+            DELETE FROM gone WHERE locid IN (SELECT was FROM renumbered);
             CREATE TEMP TABLE added AS SELECT * FROM blocks_after EXCEPT SELECT * FROM blocks_before;
             CREATE TEMP TABLE removed AS SELECT * FROM blocks_before EXCEPT SELECT * FROM blocks_after;
             CREATE TEMP TABLE moved AS
                 SELECT startipnum, endipnum, family FROM added
                 INTERSECT SELECT startipnum, endipnum, family FROM removed;
-            """
+            """  # noqa: S608
         )
 
         def count(table: str) -> int:
@@ -299,6 +312,32 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
             },
         }
         yield connection, counts
+
+
+def _as_bytes(number: int | str | bytes) -> int | bytes:
+    """A number of IPv6 as a compact file has it, so that files of both forms can be compared."""
+    return int(number).to_bytes(16, "big") if isinstance(number, str) else number
+
+
+def _find_renumbered(connection: sqlite3.Connection) -> None:
+    """Fill ``renumbered``: of a source without numbers of its own, no two places are equal."""
+    (ours,) = connection.execute("SELECT count(*) FROM temp.gone WHERE locid >= ?", (FIRST_OWN_LOCID,)).fetchone()
+    if not ours:
+        return
+    names = ", ".join(FIELD_NAMES)
+    for table, which, schema in (("came", "arrived", "main"), ("went", "gone", "old")):
+        columns = ", ".join(place_columns(connection, schema=schema, table="g").values())
+        connection.execute(f"CREATE TEMP TABLE {table} (locid, {names})")
+        connection.execute(
+            f"INSERT INTO temp.{table} SELECT {columns} FROM {schema}.geolocations g"  # noqa: S608
+            f" JOIN temp.{which} USING (locid) WHERE locid >= ?",
+            (FIRST_OWN_LOCID,),
+        )
+    connection.execute(f"CREATE INDEX temp.came_place ON came ({names})")
+    same = " AND ".join(f"c.{name} IS w.{name}" for name in FIELD_NAMES)
+    connection.execute(
+        f"INSERT OR IGNORE INTO temp.renumbered SELECT w.locid, c.locid FROM temp.went w JOIN temp.came c ON {same}"  # noqa: S608
+    )
 
 
 def place_columns(connection: sqlite3.Connection, *, schema: str = "main", table: str = "") -> dict[str, str]:

@@ -26,15 +26,26 @@ class ChangedGeolocation:
 class RowDifferences:
     """``counts`` is what `cache.compare` says; the lists go by locid, and have no more rows than were asked for.
 
+    ``renumbered`` are places of ours with another number, each with the one before; ``renumbered_count`` counts them.
     Blocks are (locid, block); a block that moved to another geolocation is both among the added and the removed ones.
+    The locid 0 stands for what is known to have no location.
     """
 
     counts: dict[str, dict[str, int]]
     added: list[Geolocation] = field(default_factory=list)
     removed: list[Geolocation] = field(default_factory=list)
     changed: list[ChangedGeolocation] = field(default_factory=list)
+    renumbered: list[tuple[int, Geolocation]] = field(default_factory=list)
+    renumbered_count: int = 0
     blocks_added: list[tuple[int, IPBlock]] = field(default_factory=list)
     blocks_removed: list[tuple[int, IPBlock]] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed."""
+        return not self.renumbered_count and not any(
+            count for counts in self.counts.values() for count in counts.values()
+        )
 
 
 def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> RowDifferences:
@@ -79,6 +90,12 @@ def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> Row
             )
             for row in query(sql)
         ]
+        (found.renumbered_count,) = connection.execute("SELECT count(*) FROM temp.renumbered").fetchone()
+        sql = (
+            f"SELECT r.was, {columns('g', 'main')} FROM temp.renumbered r"  # noqa: S608
+            " JOIN main.geolocations g USING (locid) ORDER BY r.was"
+        )
+        found.renumbered += [(row[0], read_geolocation(new, row[1:])) for row in query(sql)]
         if blocks:
             for path, table, ranges in ((new, "added", found.blocks_added), (old, "removed", found.blocks_removed)):
                 sql = f"SELECT locid, family, startipnum, endipnum FROM temp.{table}"  # noqa: S608

@@ -1,14 +1,36 @@
-"""What changed from one kept generation to another: rows as they were pulled, and answers as lookups gave them."""
+"""What changed from one kept generation to another: the rows of each source, and answers as lookups gave them."""
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
+from geolookup.errors import StateDamagedError
 from geolookup.history.impact import Comparison, Impact, impact
-from geolookup.state.current import Published
+from geolookup.state.current import Current, Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
+from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.kept import Generations, Reference
+from geolookup.state.generations.parts import Part, part_path, parts_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDifference:
+    """What changed in one source.
+
+    ``change`` is ``joined`` if the source is in the later stack only, ``left`` if it is in the earlier one only, else
+    ``changed``. ``rows`` is what changed, None if the source is on one side only: then ``geolocations`` and ``blocks``
+    count what it has in the default layer there.
+    """
+
+    name: str
+    kind: str
+    change: Literal["changed", "joined", "left"]
+    rows: RowDifferences | None = None
+    geolocations: int = 0
+    blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +41,48 @@ class Sides:
     old: Published
     new: Published
 
-    def rows(self, *, top: int | None, blocks: bool) -> RowDifferences:
-        """How the service's lists differ; see `row_differences`."""
-        old, new = (self.directory.cache(side.current.generation).path for side in (self.old, self.new))
-        return row_differences(old, new, top=top, blocks=blocks)
+    def stacks(self) -> tuple[list[str], list[str]]:
+        """The names of the sources of both, the one of highest precedence first."""
+        old, new = ([part.name for part in parts_of(side.current.published)] for side in (self.old, self.new))
+        return old, new
+
+    def sources(self, *, top: int | None, blocks: bool) -> list[SourceDifference]:
+        """What changed source by source, in the order of the later stack; nothing of those in which nothing did.
+
+        The arguments are those of `row_differences`.
+
+        :raises StateDamagedError: if what was pulled is not what was written
+        """
+        before, after = (
+            {part.name: part for part in parts_of(side.current.published)} for side in (self.old, self.new)
+        )
+        found = []
+        for name, part in after.items():
+            earlier = before.get(name)
+            if earlier is None:
+                found.append(self._alone(self.new.current, part, "joined"))
+                continue
+            if earlier.snapshot and earlier == part:
+                continue
+            paths = self._cache(self.old.current, earlier), self._cache(self.new.current, part)
+            rows = row_differences(*paths, top=top, blocks=blocks)
+            if not rows.is_empty:
+                found.append(SourceDifference(name=name, kind=part.kind, change="changed", rows=rows))
+        left = (part for name, part in before.items() if name not in after)
+        return found + [self._alone(self.old.current, part, "left") for part in left]
+
+    def _cache(self, current: Current, part: Part) -> str:
+        return os.path.join(part_path(self.directory.home, current.generation, part), "cache.db")
+
+    def _alone(self, current: Current, part: Part, change: Literal["joined", "left"]) -> SourceDifference:
+        record: Mapping[str, Any] = current.published
+        if part.snapshot:
+            record = read_report(part_path(self.directory.home, current.generation, part))["published"]
+        try:
+            counts = [int(record["rows"][what]) - int(record["rows"][f"custom_{what}"]) for what in _COUNTED]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateDamagedError(f"source {part.name}: its counts cannot be read: {error!r:.80}") from error
+        return SourceDifference(name=part.name, kind=part.kind, change=change, geolocations=counts[0], blocks=counts[1])
 
     def impact(self) -> Impact:
         """How many addresses had another answer, the local edits of each time included."""
@@ -31,6 +91,26 @@ class Sides:
     def comparison(self) -> Comparison:
         """For the answers of single addresses."""
         return Comparison((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
+
+
+_COUNTED = ("geolocations", "blocks")
+
+
+def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
+    """What changed in all sources together, as `cache.compare` counts it; all of a source on one side only has come
+    or gone.
+    """
+    counts = {what: {"added": 0, "removed": 0, "changed": 0} for what in _COUNTED}
+    for source in sources:
+        if source.rows is None:
+            how = "added" if source.change == "joined" else "removed"
+            counts["geolocations"][how] += source.geolocations
+            counts["blocks"][how] += source.blocks
+            continue
+        for what, each in source.rows.counts.items():
+            for how, count in each.items():
+                counts[what][how] += count
+    return counts
 
 
 @contextlib.contextmanager

@@ -91,18 +91,19 @@ def test_a_diff_says_what_changed_and_for_whom(two: str, tmp_path: Path, capsys:
     assert ([each["locid"] for each in geolocations["added"]], geolocations["removed"][0]["city"]) == ([4], "Köln")
     assert geolocations["changed"] == [
         {
+            "source": "service",
             "locid": 1,
             "fields": {"city": {"before": "Austin", "after": "Dallas"}},
             "blocks": {"added": 0, "removed": 0},
         },
-        {"locid": 3, "fields": {}, "blocks": {"added": 1, "removed": 0}},
+        {"source": "service", "locid": 3, "fields": {}, "blocks": {"added": 1, "removed": 0}},
     ]
     assert found["blocks"] == {
         "added": [
-            {"locid": 3, "startip": "9.0.0.0", "endip": "9.127.255.255"},
-            {"locid": 4, "startip": "11.0.0.0", "endip": "11.0.0.255"},
+            {"source": "service", "locid": 3, "startip": "9.0.0.0", "endip": "9.127.255.255"},
+            {"source": "service", "locid": 4, "startip": "11.0.0.0", "endip": "11.0.0.255"},
         ],
-        "removed": [{"locid": 2, "startip": "9.0.0.0", "endip": "9.255.255.255"}],
+        "removed": [{"source": "service", "locid": 2, "startip": "9.0.0.0", "endip": "9.255.255.255"}],
     }
     assert found["answers"] == {
         "ipv4": 2 * 2**24 + 256,

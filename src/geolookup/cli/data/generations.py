@@ -7,19 +7,17 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output, words
+from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import impact
 from geolookup.cli.options import format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
 from geolookup.lookup.freshness import Freshness
-from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.durations import in_words
 from geolookup.settings.table import Settings
 from geolookup.state.clock import age_s
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.cache_compare import RowDifferences
 from geolookup.state.generations.kept import PREVIOUS, SERVED, Generations, Kept
-from geolookup.text import fields_text
 
 _TOP = 20
 
@@ -43,7 +41,7 @@ def generations() -> None:
 @generations.command("list")
 @format_option
 def list_kept(form: str) -> None:
-    """List the generations that are kept, oldest first, and the list that is held, if any.
+    """List the generations that are kept, oldest first, and what is held.
 
     \b
     Example: geolookup generations list --format ndjson
@@ -64,6 +62,9 @@ def _cells(each: Kept) -> Sequence[str]:
     when = f"served from {each.published_at}" if each.published_at else f"pulled {each.pulled_at or '?'}"
     if each.problem:
         return (str(each.number), when, f"DAMAGED: {each.problem}", ", ".join(marks))
+    if each.number is None and not each.rows:
+        digest = (each.digest or "")[:16]
+        return ("-", "a change of the stack", ", ".join(each.stack), "", "", digest, ", ".join(marks))
     rows = each.rows
     return (
         "-" if each.number is None else str(each.number),
@@ -71,7 +72,7 @@ def _cells(each: Kept) -> Sequence[str]:
         f"{rows.get('geolocations', '?')} geolocations ({rows.get('custom_geolocations', '?')} custom)",
         f"{rows.get('blocks', '?')} blocks",
         _size(each.bytes),
-        f"{(each.digest or '')[:16]} from {each.source}",
+        f"{(each.digest or '')[:16]} from {each.source if len(each.stack) < 2 else ', '.join(each.stack)}",
         ", ".join(marks),
     )
 
@@ -97,8 +98,9 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
     """Show what changed from generation A to B, and for whom (default: from `previous` to `served`).
 
     \b
-    Geolocations and blocks are those of the service's lists. Answers are what lookups gave, with
-    the local edits of that time; two answers differ if any field of the geolocation differs.
+    Geolocations and blocks are compared source by source, as they were pulled; a source that is in
+    one of the two stacks only is counted. Answers are what lookups gave, with the local edits of
+    that time; two answers differ if any field of the geolocation differs.
     Exit status: 0 (also if nothing differs), 2 the generation is not kept, 5 some of the
     addresses are malformed.
 
@@ -111,75 +113,23 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
     limit = top or None
     exits = output.Exits()
     with diff_module.opened(directory, old, new) as sides:
-        rows = sides.rows(top=limit, blocks=blocks)
+        sources = sides.sources(top=limit, blocks=blocks)
         found = sides.impact()
         changed = None if addresses is None else impact.changed_of_file(sides.comparison(), addresses, exits)
         numbers = sides.old.current.generation, sides.new.current.generation
     if as_json:
-        answer = {"from": numbers[0], "to": numbers[1], **_rows_object(rows, blocks=blocks), "answers": found.as_dict()}
+        rows = diff_text.sources_object(sides, sources, blocks=blocks)
+        answer = {"from": numbers[0], "to": numbers[1], **rows, "answers": found.as_dict()}
         if changed is not None:
             answer["addresses"] = impact.changed_objects(*changed)
         output.json_result(answer)
         return exits.code
     output.done(f"from generation {numbers[0]} to {numbers[1]}")
-    _say_rows(rows, limit, blocks=blocks)
+    diff_text.say_sources(sides, sources, limit, blocks=blocks)
     impact.say_impact(found, limit)
     if changed is not None:
         impact.say_changed(*changed)
     return exits.code
-
-
-def _say_rows(rows: RowDifferences, top: int | None, *, blocks: bool) -> None:
-    for what in ("geolocations", "blocks"):
-        counts = rows.counts[what]
-        output.done(f"{what}: {counts['added']} added, {counts['removed']} removed, {counts['changed']} changed")
-        if what == "blocks":
-            break
-        for mark, places, count in (("+", rows.added, counts["added"]), ("-", rows.removed, counts["removed"])):
-            for place in places:
-                output.row(f"  {mark} {place.locid}", _described(place))
-            impact.say_rest(count, top)
-        for each in rows.changed:
-            parts = [f"{name} {before!r} -> {after!r}" for name, (before, after) in each.fields().items()]
-            if each.blocks_added or each.blocks_removed:
-                parts.append(f"blocks +{each.blocks_added} -{each.blocks_removed}")
-            output.row(f"  ~ {each.after.locid}", ", ".join(parts))
-        impact.say_rest(counts["changed"], top)
-    for mark, ranges in (("+", rows.blocks_added), ("-", rows.blocks_removed)):
-        for locid, block in ranges if blocks else ():
-            output.row(f"  {mark} {block}", f"of {locid}")
-
-
-def _described(place: Geolocation) -> str:
-    return fields_text(place.fields()) or "-"
-
-
-def _rows_object(rows: RowDifferences, *, blocks: bool) -> dict[str, Any]:
-    def place(found: Geolocation) -> dict[str, Any]:
-        return {"locid": found.locid, **found.fields()}
-
-    def block(locid: int, found: IPBlock) -> dict[str, Any]:
-        return {"locid": locid, "startip": found.startip, "endip": found.endip}
-
-    lists: dict[str, Any] = {
-        "added": list(map(place, rows.added)),
-        "removed": list(map(place, rows.removed)),
-        "changed": [
-            {
-                "locid": each.after.locid,
-                "fields": {name: {"before": came, "after": went} for name, (came, went) in each.fields().items()},
-                "blocks": {"added": each.blocks_added, "removed": each.blocks_removed},
-            }
-            for each in rows.changed
-        ],
-    }
-    answer: dict[str, Any] = {"counts": rows.counts, "geolocations": lists}
-    if blocks:
-        answer["blocks"] = {
-            "added": [block(*each) for each in rows.blocks_added],
-            "removed": [block(*each) for each in rows.blocks_removed],
-        }
-    return answer
 
 
 @generations.command()

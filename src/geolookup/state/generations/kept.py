@@ -11,7 +11,7 @@ from geolookup.state import clock, files
 from geolookup.state.current import Current, Published, generation_name
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations import timeline
-from geolookup.state.generations.parts import refused_in
+from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal, refused_in
 from geolookup.state.generations.recovery import numbered, open_kept
 
 #: A generation's number, ``served``, ``previous``, or a moment: text in ISO 8601 or an object of ``datetime``.
@@ -26,10 +26,11 @@ _OPEN_ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """One kept generation, or the held candidate (``number`` None).
+    """One kept generation, or what is held (``number`` None): a source's snapshot, or a change of the stack.
 
     ``published_at`` is the moment since which it was served last, None if that is not known; ``pulled_at`` when
-    it was fetched. ``rows`` are the counts of its record, ``bytes`` the size of its folder. ``refused`` is true if
+    it was fetched. ``stack`` names its sources, the one of highest precedence first. ``rows`` are the counts of its
+    record, ``bytes`` the size of its folder (files that several share are counted in each). ``refused`` is true if
     its content was rolled back, so that no sync publishes it by itself. ``problem`` says why its record cannot be
     read; then the members that come from it are None or empty.
     """
@@ -41,6 +42,7 @@ class Kept:
     digest: str | None
     rows: dict[str, Any]
     bytes: int
+    stack: tuple[str, ...] = ()
     served: bool = False
     pinned: bool = False
     refused: bool = False
@@ -59,16 +61,20 @@ class Generations:
         self._directory = directory
 
     def kept(self) -> list[Kept]:
-        """Every kept generation, oldest first, and the held candidate, if there is one, last.
+        """Every kept generation, oldest first; then what is held of each source, and the held change of the stack.
 
         :raises NoStateError: if nothing has been published
         """
         directory = self._directory
         current = directory.require_current()
         found = [self._kept(current, number) for number in reversed(self._numbers())]
-        held = directory.held()
-        if held is not None:
-            found.append(_described(current, held.document()["published"], held.path, held=True))
+        found += [
+            _described(current, candidate.document()["published"], candidate.path)
+            for candidate in directory.holding.candidates().values()
+        ]
+        stack = directory.holding.stack()
+        if stack is not None:
+            found.append(_held_change(stack))
         return found
 
     def _kept(self, current: Current, number: int) -> Kept:
@@ -177,9 +183,25 @@ class Generations:
         raise NoStateError(f"{self._directory.home}: generations come and go faster than they can be opened")
 
 
-def _described(
-    current: Current, record: dict[str, Any], path: str, *, number: int | None = None, held: bool = False
-) -> Kept:
+def _held_change(stack: dict[str, Any]) -> Kept:
+    return Kept(
+        number=None,
+        published_at=None,
+        pulled_at=None,
+        source=None,
+        digest=str(stack["digest"]),
+        rows={},
+        bytes=0,
+        stack=tuple(map(str, stack["names"])),
+        held=True,
+    )
+
+
+def _described(current: Current, record: dict[str, Any], path: str, *, number: int | None = None) -> Kept:
+    """A generation; without a number, a held snapshot."""
+    parts, refused = _held_part(record), False
+    if number is not None:
+        parts, refused = parts_of(record), refused_in(record, current.refused)
     return Kept(
         number=number,
         published_at=None if number is None else timeline.since(current.served, number),
@@ -188,11 +210,18 @@ def _described(
         digest=record["digest"],
         rows=record.get("rows", {}),
         bytes=files.tree_bytes(path),
+        stack=tuple(part.name for part in parts),
         served=number == current.generation,
         pinned=number in current.pins,
-        refused=refused_in(record, current.refused),
-        held=held,
+        refused=refused or (number is None and any(refusal(part) in current.refused for part in parts)),
+        held=number is None,
     )
+
+
+def _held_part(record: dict[str, Any]) -> tuple[Part, ...]:
+    if "name" not in record:  # an earlier release held it
+        return parts_of(record)
+    return (Part(str(record["name"]), str(record.get("kind", SERVICE)), 0, str(record["digest"])),)
 
 
 def _moment(found: date) -> str:

@@ -21,6 +21,14 @@ def harmless(text: str, limit: int = 200) -> str:
     return "".join(shown)
 
 
+def harmless_below(text: str, limit: int) -> list[str]:
+    """The lines of a traceback as they stand below a line of a log: indented, and none taken for a line of its own.
+
+    Only line feeds end a line. What `str.splitlines` would also split at is escaped, as in `harmless`.
+    """
+    return [f"  {harmless(line, limit)}" for line in text.split("\n")]
+
+
 def place_text(parts: "Iterable[str]") -> str:
     """How a place reads on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
     return ", ".join([part for part in parts if part]) or "-"

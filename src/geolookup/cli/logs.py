@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import click
 
 from geolookup.cli.output import json_line
-from geolookup.text import harmless
+from geolookup.text import harmless, harmless_below
 
 Format: TypeAlias = Literal["text", "json"]
 
@@ -15,18 +15,24 @@ _MAX_LENGTH = 10_000
 
 
 class TextFormatter(logging.Formatter):
-    """``geolookup: message``, with the level unless it is an error, on one line and harmless for a terminal."""
+    """``geolookup: message`` on one line, with the level unless it is an error; below it any traceback, indented.
+
+    All of it is harmless for a terminal.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """One record as text."""
         level = "" if record.levelno >= logging.ERROR else f"{record.levelname.lower()}: "
-        return f"geolookup: {level}{harmless(record.getMessage(), _MAX_LENGTH)}"
+        lines = [f"geolookup: {level}{harmless(record.getMessage(), _MAX_LENGTH)}"]
+        if record.exc_info:
+            lines += harmless_below(self.formatException(record.exc_info), _MAX_LENGTH)
+        return "\n".join(lines)
 
 
 class JsonFormatter(logging.Formatter):
     """An object with ``at`` (UTC, ISO 8601), ``level``, ``logger``, ``message``, and the record's own fields.
 
-    Those are given by ``extra={"fields": {…}}``.
+    Those are given by ``extra={"fields": {…}}``. A record of an exception has ``traceback`` too.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -35,6 +41,8 @@ class JsonFormatter(logging.Formatter):
         message = record.getMessage()
         fields = getattr(record, "fields", {})
         line = {"at": at, "level": record.levelname.lower(), "logger": record.name, "message": message, **fields}
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
         return json_line(line)
 
 

@@ -2,7 +2,7 @@
 
 import logging
 
-from geolookup.text import harmless
+from geolookup.text import harmless, harmless_below
 
 _MAX_LENGTH = 10_000
 
@@ -18,9 +18,7 @@ class LineFormatter(logging.Formatter):
         """One record."""
         lines = [f"geolookup: {harmless(record.getMessage(), _MAX_LENGTH)}"]
         if record.exc_info:
-            # Not splitlines(), for which more than line feeds end a line: those are escaped.
-            told = self.formatException(record.exc_info).split("\n")
-            lines += [f"  {harmless(line, _MAX_LENGTH)}" for line in told]
+            lines += harmless_below(self.formatException(record.exc_info), _MAX_LENGTH)
         return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from geolookup.cli.data import schedule
 from geolookup.cli.data.schedule import Job
 from geolookup.errors import SettingsError
 from geolookup.settings.load import load
+from geolookup.settings.table import described
 from tests.cli.edits.test_custom import Command
 
 #: Everything that systemd, cron or a shell has a meaning for.
@@ -248,3 +249,12 @@ def test_the_job_runs_this_very_installation(monkeypatch: pytest.MonkeyPatch) ->
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert (result.returncode, "geolookup" in result.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("name", [setting.name for setting in described() if setting.is_path])
+def test_every_setting_that_is_a_path_reaches_the_unit_and_the_crontab(name: str, tmp_path: Path) -> None:
+    path = str(tmp_path / f"the-{name}")
+    settings = load({"url": "https://geo.example", name: path})
+    planned = schedule.job(settings, [], changed_exit_code=None)
+    assert path in schedule.service_unit(planned)
+    assert path in schedule.crontab_line(planned)

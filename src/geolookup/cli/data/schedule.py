@@ -20,7 +20,7 @@ from geolookup.cli import exit_codes
 from geolookup.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.paths import settings_path
-from geolookup.settings.table import Settings
+from geolookup.settings.table import Settings, described
 from geolookup.sync.pull.pull import configured_url
 
 SERVICE = "geolookup-refresh.service"
@@ -32,8 +32,6 @@ _HOMES = ("/home", "/root", "/run/user")
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
 # Where a secret that came from the environment is to be put, since nothing printed here may hold it.
 _SECRETS = "/etc/geolookup"
-# Handed over in ways of their own.
-_PATHS = ("home", "token_file", "ping_url_file", "textfile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +63,11 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
     configured_url(settings)
     config = os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
     from_file = load(environ={})
+    paths = {setting.name for setting in described() if setting.is_path}  # handed over in ways of their own
     environment = {
         f"GEOLOOKUP_{name.upper()}": _text(value)
         for name, value in msgspec.structs.asdict(settings).items()
-        if name not in _PATHS and value != getattr(from_file, name)
+        if name not in paths and value != getattr(from_file, name)
     }
     secrets, notes = _secrets(settings)
     extra = () if changed_exit_code is None else ("--changed-exit-code", str(changed_exit_code))

@@ -1,6 +1,7 @@
 """``geolookup enrich``: every pair of formats, what is kept, what is named, what is published."""
 
 import csv
+import errno
 import io
 import json
 import os
@@ -312,11 +313,7 @@ def test_a_target_that_cannot_be_written_whole_is_not_published(tmp_path: Path) 
     result = subprocess.run(
         [sys.executable, "-c", program, str(path), str(out)], capture_output=True, check=False, timeout=60
     )
-    assert (result.returncode, b"writing the result failed" in result.stderr, b"Traceback" in result.stderr) == (
-        1,
-        True,
-        False,
-    )
+    assert (result.returncode, result.stderr.decode()) == (1, f"geolookup: {out}: writing failed: File too large\n")
     assert sorted(os.listdir(tmp_path)) == ["in.csv", "state"]
 
 
@@ -352,3 +349,38 @@ def test_plain_lookups_load_nothing_of_columns() -> None:
         [sys.executable, "-c", program, "8.8.8.8"], capture_output=True, text=True, check=True, timeout=60
     )
     assert found.stdout.splitlines()[-1] == "0 []"
+
+
+@pytest.mark.parametrize("form", ["csv", "ndjson", "parquet"])
+def test_an_error_from_writing_names_the_file(tmp_path: Path, form: str) -> None:
+    source = tmp_path / "in.csv"
+    source.write_bytes(b"ip\n8.8.8.8\n")
+    done = command(str(source), "/dev/full", "--out-format", form)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == b"geolookup: /dev/full: writing failed: No space left on device\n"
+
+
+def test_an_error_from_putting_the_file_in_its_place_names_it_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def replace(_source: str, _target: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "replace", replace)
+    assert enriched(tmp_path, b"ip\n8.8.8.8\n", "in.csv", "out.csv") == (1, b"")
+    assert capsys.readouterr().err == f"geolookup: {tmp_path / 'out.csv'}: writing failed: Input/output error\n"
+    assert sorted(os.listdir(tmp_path)) == ["in.csv", "state"]
+
+
+def test_a_reader_of_a_pipe_may_leave_early(tmp_path: Path) -> None:
+    pipe, source = tmp_path / "pipe", tmp_path / "in.csv"
+    os.mkfifo(pipe)
+    source.write_bytes(b"ip\n" + b"8.8.8.8\n" * 100_000)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "geolookup", "enrich", str(source), str(pipe), "--out-format", "csv"],
+        stderr=subprocess.PIPE,
+    )
+    with open(pipe, "rb") as reader:
+        reader.readline()
+    _, told = running.communicate(timeout=60)
+    assert (running.returncode, told) == (0, b"")

@@ -1,6 +1,5 @@
 """What it takes to make the custom layer what a file of sites says; shown as a plan, or made as edits."""
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -119,11 +118,14 @@ def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) ->
 
     :raises DataFileError: if a site cannot be made so: names the file, the line and the site
     """
-    with editor.transaction():
-        layer = {laid.place.locid: laid.place for laid in editor.custom()}
-        kept = {name: locid for name, locid in editor.sites().items() if locid in layer}
-        stored = editor.stored()
-    return _plan(layer, kept, sites, stored, prune_all=prune_all)
+    with editor.rehearsal():
+        return _planned(editor, sites, prune_all=prune_all)
+
+
+def _planned(editor: Editor, sites: list[Site], *, prune_all: bool) -> SitesPlan:
+    layer = {laid.place.locid: laid.place for laid in editor.custom()}
+    kept = {name: locid for name, locid in editor.sites().items() if locid in layer}
+    return _plan(layer, kept, sites, editor.stored(), prune_all=prune_all)
 
 
 def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool = False) -> SitesPlan:
@@ -135,7 +137,7 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
     :raises DataFileError: if a site cannot be made so; nothing was changed
     """
     with editor.transaction():
-        plan = plan_sites(editor, sites, prune_all=prune_all)
+        plan = _planned(editor, sites, prune_all=prune_all)
         names = dict(plan.names)
         where = {site.name: site.where for site in sites}
         made = []
@@ -154,20 +156,13 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
 def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
     """The custom layer as `apply_sites` would leave it; nothing is changed.
 
-    It is made by the very edits, in a transaction that is rolled back, so it cannot differ from it.
+    It is made by the very edits, in a rehearsal, so it cannot differ from what they would make.
 
     :raises DataFileError: as `apply_sites` does
     """
-    layer: list[Laid] = []
-    with contextlib.suppress(_RollBack), editor.transaction():
+    with editor.rehearsal():
         apply_sites(editor, sites, file="", prune_all=prune_all)
-        layer = editor.custom()
-        raise _RollBack
-    return layer
-
-
-class _RollBack(Exception):  # noqa: N818 - nothing is wrong
-    """Ends a transaction without its edits."""
+        return editor.custom()
 
 
 def _make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
@@ -204,7 +199,7 @@ def export_sites(editor: Editor) -> list[Site]:
     One that no file named gets a name made of its city or country, and of its locid if that is not enough; nothing
     is recorded.
     """
-    with editor.transaction():
+    with editor.rehearsal():
         places = [laid.place for laid in editor.custom()]
         names = {locid: name for name, locid in editor.sites().items()}
     taken = {names[place.locid] for place in places if place.locid in names}

@@ -19,12 +19,13 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state import files
 from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
 from geolookup.state.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
 from tests.state.generations.staged import served, stamped, strays, tree
 from tests.support.lists import listed, many
-from tests.support.states import publish
+from tests.support.states import place, publish
 from tests.support.three_sources import settings_of, sync_three, write_files
 
 CALLS = ("open", "fsync", "rename", "mkdir", "listdir", "statvfs")
@@ -251,6 +252,38 @@ def test_on_a_read_only_disk_lookups_go_on_and_whatever_writes_is_refused(small:
             assert place.city == "2"
         assert len(geo.explain("10.1.1.1").covering) == 1
     assert verify(home) == []
+    assert tree(home) == before
+
+
+def test_on_a_read_only_disk_the_command_shows_plans_exports_and_checks_custom_geolocations(small: str) -> None:
+    home = os.path.join(small, "state")
+    publish(home, [place(1, "10.0.0.0/8"), place(-1, "10.9.0.0/16", city="Berlin", latitude=52.5, longitude=13.25)])
+    Editor(home).add_block(-1, "10.20.0.0/16")
+    sites = os.path.join(os.path.dirname(small), "sites.toml")
+    before = tree(home)
+    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
+
+    def run(*arguments: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "geolookup", "custom", *arguments],
+            env={**os.environ, "GEOLOOKUP_HOME": home},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (exit_codes.DONE, "")
+        return done.stdout
+
+    assert run("export", sites) == f"wrote 1 site to {sites}\n"
+    assert run("plan", sites) == "= Berlin (-1) is there already\nnothing to change\n"
+    with open(sites, "a", encoding="utf-8") as file:
+        file.write(Path(sites).read_text(encoding="utf-8").replace("Berlin", "Bonn").replace("10.", "10.1"))
+    told = run("plan", sites, "--addresses", "-", stdin="10.19.0.1\n10.20.0.1\n")
+    assert "+ create Bonn" in told
+    assert "of 2 addresses, 1 answer otherwise:" in told
+    assert run("check") == "nothing found in 1 custom geolocation with 2 blocks\n"
+    assert run("list").startswith("-1\t")
     assert tree(home) == before
 
 

@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import NoStateError, StateBusyError
+from geolookup.errors import EditError, NoStateError, StateBusyError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model import IPBlock
+from geolookup.sites.plan import export_sites, plan_sites, preview_sites
+from geolookup.sites.site import Site
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.store import Edits
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.states import place, publish
+
+SITES = [Site(name="Bonn", fields={**BERLIN, "city": "Bonn"}, blocks=(IPBlock.parse("10.30.0.0/16"),))]
 
 QUESTIONS: dict[str, Callable[[Editor], Any]] = {
     "custom": Editor.custom,
@@ -29,6 +34,9 @@ QUESTIONS: dict[str, Callable[[Editor], Any]] = {
     "history of one": lambda editor: editor.history(-1),
     "outbox": Editor.outbox,
     "edit": lambda editor: editor.edit(1),
+    "plan of a file": lambda editor: plan_sites(editor, SITES, prune_all=True),
+    "what the plan would make": lambda editor: [laid.place for laid in preview_sites(editor, SITES, prune_all=True)],
+    "export": export_sites,
 }
 
 
@@ -87,6 +95,33 @@ def test_questions_are_answered_before_the_first_edit_and_create_nothing(home: s
     assert (editor.pending(), editor.gone(), editor.sites(), editor.outbox()) == ([], [], {}, [])
     assert {name: found for name, found in listing(home).items() if "edits.db" in name} == {}
     assert listing(home) == before
+
+
+def test_a_rehearsal_shows_what_its_edits_would_do_and_forgets_them(edited: str) -> None:
+    editor, before, files = Editor(edited), answers(edited), listing(edited)
+    with editor.rehearsal():
+        locid = editor.create(**{**BERLIN, "city": "Bonn"})
+        editor.add_block(locid, "10.30.0.0/16")
+        editor.delete(-1)
+        rehearsed = {laid.place.locid: laid.place.city for laid in editor.custom()}
+    assert (locid in rehearsed, -1 in rehearsed, rehearsed[locid]) == (True, False, "Bonn")
+    assert {name: question(editor) for name, question in QUESTIONS.items()} == before
+    assert listing(edited) == files
+    assert editor.create(**BERLIN) == locid, "the number was not used up"
+
+
+def test_a_rehearsal_that_fails_is_over_and_edits_are_kept_again(edited: str) -> None:
+    editor = Editor(edited)
+    with pytest.raises(EditError), editor.rehearsal():
+        editor.create(**{**BERLIN, "latitude": 91.0})
+    assert editor.get(editor.create(**BERLIN)).place.city == BERLIN["city"]
+
+
+def test_a_rehearsal_inside_a_transaction_is_refused_since_its_edits_would_be_kept(edited: str) -> None:
+    editor, before = Editor(edited), answers(edited)
+    with pytest.raises(EditError, match="cannot be part of a transaction"), editor.transaction(), editor.rehearsal():
+        editor.delete(-1)
+    assert answers(edited) == before
 
 
 def test_questions_about_nothing_create_nothing(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def check(editor: Editor, /, as_json: bool) -> int:
     \b
     Example: geolookup custom check
     """
-    with editor.transaction():
+    with editor.rehearsal():
         places, gone = [laid.place for laid in editor.custom()], editor.gone()
     findings = lint(places, gone=gone)
     if as_json:

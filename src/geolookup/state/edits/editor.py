@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.model import Geolocation, IPBlock, NewGeolocation
@@ -34,6 +34,9 @@ from geolookup.state.generations.digest import digest
 from geolookup.state.generations.parts import has_service
 from geolookup.state.marks import Begun
 from geolookup.state.publish import Publish
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 _log = logging.getLogger("geolookup")
 
@@ -98,19 +101,55 @@ class Editor:
             if changed or head != current.edits:  # the latter where an earlier publish failed
                 self._publish(publish, head, layer)
 
+    @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[Self]:
+        """Show what the edits of a ``with`` would do, and forget them at its end; all questions are of one moment.
+
+        It takes no lock and makes no file, so a read-only state directory is enough.
+
+        :raises EditError: inside a transaction, whose edits must be kept
+        """
+        if self._session is not None:
+            raise EditError("a rehearsal forgets its edits, so it cannot be part of a transaction")
+
+        def begin(current: Current) -> tuple[EditSession, contextlib.ExitStack]:
+            with contextlib.ExitStack() as opened:
+                session = self._session_of(opened.enter_context(self._directory.edits.rehearsing()), current)
+                _ = session.layer  # now, while the generation is there for certain
+                self._published = current
+                return session, opened.pop_all()
+
+        self._session, opened = self._steadily(begin)
+        try:
+            with opened:
+                yield self
+        finally:
+            self._session = None
+
     def _ask(self, question: Callable[[EditSession], _T]) -> _T:
         """Answer from the transaction under way, or else from what is there: no lock is taken, and no file made."""
         if self._session is not None:
             return question(self._session)
+
+        def ask(current: Current) -> _T:
+            with self._directory.edits.reading() as database:
+                return question(self._session_of(database, current))
+
+        return self._steadily(ask)
+
+    def _session_of(self, database: "Database", current: Current) -> EditSession:
+        outbox = Outbox(database)
+        self._directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
+        return EditSession(outbox, SiteNames(database), partial(self._layer, outbox, current))
+
+    def _steadily(self, look: Callable[[Current], _T]) -> _T:
+        """What ``look`` finds, which is called again if a publish removes what it reads."""
         for _ in range(_READ_ATTEMPTS):
             # CURRENT first: edits that are newer than it are laid over it, older ones might be there twice.
             current = self._directory.require_current()
             try:
                 self._directory.edits.require_present(edits=current.edits, counter=current.pushed)
-                with self._directory.edits.reading() as database:
-                    outbox = Outbox(database)
-                    self._directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
-                    return question(EditSession(outbox, SiteNames(database), partial(self._layer, outbox, current)))
+                return look(current)
             except StateDamagedError:
                 # A publish may have removed the generation that was served a moment ago.
                 if self._directory.require_current().sequence == current.sequence:

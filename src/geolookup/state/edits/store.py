@@ -157,6 +157,20 @@ class Edits:
                 yield database
 
     @contextlib.contextmanager
+    def rehearsing(self) -> Iterator["Database"]:
+        """A copy in memory of what is there: what is written to it is gone at the end. The errors are `reading`'s."""
+        from sqlite_utils import Database
+
+        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+            with self.reading() as database:
+                database.conn.backup(copy)
+            copy.execute("PRAGMA foreign_keys = on")
+            copy.execute("BEGIN")
+            copied = Database(copy, execute_plugins=False)
+            with sqlite_errors(self.path, advice=self._restoring), self._explained(copied):
+                yield copied
+
+    @contextlib.contextmanager
     def _explained(self, database: "Database") -> Iterator[None]:
         """If whoever uses the file stumbles, and a row is damaged, then that is why."""
         try:

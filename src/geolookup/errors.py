@@ -24,7 +24,7 @@
     │   └── WrongUpstreamError        the state belongs to another upstream address
     ├── UpstreamError             the service could not be used
     │   ├── UpstreamUnavailableError  timeout, 429, 503 or a broken connection: waiting may help
-    │   ├── UpstreamAuthError         401, or 403 for want of scope
+    │   ├── UpstreamAuthError         401, or 403 if the scope is missing
     │   ├── UpstreamRefusedError      a definite 4xx: nothing was changed
     │   └── UpstreamAnswerError       an answer that cannot be believed: cut, unreadable, of the wrong shape
     ├── PullError                 a whole answer that must not be published
@@ -47,7 +47,7 @@ class GeoLookupError(Exception):
 
 
 class InvalidAddressError(GeoLookupError, ValueError):
-    """Text that is not an IP address, or an object of a type that is none."""
+    """Text that is not an IP address, or an object of a type that cannot be one."""
 
 
 class InvalidRangeError(GeoLookupError, ValueError):
@@ -147,7 +147,7 @@ class UpstreamUnavailableError(UpstreamError):
 
 
 class UpstreamAuthError(UpstreamError):
-    """401, or 403 for want of scope: nothing was changed, and no other request would fare better."""
+    """401, or 403 if the scope is missing: nothing was changed, and any other request would fail too."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)

@@ -42,7 +42,7 @@ _log = logging.getLogger("geolookup")
 
 _T = TypeVar("_T")
 
-#: A publish may remove what a question reads, over and over: but not this often.
+#: A publish may remove what a question reads, again and again, but not this often.
 _READ_ATTEMPTS = 10
 
 
@@ -53,7 +53,7 @@ class Editor:
     this machine within a second, and the next push sends it. Edits need no network, and are possible while a sync
     runs. A locid may be the service's or a provisional one, which works for ever. Use one editor in one thread.
 
-    :raises NoStateError: at the first edit, where nothing has been published in ``home``
+    :raises NoStateError: at the first edit, if nothing has been published in ``home``
     """
 
     def __init__(self, home: str) -> None:
@@ -76,9 +76,9 @@ class Editor:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Make all edits of a ``with`` at once, or none of them where it raises.
+        """Make all edits of a ``with`` at once, or none of them if it raises.
 
-        :raises StateBusyError: where another process has been publishing for ten seconds
+        :raises StateBusyError: if another process has been publishing for ten seconds
         :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
         """
         if self._session is not None:
@@ -98,7 +98,7 @@ class Editor:
                     head, layer, changed = outbox.head(), session.layer, session.changed
             finally:
                 self._session = None
-            if changed or head != current.edits:  # the latter where an earlier publish failed
+            if changed or head != current.edits:  # the latter if an earlier publish failed
                 self._publish(publish, head, layer)
 
     @contextlib.contextmanager
@@ -187,7 +187,7 @@ class Editor:
         """Create a custom geolocation from all of its fields; text may be empty, coordinates are degrees.
 
         :returns: its provisional locid, at or below -10**15
-        :raises EditError: where a field is missing, unknown or cannot be
+        :raises EditError: if a field is missing, unknown or cannot be
         """
         checked = checked_fields(fields)
         with self.transaction():
@@ -211,9 +211,9 @@ class Editor:
     def update(self, locid: int, **fields: Any) -> None:
         """Change some or all of the fields; the others stay.
 
-        :raises EditError: where a field is unknown or cannot be, or nothing would change
-        :raises UnknownGeolocationError: where there is no such custom geolocation
-        :raises DefaultGeolocationError: where it is a default one
+        :raises EditError: if a field is unknown or cannot be, or nothing would change
+        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises DefaultGeolocationError: if it is a default one
         """
         refuse_unknown(fields)
         with self.transaction():
@@ -229,8 +229,8 @@ class Editor:
 
         One that the service never heard of is forgotten.
 
-        :raises UnknownGeolocationError: where there is no such custom geolocation
-        :raises DefaultGeolocationError: where it is a default one
+        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises DefaultGeolocationError: if it is a default one
         """
         with self.transaction():
             session = self._in_session()
@@ -248,9 +248,9 @@ class Editor:
     def add_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
         """Give a custom geolocation the range ``first`` to ``last``, or the network or address ``first``.
 
-        :raises InvalidRangeError: where it is none
-        :raises BlockError: where this or another custom geolocation has the identical block
-        :raises UnknownGeolocationError: where there is no such custom geolocation
+        :raises InvalidRangeError: if it is none
+        :raises BlockError: if this or another custom geolocation has the identical block
+        :raises UnknownGeolocationError: if there is no such custom geolocation
         """
         block = IPBlock.parse(first, last)
         with self.transaction():
@@ -266,7 +266,7 @@ class Editor:
         """Put another range in the place of one that the geolocation has.
 
         :returns: the old block and the new
-        :raises BlockError: where it lacks the old one, or the new one is somebody's
+        :raises BlockError: if it lacks the old one, or the new one is somebody's
         """
         block, new_block = IPBlock.parse(first, last), IPBlock.parse(new_first, new_last)
         with self.transaction():
@@ -280,7 +280,7 @@ class Editor:
     def remove_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
         """Take one block away; the service has no such operation, so the push does it in journaled steps.
 
-        :raises BlockError: where the geolocation has no such block
+        :raises BlockError: if the geolocation has no such block
         """
         block = IPBlock.parse(first, last)
         with self.transaction():
@@ -318,8 +318,8 @@ class Editor:
     def get(self, locid: int) -> Laid:
         """One custom geolocation, by the service's locid or a provisional one.
 
-        :raises UnknownGeolocationError: where there is no such custom geolocation
-        :raises DefaultGeolocationError: where it is a default one
+        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises DefaultGeolocationError: if it is a default one
         """
         found = self._ask(lambda session: session.find(locid)[2])
         return found if not found.edits or self._has_service() else replace(found, edits=())
@@ -356,7 +356,7 @@ class Editor:
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
         """Keep these names of custom geolocations, given by ``file``, and no others; see `sites`.
 
-        :raises UnknownGeolocationError: where there is no such custom geolocation
+        :raises UnknownGeolocationError: if there is no such custom geolocation
         """
         with self.transaction():
             session = self._in_session()
@@ -378,22 +378,22 @@ class Editor:
     # The outbox, by a person
 
     def outbox(self, *states: State) -> list[OutboxRow]:
-        """The edits in these states (all, where none is named), oldest first."""
+        """The edits in these states (all, if none is named), oldest first."""
         return self._ask(lambda session: session.outbox.rows(*states))
 
     def edit(self, number: int) -> OutboxRow:
         """One edit of the outbox.
 
-        :raises EditError: where there is none of that number
+        :raises EditError: if there is none of that number
         """
         return self._ask(lambda session: session.outbox.row(number))
 
     def retry(self, number: int) -> OutboxRow:
-        """Queue a held or rejected edit again: it overrides what the service had, where that is why it was held.
+        """Queue a held or rejected edit again: it overrides what the service had, if that is why it was held.
 
         A removal that was held for somebody else's blocks goes on, and lets those be.
 
-        :raises EditError: where it waits for nobody
+        :raises EditError: if it waits for nobody
         """
         with self.transaction():
             session = self._in_session()
@@ -424,7 +424,7 @@ class Editor:
 
         ``fields`` for a create or update; ``block`` for a block's edit: the block added, or the new one of a replace.
 
-        :raises EditError: where it may be under way, or the change does not fit the operation
+        :raises EditError: if it may be under way, or the change does not fit the operation
         """
         with self.transaction():
             session = self._in_session()
@@ -455,7 +455,7 @@ class Editor:
         but turned round: the next push puts back what it took away.
 
         :returns: all edits that were given up
-        :raises EditError: where it may be under way
+        :raises EditError: if it may be under way
         """
         with self.transaction():
             session = self._in_session()
@@ -479,7 +479,7 @@ class Editor:
     def adopt(self, number: int, locid: int) -> OutboxRow:
         """Say which of the service's geolocations a held create became.
 
-        :raises EditError: where the edit is no held create, or ``locid`` cannot be it
+        :raises EditError: if the edit is no held create, or ``locid`` cannot be it
         """
         with self.transaction():
             session = self._in_session()

@@ -1,4 +1,4 @@
-"""What the rest of the state directory asks of the local edits; where none were ever made, nothing is opened."""
+"""What the rest of the state directory asks of the local edits; if none were ever made, nothing is opened."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -60,5 +60,5 @@ class LocalEdits:
         return self._ask(Outbox.deleted_here, set())
 
     def upstream_url(self) -> str | None:
-        """The upstream that edits were pushed to; None where none were."""
+        """The upstream that edits were pushed to; None if none were."""
         return self._ask(lambda outbox: outbox.setting("upstream_url"), None)

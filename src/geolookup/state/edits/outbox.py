@@ -176,14 +176,14 @@ class Outbox:
     def row(self, number: int) -> OutboxRow:
         """One edit.
 
-        :raises EditError: where there is none of that number
+        :raises EditError: if there is none of that number
         """
         for found in self._database.query("SELECT * FROM outbox WHERE id = ?", (number,)):
             return _row(found)
         raise EditError(f"the outbox has no edit {number}: see `geolookup outbox list`")
 
     def rows(self, *states: State, locid: int | None = None) -> list[OutboxRow]:
-        """The edits in these states (all, where none is named), oldest first."""
+        """The edits in these states (all, if none is named), oldest first."""
         conditions, parameters = ["1"], []
         if states:
             conditions.append(f"state IN ({_places(states)})")
@@ -327,7 +327,7 @@ class Outbox:
     def begin_attempt(
         self, row: OutboxRow, *, baseline: Mapping[int, str] | None = None, journal: dict[str, Any] | None = None
     ) -> bool:
-        """Note that a request leaves, once this transaction is durable; false where the edit is not as it was read.
+        """Note that a request leaves, once this transaction is durable; false if the edit is not as it was read.
 
         ``baseline`` is for a create that surely did not arrive before; one that is sent again although an earlier
         attempt may yet land keeps the moment and the baseline of that one. ``journal`` is a removal's progress.
@@ -459,7 +459,7 @@ class Outbox:
     # Geolocations edited here
 
     def remember(self, locid: int, place: Geolocation | None) -> None:
-        """Keep an edited geolocation as it should be, None where it is deleted."""
+        """Keep an edited geolocation as it should be, None if it is deleted."""
         fields = dict.fromkeys(FIELD_NAMES) if place is None else place.fields()
         blocks = [] if place is None else [[block.startip, block.endip] for block in place.ipblocks]
         self._database.execute(

@@ -33,7 +33,7 @@ MIGRATIONS = (
 
 @functools.cache
 def _migrations() -> "Migrations":
-    from sqlite_utils import Migrations  # late: it imports pandas where that is installed
+    from sqlite_utils import Migrations  # late: it imports pandas if that is installed
 
     migrations = Migrations(_MIGRATION_SET)
 
@@ -93,10 +93,10 @@ class Edits:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator["Database"]:
-        """One durable transaction: ``BEGIN IMMEDIATE``, then commit, or roll back where the body raises.
+        """One durable transaction: ``BEGIN IMMEDIATE``, then commit, or roll back if the body raises.
 
-        :raises StateTooNewError: where a newer release has migrated the file; nothing was touched
-        :raises StateDamagedError: where it is damaged: with the command that restores the newest backup
+        :raises StateTooNewError: if a newer release has migrated the file; nothing was touched
+        :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
         """
         from sqlite_utils import Database
 
@@ -211,7 +211,7 @@ class Edits:
         return sqlite3.connect(":memory:", isolation_level=None)
 
     def check(self) -> None:
-        """Have SQLite check the whole file, where there is one.
+        """Have SQLite check the whole file, if there is one.
 
         :raises StateDamagedError: naming what it found, and what to do
         """
@@ -324,7 +324,7 @@ class Edits:
     def history(self) -> list[dict[str, Any]]:
         """Every line of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
-        :raises StateDamagedError: where a line is not what was recorded
+        :raises StateDamagedError: if a line is not what was recorded
         """
         if not self.exists():
             return []

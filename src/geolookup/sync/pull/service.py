@@ -19,7 +19,7 @@ from geolookup.sync.pull.twins import late_twins
 from geolookup.sync.push.accounts import hold_against
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 
-#: More geolocations than any service has: asked for where a list may have been capped silently.
+#: More geolocations than any service has: asked for if a list may have been capped silently.
 PROBE_TOP = 10_000_000
 
 

@@ -54,7 +54,7 @@ class Staging:
     def add(self, batch: list[PulledGeolocation]) -> None:
         """Add geolocations with their blocks.
 
-        :raises PullError: where a locid has come before
+        :raises PullError: if a locid has come before
         """
         places: list[GeolocationRow] = []
         blocks: list[BlockRow] = []

@@ -50,9 +50,9 @@ class PushReport:
     ``done``, which counts what this push brought to its end. ``notices`` are said once: what a person must look at,
     though no edit waits for it. ``half_done`` are removals that leave the service without blocks that it shall have,
     until a push goes through. ``requests`` counts what was sent, and each reading of the
-    service as one. ``stopped`` says why the push ended early, None where it went through; ``service_refuses`` that any
+    service as one. ``stopped`` says why the push ended early, None if it went through; ``service_refuses`` that any
     other request would have met the same (a wrong token, no connection, told to wait for longer than may be);
-    ``lacks_permission`` that it was for want of the right token.
+    ``lacks_permission`` that the right token was missing.
     """
 
     url: str
@@ -199,9 +199,9 @@ class Attempts:
         return found
 
     def reading(self, read: Callable[[], _T]) -> _T:
-        """Read the service; where that fails nothing was changed, and the push leaves.
+        """Read the service; if that fails nothing was changed, and the push leaves.
 
-        :raises LeaveError: where it fails
+        :raises LeaveError: if it fails
         """
         self.report.requests += 1
         try:
@@ -287,7 +287,7 @@ class Attempts:
     ) -> tuple[RequestOutcome, Any]:
         """Send one request, once `State.SENDING` is durable: its outcome, with the answer or the refusal.
 
-        :raises LeaveError: where no other request would fare better now
+        :raises LeaveError: if any other request would fail too now
         """
         with self.outbox() as outbox:
             if not outbox.begin_attempt(row, baseline=baseline, journal=journal):

@@ -22,7 +22,7 @@ from geolookup.upstream.geolocations import GeolocationsClient
 
 VERSION = "1.0"
 
-#: What must be as it was for a saved plan to be applied, and what to say where it is not.
+#: What must be as it was for a saved plan to be applied, and what to say if it is not.
 _COMPARED = {
     "url": "it is for another service",
     "service": "the service has moved since",
@@ -39,8 +39,8 @@ def make(
     ``requests`` in order, each with ``edit``, ``method``, ``target``, ``body`` and ``reason``; ``waiting`` says why
     other edits stay. ``service`` is a fingerprint of the custom geolocations that the plan was made against.
 
-    :raises UpstreamError: where the list could not be read
-    :raises WrongUpstreamError: where the state belongs to another URL
+    :raises UpstreamError: if the list could not be read
+    :raises WrongUpstreamError: if the state belongs to another URL
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     with Transport(settings) as transport:
@@ -51,7 +51,7 @@ def make(
 def save(plan: dict[str, Any], path: str) -> None:
     """Write a plan to a file.
 
-    :raises PlanError: where it cannot be written
+    :raises PlanError: if it cannot be written
     """
     try:
         with open(path, "w", encoding="utf-8") as file:
@@ -64,7 +64,7 @@ def save(plan: dict[str, Any], path: str) -> None:
 def read(path: str) -> dict[str, Any]:
     """Read a saved plan.
 
-    :raises PlanError: where it is none
+    :raises PlanError: if it is none
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -83,7 +83,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def checker(plan: dict[str, Any], directory: StateDirectory, settings: Settings) -> Callable[[ServiceView], None]:
-    """A check for `push` that refuses where the outbox or the service has moved since the plan was made."""
+    """A check for `push` that refuses if the outbox or the service has moved since the plan was made."""
 
     def check(view: ServiceView) -> None:
         now = _plan(directory, settings, view, str(settings.url), plan["on_conflict"])

@@ -47,8 +47,8 @@ PushProgress = Callable[[int, int | None], None]
 def require_same_upstream(directory: StateDirectory, settings: Settings, *, url_moved: bool = False) -> str:
     """The upstream's URL, which must be the one that the state belongs to.
 
-    :raises SettingsError: where none is configured
-    :raises WrongUpstreamError: where the state belongs to another
+    :raises SettingsError: if none is configured
+    :raises WrongUpstreamError: if the state belongs to another
     """
     url = configured_url(settings)
     known = directory.upstream_url()
@@ -73,9 +73,9 @@ def push(
 
     ``check`` may look at the service before anything is sent, and raise to stop the push (a saved plan does).
 
-    :raises StateBusyError: where another run is under way
+    :raises StateBusyError: if another run is under way
     :raises EditsDamagedError: if edits.db is damaged or has gone back: nothing was sent
-    :raises WrongUpstreamError: where the state belongs to another URL
+    :raises WrongUpstreamError: if the state belongs to another URL
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     began = time.monotonic()
@@ -314,7 +314,7 @@ class Pusher:
         return self._attempt(row)
 
     def _attempt(self, row: OutboxRow) -> OutboxRow:
-        """Send an edit's one request; again only where it surely was not applied, and not without end."""
+        """Send an edit's one request; again only if it surely was not applied, and not without end."""
         for _ in range(self._attempts.settings.attempts):
             baseline = None
             if isinstance(row.edit, Create) and row.state == State.QUEUED:

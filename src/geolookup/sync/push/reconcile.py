@@ -28,7 +28,7 @@ class Decision:
     """What becomes of an edit, and why.
 
     ``send`` it, it is ``done`` without sending, ``queue`` it again, ``hold`` it for a person, or ``drop`` it as told.
-    ``theirs`` is what the service has where that is the reason.
+    ``theirs`` is what the service has if that is the reason.
     """
 
     what: Literal["send", "done", "queue", "hold", "drop"]

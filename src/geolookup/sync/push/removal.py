@@ -16,7 +16,7 @@ _MOST_STEPS = 10
 def remove_block(attempts: Attempts, row: OutboxRow) -> OutboxRow:
     """Bring a queued removal as far as it goes now: the edit as it is then, or the replace that it was merged into.
 
-    :raises LeaveError: where the service cannot be used
+    :raises LeaveError: if the service cannot be used
     """
     steps = 0
     while True:

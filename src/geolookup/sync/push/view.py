@@ -59,7 +59,7 @@ class ServiceView:
         If ``settled`` is the mark of an attempt's end, the list was begun when that had settled; it must have by now.
         If the service still has what is published here (304), the cache answers.
 
-        :raises UpstreamError: where the list could not be read whole, or cannot be believed
+        :raises UpstreamError: if the list could not be read whole, or cannot be believed
         """
         if self._complete is None or (settled is not None and not self._is_conclusive(settled)):
             self._complete = self._read_complete()
@@ -99,13 +99,13 @@ class ServiceView:
             )
 
     def find(self, locid: int, guesses: Iterable[Mapping[str, Any]]) -> Geolocation | None:
-        """One geolocation as it is now; None only where a complete list lacks it.
+        """One geolocation as it is now; None only if a complete list lacks it.
 
         ``guesses`` are fields that it may have: a filtered list is much shorter, and can show that it is there, but
         never that it is not. A push reads at most two complete lists for this, and those answer what filters miss;
         `read` is when the answer was read.
 
-        :raises UpstreamError: where a list could not be read whole, or cannot be believed
+        :raises UpstreamError: if a list could not be read whole, or cannot be believed
         """
         self.read = Mark.now(_NEWEST)
         known = None if self._complete is None else self._complete.get(locid)

@@ -119,9 +119,10 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
 
 
 def _held(directory: StateDirectory) -> str | None:
-    """The digest of what is held, or None: another process may publish, and so drop it, at any moment."""
+    """The digest of what is held, a source's or the stack's, or None: another process may publish, and so drop it."""
     held = directory.held()
-    try:
-        return None if held is None else str(held.document()["published"]["digest"])
-    except StateDamagedError:
-        return None
+    with contextlib.suppress(StateDamagedError):
+        if held is not None:
+            return str(held.document()["published"]["digest"])
+    stack = directory.holding.stack()
+    return None if stack is None else str(stack["digest"])

@@ -172,6 +172,22 @@ def test_the_list_names_the_stack_and_everything_that_is_held(
     assert (last[1], last[2], last[6]) == ("a change of the stack", "a", "held")
 
 
+def test_the_status_tells_a_monitor_that_a_change_of_the_stack_is_held(
+    sources: Sources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources.write("a", "10.0.0.0,10.0.0.255,DE,Bonn")
+    sources.write("b", "11.0.0.0,11.0.0.255,DE,Ulm")
+    sources.sync("a", "b")
+    assert run(["status", "--check"]) == 0
+    assert run_sync(sources, "b") == 3
+    capsys.readouterr()
+    assert run(["status", "--check"]) == 3
+    accepting = capsys.readouterr().out.partition("held:")[2].partition(": ")[2].split()[:4]
+    assert accepting[:3] == ["geolookup", "sync", "--accept"]
+    assert run(accepting[1:]) == 0
+    assert run(["status", "--check"]) == 0
+
+
 def run_sync(sources: Sources, *names: str) -> int:
     settings = sources.folder / "geolookup.toml"
     settings.write_text(

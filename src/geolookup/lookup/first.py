@@ -4,22 +4,22 @@ import atexit
 import logging
 import os
 import tempfile
-from typing import Any, cast
 
 from geolookup.errors import NoStateError, StateUnwritableError
-from geolookup.fields import UNKNOWN
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.home import resolve
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import BUNDLED, MORE
-from geolookup.sources.country_ranges import bundled_date, bundled_ranges_path, read_country_ranges
+from geolookup.sources.country_ranges import bundled_date
+from geolookup.sources.detect import open_source
+from geolookup.sources.locids import Numbering
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.sync.pull.staging import Staging
-from geolookup.upstream.decode import Block, PulledGeolocation
+from geolookup.state.generations.parts import REGISTRY
+from geolookup.sync.pull.columns import ColumnStaging
 
 _log = logging.getLogger("geolookup")
 
@@ -82,10 +82,15 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
             )
         began_at = now_text()
         with directory.candidate() as candidate:
-            with Staging(candidate, source="registry") as staging:
-                for place in _bundled_geolocations():
-                    staging.add([place])
-                staged = staging.finish({"source": BUNDLED})
+            with open_source("", kind=REGISTRY) as reading:
+                batches = list(reading.batches())  # small; after the last one all countries are known
+                places = reading.gathered.places
+                by_code = sorted(places, key=lambda place: place.country)
+                numbering = Numbering(enumerate(by_code, start=1))
+                with ColumnStaging(candidate, REGISTRY, places, numbering) as staging:
+                    for batch in batches:
+                        staging.add(batch)
+                    staged = staging.finish({"source": BUNDLED})
             published = {
                 "source": BUNDLED,
                 "url": None,
@@ -98,17 +103,3 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
             }
             candidate.seal(published, {})
             directory.publish(candidate)
-
-
-def _bundled_geolocations() -> list[PulledGeolocation]:
-    countries: dict[str, list[Block]] = {}
-    for row in read_country_ranges(bundled_ranges_path()):
-        countries.setdefault(row.country, []).append((row.family, row.first, row.last, row.startip, row.endip))
-    return [
-        PulledGeolocation(
-            locid=locid,
-            **cast("dict[str, Any]", {**UNKNOWN, "country": country}),
-            blocks=countries[country],
-        )
-        for locid, country in enumerate(sorted(countries), start=1)
-    ]

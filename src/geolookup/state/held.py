@@ -31,7 +31,7 @@ class Held:
         old = retention.temporary_path(target)
         with files.file_errors(target):
             self._prepare()
-            # So that a run killed while it publishes this one leaves it to be held again, and not to be lost.
+            # If a run is killed while it publishes this one, it is held again and not lost.
             files.write_new(os.path.join(candidate.path, HELD_MARK), b"")
             files.sync_directory(candidate.path)
             with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Marks: what happened before what, and how long ago, though the wall clock may jump and files may go back.
+"""Marks: what happened before what, and how long ago, even if the wall clock jumps or files go back.
 
 A mark is a counter that only rises, which orders everything, and a moment of the clock that counts from the machine's
 start and never jumps, which says how much time has passed within one boot.
@@ -50,12 +50,12 @@ class Mark:
         raise ValueError("a mark is not what was written")
 
     def as_json(self) -> list[Any]:
-        """What stands in a JSON text."""
+        """What goes into a JSON text."""
         return [self.counter, self.boot, self.boot_s]
 
     @property
     def text(self) -> str:
-        """What stands in a column."""
+        """What goes into a column."""
         return json.dumps(self.as_json())
 
     def age_s(self, now: "Mark") -> float:

@@ -60,7 +60,7 @@ def publishing(home: str, local: LocalEdits) -> Iterator["Publish"]:
 class Publish:
     """One publish under way, of a CURRENT that is read once and files that are opened once.
 
-    ``current`` is what was published before it, None if nothing whole was: then what comes next is the first again.
+    ``current`` is what was published before it, None if nothing whole was: then the next publish is the first again.
     ``newest`` is the highest generation ever committed; ``refused``, ``pins`` and ``served`` are those of the CURRENT
     that it will write; ``undo`` takes back what it made.
     """

@@ -1,4 +1,4 @@
-"""Put a backup of edits.db in its place, so that nothing is sent twice of what was sent since it was made."""
+"""Put a backup of edits.db in its place, without sending anything twice that was sent since it was made."""
 
 import contextlib
 import os
@@ -100,7 +100,7 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
         return path
     raise EditsDamagedError(
         f"no copy of edits.db can be used: {'; '.join(problems)}; `geolookup outbox restore --empty` starts with "
-        "an empty one, without the edits that are pending here"
+        "an empty file, without the edits that are pending here"
     )
 
 

@@ -228,7 +228,7 @@ class Edits:
         """What a person does about a damaged file."""
         if any(os.path.exists(backup) for backup in self.backups()):
             return f": {RESTORING} (it names what lookups lose by that)"
-        return ": lookups go on; there is no backup; `geolookup outbox restore --empty` lets edits begin anew"
+        return ": lookups go on; there is no backup; `geolookup outbox restore --empty` starts with an empty file"
 
     def require_newest(self, *, edits: int, counter: int) -> None:
         """Refuse a file that has gone back since something was published or pushed from it, or is not there any more.

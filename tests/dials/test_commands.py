@@ -234,6 +234,43 @@ def test_a_wrong_number_in_an_answer_is_not_believed_for_long(person: Person) ->
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
 
 
+def test_a_create_that_a_push_saw_and_a_colleague_deleted_since_is_not_missed(person: Person) -> None:
+    locid = person.creates(country="", city="")
+    person("push")
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push")  # no filter finds it: a complete list is read, and shows it
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1") == [1]
+
+
+def test_an_edit_goes_to_the_right_number_once_its_push_learns_it(person: Person) -> None:
+    person.upstream.dials = Dials(lie=1.0)
+    locid = person.creates(country="", city="")
+    person("push")
+    person.upstream.dials = Dials()
+    settle()
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push")
+    assert person.there == {-1: ("", ["10.1.0.0"])}
+
+
+def test_an_edit_waits_if_its_push_learns_that_the_create_made_nothing(person: Person) -> None:
+    locid = person.creates(country="", city="")
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    before = len(person.upstream.log)
+    person("push", exits=3)
+    assert "outbox adopt" in person.said
+    assert len(person.upstream.log) == before
+    person("outbox", "retry", 1)
+    person("push")
+    assert person.there == {-2: ("", ["10.1.0.0"])}
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]

@@ -22,11 +22,13 @@ class Findings:
     """What holding a list against the acknowledgements found; each is said once.
 
     ``notices`` are what a person must look at, each with the ``edit``, the ``locid`` and the ``reason``; ``warnings``
-    what a person should know.
+    what a person should know. ``numbers_changed`` is true if a geolocation created here has another number than was
+    believed, or none.
     """
 
     notices: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    numbers_changed: bool = False
 
 
 def hold_against(
@@ -164,6 +166,7 @@ class _Account:
         if place is not None and like(fields, place.fields()) and not elsewhere:
             self._conclude(row)  # somebody has changed it since
             return
+        self._findings.numbers_changed = True
         if match.what == "adopt":
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)

@@ -81,6 +81,10 @@ class LeaveError(Exception):
     """The push cannot go on; what is left waits for the next. Never leaves this folder."""
 
 
+class NumbersChangedError(Exception):
+    """A list showed that a geolocation has another number, or none: the edit must be looked at anew."""
+
+
 def _paused(error: UpstreamAuthError) -> str:
     return f"the push is paused, and every edit is kept: {error}"
 
@@ -161,13 +165,29 @@ class Attempts:
 
         :raises LeaveError: if the service cannot be read
         """
-        found = self.reading(lambda: self.view.complete(settled=settled))
-        if self.view.start is not None and self.view.start != self._accounted:
-            self._accounted = self.view.start
-            findings = hold_against(self.directory, self.settings, self._accounted, found)
-            self.report.notices += findings.notices
-            self.report.warnings += findings.warnings
-        return found
+        return self.reading(lambda: self.view.complete(settled=settled))
+
+    def find(self, locid: int, guesses: list[dict[str, Any]]) -> Geolocation | None:
+        """One geolocation, as `ServiceView.find`; a complete list that this takes is held against the same.
+
+        :raises LeaveError: if the service cannot be read
+        """
+        return self.reading(lambda: self.view.find(locid, guesses))
+
+    def _hold_new_list_against(self) -> None:
+        """Each new complete list, whatever it was read for, says what the service made of what it acknowledged.
+
+        :raises NumbersChangedError: if anything was looked for under a number that it does not have
+        """
+        found = self.view.newest
+        if self.view.start is None or self.view.start == self._accounted or found is None:
+            return
+        self._accounted = self.view.start
+        findings = hold_against(self.directory, self.settings, self._accounted, found)
+        self.report.notices += findings.notices
+        self.report.warnings += findings.warnings
+        if findings.numbers_changed:
+            raise NumbersChangedError
 
     def own(self, row: OutboxRow) -> Own:
         """The forms in which the service may have what was sent for the edit's geolocation."""
@@ -188,7 +208,7 @@ class Attempts:
         """
         guesses = self.guesses(row)
         locid = self.service_locid(row)
-        found = self.reading(lambda: self.view.find(locid, guesses))
+        found = self.find(locid, guesses)
         read = self.view.read
         with self.outbox() as outbox:
             recent = outbox.recent(row.locid)
@@ -205,11 +225,13 @@ class Attempts:
         """
         self.report.requests += 1
         try:
-            return read()
+            found = read()
         except UpstreamAuthError as error:
             raise LeaveError(_paused(error)) from error
         except UpstreamError as error:
             raise LeaveError(str(error)) from error
+        self._hold_new_list_against()
+        return found
 
     def notice(self, row: OutboxRow, words: str, about: Any = None) -> None:
         """Tell a person of something that no edit waits for."""

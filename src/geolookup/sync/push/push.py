@@ -32,7 +32,7 @@ from geolookup.state.marks import Mark, Start
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.accounts import is_another
-from geolookup.sync.push.attempts import Attempts, LeaveError, PushReport, RequestOutcome
+from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError, PushReport, RequestOutcome
 from geolookup.sync.push.creates import made_elsewhere, matched, shown
 from geolookup.sync.push.matching import Match
 from geolookup.sync.push.reconcile import Decision, OnConflict
@@ -174,7 +174,7 @@ class Pusher:
                 for position, row in enumerate(rows):
                     progress(position, len(rows))
                     row = self._attempts.fresh(row)  # what is adopted takes edits along, under another number
-                    if row.locid not in blocked and not self._deal_with(row):
+                    if row.locid not in blocked and not self._is_over(row):
                         blocked.add(row.locid)
             except LeaveError as error:
                 self._attempts.report.stopped = str(error)
@@ -199,8 +199,18 @@ class Pusher:
                     after={"edit": row.id, "reason": problem, "payload": row.payload},
                 )  # fmt: skip
 
-    def _deal_with(self, row: OutboxRow) -> bool:
+    def _is_over(self, row: OutboxRow) -> bool:
         """Bring one edit as far as it goes now; whether it is over, so that the next of its geolocation may go."""
+        while True:
+            try:
+                return self._deal_with(self._attempts.fresh(row))
+            except NumbersChangedError:
+                continue  # each list says so once
+
+    def _deal_with(self, row: OutboxRow) -> bool:
+        if not isinstance(row.edit, Create) and is_provisional(self._attempts.service_locid(row)):
+            self._attempts.log(row, f"waits for geolocation {row.locid} to have a number of the service's")
+            return False
         if row.state == State.UNKNOWN:
             left_s = self._unsettled_s(row)
             if left_s > 0:
@@ -246,10 +256,10 @@ class Pusher:
         number = self._attempts.service_locid(row)
         if isinstance(row.edit, Create) or row.base is None or number in self._looked_at or is_provisional(number):
             return None
-        self._looked_at.add(number)
         place = self._attempts.view.listed(number)
         if place is None and row.attempts == 0:
-            place = self._attempts.reading(lambda: self._attempts.view.find(number, self._attempts.guesses(row)))
+            place = self._attempts.find(number, self._attempts.guesses(row))
+        self._looked_at.add(number)
         if place is None or not is_another(row.base, place):
             return None
         reason = (

@@ -49,6 +49,11 @@ class ServiceView:
             self._complete = {number: place for number, place in self._complete.items() if number != locid}
         self._assigned.discard(locid)
 
+    @property
+    def newest(self) -> dict[int, Geolocation] | None:
+        """The newest complete list; None if none was read."""
+        return self._complete
+
     def listed(self, locid: int) -> Geolocation | None:
         """What the kept complete list has under a number; None also if there is no such list."""
         return None if self._complete is None else self._complete.get(locid)
@@ -70,7 +75,7 @@ class ServiceView:
 
     def _read_complete(self) -> dict[int, Geolocation]:
         self._lists += 1
-        start = self.start = self._directory.edits.start_of_list(to_look=self._to_look)
+        start = self._directory.edits.start_of_list(to_look=self._to_look)
         self.unmodified = None
         current = self._directory.current_or_none()
         if current is not None and current.published.get("url") != self._settings.url:
@@ -82,6 +87,7 @@ class ServiceView:
             else:
                 found = [geolocation(place) for batch in listing.iter_batches() for place in batch if place.locid < 0]
                 self._refuse_what_drives_no_deletion(listing, len(found), current)
+        self.start = start
         return {place.locid: place for place in found}
 
     def _refuse_what_drives_no_deletion(self, listing: Listing, custom: int, current: Current | None) -> None:

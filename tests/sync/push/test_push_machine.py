@@ -132,6 +132,8 @@ class PushMachine(RuleBasedStateMachine):
         #: Creates of ours that the foreign client changed before we knew of them: nobody can tell that they arrived.
         self.touched_before_it_was_known: set[str] = set()
         self.rows_seen = 0
+        #: The last number of the service's that each geolocation created here was known by.
+        self.numbers: dict[int, int] = {}
 
     def _watched(self, real: Any) -> Any:
         faults = self.faults
@@ -440,7 +442,9 @@ class PushMachine(RuleBasedStateMachine):
     @invariant()
     def no_acknowledged_edit_is_lost(self) -> None:
         assert len(self._rows()) >= self.rows_seen
-        aliases = self._aliases()
+        # What was acknowledged of something that was taken for lost later was done under the number that it had.
+        self.numbers |= self._aliases()
+        aliases = self.numbers
         for row in self._rows():
             if row.state != State.DONE or row.locid in self.decided:
                 continue
@@ -534,6 +538,9 @@ def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any)
     )
 
 
+# Hypothesis takes a timeout in the middle for a find that cannot be played again, and says so (FlakyFailure): on a busy
+# machine this must be let to its end.
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("honours_keys", [False, True], ids=["keys ignored", "keys honoured"])
 def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full_sweep: bool) -> None:
     play(type("Machine", (PushMachine,), {"kind": Kind(honours_keys=honours_keys)}), full_sweep=full_sweep)

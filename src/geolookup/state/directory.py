@@ -13,7 +13,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.current import Current, Published, generation_name
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
-from geolookup.state.edits.outbox import Outbox
+from geolookup.state.edits.outbox import MACHINE, Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import licences
 from geolookup.state.generations import retention as retention
@@ -382,14 +382,14 @@ class StateDirectory:
     def note_push(self) -> bool:
         """Note, in edits.db and in CURRENT, that a push begins: a copy of edits.db from before is told by that.
 
-        The run lock must be held. True if the push before was another machine's: one of the two states is a copy.
+        The run lock must be held. True if the edits are another machine's: one of the two states is a copy.
         """
         with self.edits.transaction() as database:
             outbox = Outbox(database)
-            begun, before, here = outbox.mark(), outbox.setting("machine"), machine.machine_id()
+            begun, before, here = outbox.mark(), outbox.setting(MACHINE), machine.machine_id()
             counter = begun.counter
             if before != here:
-                outbox.keep_setting("machine", here)
+                outbox.keep_setting(MACHINE, here)
             copied = before not in (None, here)
             if copied:
                 outbox.found_here(begun)

@@ -15,6 +15,7 @@ from geolookup.errors import (
     BlockError,
     DefaultGeolocationError,
     EditError,
+    EditsDamagedError,
     GeoLookupError,
     InvalidAddressError,
     InvalidRangeError,
@@ -151,6 +152,17 @@ def test_with_a_damaged_file_lookups_go_on_and_the_message_restores_the_backup(
         assert run(command.split()[1:]) == 3  # it names what lookups lose
         damaged.add_block(-1, "10.22.0.0/16")
         assert [geo.lookup(f"10.{number}.0.1").locid for number in (20, 21, 22)] == [-1, 1, -1]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("value", ["nonsense", 2**40, 1.5, b"\xff"])
+def test_a_changed_number_of_the_services_is_an_error_of_ours(editor: Editor, home: str, value: object) -> None:
+    editor.create(**BERLIN)
+    acknowledge(home, p1=-7)
+    with contextlib.closing(sqlite3.connect(Path(home, "edits.db"))) as database:
+        database.execute("UPDATE custom SET service_locid = ? WHERE service_locid = -7", (value,))
+        database.commit()
+    with pytest.raises(EditsDamagedError, match=r"custom .* is damaged.*geolookup outbox restore"):
+        editor.add_block(-1, "10.20.0.0/16")
 
 
 def test_without_a_backup_the_message_lets_one_begin_anew(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from geolookup.errors import EditError, EditsDamagedError
 from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, UNKNOWN
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.state import machine
 from geolookup.state.clock import now_text
 from geolookup.state.edits.journal import is_half_done, laid_over
 from geolookup.state.edits.operations import FREEING, Create, Edit, Operation, ReplaceBlock, read_edit
@@ -130,6 +131,8 @@ class OutboxRow:
         return {name: getattr(self, name) for name in _SHOWN} | {"description": self.describe()}
 
 
+#: The setting that says which machine edited or pushed last.
+MACHINE = "machine"
 _SHOWN = (
     *("id", "key", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
     *("ended_at", "acknowledged_at", "baseline", "journal", "problem", "stored"),
@@ -157,6 +160,8 @@ class Outbox:
         made: int | None = None,
     ) -> OutboxRow:
         """Add an edit, queued; ``made`` is the number of `keep_published` for a create."""
+        if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
+            self.keep_setting(MACHINE, machine.machine_id())
         table = self._database.table("outbox")
         table.insert(
             {
@@ -479,7 +484,10 @@ class Outbox:
     def aliases(self) -> dict[int, int]:
         """The service's locid of each geolocation that was created here and has one."""
         sql = "SELECT locid, service_locid FROM custom WHERE service_locid IS NOT NULL"
-        return {row["locid"]: row["service_locid"] for row in self._database.query(sql)}
+        found = {row["locid"]: row["service_locid"] for row in self._database.query(sql)}
+        if not all(_is_custom(locid) and _is_custom(service) for locid, service in found.items()):
+            self.require_sound()  # here, and not where a lookup stumbles over the number
+        return found
 
     def created_here(self) -> frozenset[int]:
         """The service's locids of the geolocations that were created here."""
@@ -535,8 +543,15 @@ def _sound_baseline(row: dict[str, Any]) -> None:
         raise ValueError("a number is missing")
 
 
+def _is_custom(locid: object) -> bool:
+    return type(locid) is int and locid < 0
+
+
 def _sound_custom(row: dict[str, Any]) -> None:
-    _whole(row, "locid", "service_locid", "deleted")
+    _whole(row, "deleted")
+    for name in ("locid", "service_locid"):
+        if row[name] is not None and not _is_custom(row[name]):
+            raise ValueError(f"{name} is not a number below zero")
     for first, last in json.loads(row["blocks"]):
         IPBlock.parse(first, last)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.state import machine
 from tests.dials.dials import Dials
 from tests.dials.faces import OverHttp
-from tests.dials.upstream import Upstream
+from tests.dials.upstream import Place, Upstream
 
 SETTLE_S = 0.3
 ELSEWHERE = {
@@ -271,6 +273,39 @@ def test_an_edit_waits_if_its_push_learns_that_the_create_made_nothing(person: P
     assert person.there == {-2: ("", ["10.1.0.0"])}
 
 
+def test_a_twin_of_a_place_that_was_changed_since_is_told_and_not_taken_for_it(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    person("custom", "update", locid, "--latitude", "48.1")
+    person("push")
+    person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, who="colleague")
+    settle()
+    person("sync", exits=3)
+    assert "geolookup outbox keep -2" in person.said
+    assert person.looks_up("10.1.0.1") == [-1]
+
+
+def test_another_name_that_a_colleague_gave_is_a_conflict_with_an_edit_that_waits(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    person("custom", "update", locid, "--city", "Bernau")
+    place = person.upstream.places[-1]
+    fields = tuple((place.as_fields() | {"city": "Potsdam"}).values())
+    person.upstream.colleague_changes(-1, Place(fields, place.blocks), who="colleague")
+    person("push", exits=3)
+    assert person.there == {-1: ("Potsdam", ["10.1.0.0"])}
+
+
+def test_what_is_gone_and_shall_be_gone_waits_for_nobody(person: Person) -> None:
+    locid = person.creates(country="", city="")
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("custom", "delete", locid)
+    person("push")
+    assert person.there == {}
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]
@@ -308,6 +343,19 @@ def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(p
 
 
 # Files that went back
+
+
+def test_a_copied_state_is_warned_of_before_it_pushes_though_nothing_was_pushed_before(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.creates("10.1.0.0/24")
+    shutil.copytree(home, tmp_path / "copy")
+    person("push")
+    assert "another machine" not in person.said
+    monkeypatch.setattr(machine, "machine_id", lambda: "elsewhere")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "copy"))
+    person("push", exits=3)  # the service has the same by now
+    assert "another machine" in person.said
 
 
 def _copied(home: str) -> bytes:

@@ -14,6 +14,15 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
     assert verdict.held == 0, verdict.story
 
 
+@pytest.mark.parametrize(
+    ("seed", "names"),
+    [(0, "clock row"), (0, "conflict copied"), (0, "lie twice"), (2, "copied"), (3, "copied empty")],
+)
+def test_what_once_went_wrong(seed: int, names: str) -> None:
+    verdict = World(seed, frozenset(names.split())).play()
+    assert not verdict.bad, verdict.story
+
+
 def test_two_hundred_places_in_a_few_towns_are_ordinary_work() -> None:
     verdict = World(7, frozenset({"plain"}), sites=200, steps=6).play()
     assert not verdict.bad, verdict.story

@@ -8,7 +8,7 @@ from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.operations import ClearBlocks, Create, Delete, RemoveBlock, SettingFields
-from geolookup.state.edits.outbox import Outbox, OutboxRow, State
+from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
 from geolookup.state.edits.payload import blocks_of
 from geolookup.state.marks import Start, is_conclusive
 from geolookup.sync.push.creates import shown
@@ -69,6 +69,9 @@ class _Account:
         self._rows = rows
         self._aliases = outbox.aliases()
         self._forms = Forms(outbox.stored_forms())
+        pending = outbox.rows(*PENDING_STATES)
+        self._edited_since = {row.locid for row in pending}
+        self._to_be_deleted = {row.locid for row in pending if isinstance(row.edit, Delete)}
 
     def hold(self) -> None:
         """Go through them, oldest first: what a later edit covers cannot be seen, and is not looked for."""
@@ -111,14 +114,19 @@ class _Account:
         if place is None:
             return True  # somebody deleted it
         if isinstance(row.edit, SettingFields):
-            if any(isinstance(other.edit, SettingFields) for other in later):
-                return not isinstance(row.edit, Create) or like(row.edit.fields, place.fields())
+            changed = [other.edit.fields for other in later if isinstance(other.edit, SettingFields)]
+            if changed:
+                # Of a create, the number may be wrong: then what is there is like neither.
+                forms = [row.edit.fields, *changed]
+                return not isinstance(row.edit, Create) or any(like(each, place.fields()) for each in forms)
             return self._shows_fields(row, row.edit, place, conclusive=conclusive)
         return self._shows_blocks(row, set(place.ipblocks), later)
 
     def _shows_fields(self, row: OutboxRow, edit: SettingFields, place: Geolocation, *, conclusive: bool) -> bool:
         found = place.fields()
-        if self._forms.same(edit.fields, found) or may_be_stored(edit.fields, found, renamed=isinstance(edit, Create)):
+        # Another name may be a colleague's: then an edit that waits must not be sent as if it had been made against it.
+        renamed = isinstance(edit, Create) and row.locid not in self._edited_since
+        if self._forms.same(edit.fields, found) or may_be_stored(edit.fields, found, renamed=renamed):
             before = (row.base or {}).get("fields")
             # What is as it was before is not there yet, or is how the service stores the edit: in the end, the latter.
             if before != found or edit.fields == found or conclusive:
@@ -165,6 +173,9 @@ class _Account:
         elsewhere = any(self._forms.same(fields, found.fields()) for found in match.found)
         if place is not None and like(fields, place.fields()) and not elsewhere:
             self._conclude(row)  # somebody has changed it since
+            return
+        if place is None and not match.found and row.locid in self._to_be_deleted:
+            self._conclude(row)  # gone, as it shall be
             return
         self._findings.numbers_changed = True
         if match.what == "adopt":

@@ -110,7 +110,7 @@ def push_locked(
     directory.edits.back_up()
     if directory.note_push():
         report.warnings.append(
-            "this state was pushed from another machine before: if it is a copy, and that machine pushes too, "
+            "this state is from another machine: if it is a copy, and that machine pushes too, "
             "what waits in both is sent twice"
         )
     attempts = Attempts(directory, settings, GeolocationsClient(transport), report)

@@ -33,7 +33,6 @@ def test_a_list_is_conclusive_if_it_began_late_enough_after_the_write(
 def test_a_mark_is_read_as_it_was_written() -> None:
     now = Mark.now(7)
     assert Mark.read(now.text) == now
-    assert Mark.read(None) is None
 
 
 @pytest.mark.parametrize("text", ["", "7", "[]", "[1, 2, 3]", '[-1, "", 0]', '[true, "", 0]', '[1, "", "0"]'])

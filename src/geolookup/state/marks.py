@@ -26,13 +26,11 @@ class Mark:
         return cls(counter=counter, boot=clock.boot_id(), boot_s=round(clock.boot_s(), 3))
 
     @classmethod
-    def read(cls, text: str | None) -> Self | None:
-        """The mark that `text` wrote, or None.
+    def read(cls, text: str) -> Self:
+        """The mark that `text` wrote.
 
         :raises ValueError: if it is not what was written
         """
-        if text is None:
-            return None
         try:
             return cls.of(json.loads(text))
         except ValueError as error:

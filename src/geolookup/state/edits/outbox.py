@@ -517,7 +517,7 @@ def _row(found: dict[str, Any]) -> OutboxRow:
         for name in _JSON:
             values[name] = None if values[name] is None else _completed(json.loads(values[name]))
         for name in _MARKS:
-            values[name] = Mark.read(values[name])
+            values[name] = None if values[name] is None else Mark.read(values[name])
         require_shapes(values)
         edit = read_edit(values.pop("operation"), values.pop("payload"))
         return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})

@@ -107,7 +107,7 @@ class Edits:
             connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
-                self._refuse_newer(database)  # before the journal's mode is set, which is written into the file
+                self._applied(database)  # before the journal's mode is set, which is written into the file
                 # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
                 # processes write to.
                 connection.execute("PRAGMA journal_mode = delete")
@@ -145,8 +145,7 @@ class Edits:
             opened.enter_context(sqlite_errors(self.path, advice=self._restoring))
             connection = opened.enter_context(contextlib.closing(self._connect_reading(wait_s)))
             database = Database(connection, execute_plugins=False)
-            self._refuse_newer(database)
-            if _migrations().pending(database):
+            if self._applied(database) != set(MIGRATIONS):
                 copy = opened.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
                 connection.backup(copy)
                 database = Database(copy, execute_plugins=False)
@@ -283,17 +282,22 @@ class Edits:
             finally:
                 files.remove_file(temporary)
 
-    def _refuse_newer(self, database: "Database") -> None:
+    def _applied(self, database: "Database") -> set[str]:
+        """The migrations that the file has.
+
+        :raises StateTooNewError: if one is of a newer release
+        """
         applied = {migration.name for migration in _migrations().applied(database)}
         unknown = sorted(applied - set(MIGRATIONS))
         if unknown:
             raise StateTooNewError(
                 f"{self.path}: was migrated by a newer release ({unknown[-1]}): upgrade geolookup; nothing was touched"
             )
+        return applied
 
     def _migrate(self, database: "Database") -> None:
-        self._refuse_newer(database)  # again: another process may have migrated it before this one had the lock
-        _migrations().apply(database)
+        if self._applied(database) != set(MIGRATIONS):  # again: another process may have migrated it meanwhile
+            _migrations().apply(database)
 
     def start_of_list(self, *, to_look: bool = False) -> Start:
         """Mark, durably, that a complete list is about to be asked for; if nothing was ever edited, it is the first.

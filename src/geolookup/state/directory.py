@@ -11,6 +11,7 @@ from geolookup.errors import NoStateError, StateDamagedError, StateError, Unknow
 from geolookup.state import files, machine
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current, Published, generation_name
+from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox import MACHINE, Outbox
@@ -21,6 +22,7 @@ from geolookup.state.generations.assemble import Layer, assemble
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, read_report
 from geolookup.state.generations.candidate import Candidate as Candidate
+from geolookup.state.generations.digest import digest
 from geolookup.state.generations.entries import entries, entries_of, entry_of
 from geolookup.state.generations.parts import (
     BUNDLED,
@@ -191,12 +193,15 @@ class StateDirectory:
         refused: tuple[str, ...] | None = None,
         report: Mapping[str, Any] | None = None,
         next_locid: int = 0,
+        url_moved: bool = False,
     ) -> Current:
         """Publish a stack of sources, the one of highest precedence first, as the next generation.
 
         The run lock must be held. A layer whose part has the number 0 is a sealed candidate: it becomes a snapshot;
         the others are snapshots. ``spare`` are snapshots of sources that do not answer yet. ``entries`` is what else
-        is known of each source (see `generations.entries`), in any order. If it fails, each candidate is where it was.
+        is known of each source (see `generations.entries`), in any order. If a service comes after another has left,
+        what it never had is queued for it, unless ``url_moved`` says that it is the same one. If publishing fails, each
+        candidate is where it was.
         """
         placed, moves = self._numbered_layers((*layers, *spare))
         stack = [placed[layer.part.name] for layer in layers]
@@ -208,6 +213,8 @@ class StateDirectory:
             )
             with self.publishing() as publish:
                 publish.refused = publish.refused if refused is None else refused
+                if before is not None and not url_moved:
+                    self._carry_over(before, stack)
                 target = self.path("generations", generation_name(1 + publish.newest))
                 # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
                 draft = publish.draft_overlay(1 + publish.newest, Cache(generation.cache), record)
@@ -235,6 +242,23 @@ class StateDirectory:
                     files.remove_file(os.path.join(snapshot, HELD_MARK))
                 publish.clean(published, keep_generations=self.keep_generations)
         return published
+
+    def _carry_over(self, before: Current, stack: Sequence[Layer]) -> None:
+        """Queue what a service that comes has never had, of the custom layer of one that has left."""
+        origin = before.published.get("custom")
+        service = next((layer for layer in stack if layer.part.kind == SERVICE), None)
+        if service is None or origin is None:
+            return
+        record = service.record()
+        url = str(record.get("url"))
+        if url == origin:
+            return
+        layer = self.custom_layer(before.generation, before.published)
+        theirs = {place.locid: digest(place) for place in Cache(os.path.join(service.path, "cache.db")).custom()}
+        with self.edits.transaction() as database:
+            outbox = Outbox(database)
+            made = outbox.keep_published(str(record["digest"]), lambda: theirs)
+            carry_over(outbox, layer, origin=str(origin), url=url, made=made)
 
     def _numbered_layers(self, layers: Iterable[Layer]) -> tuple[dict[str, Layer], list[tuple[str, str]]]:
         """The layers by name, candidates with the number that they get, and the moves that give it to them."""

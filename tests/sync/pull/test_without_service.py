@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 
 import geolookup
-from geolookup.errors import WrongUpstreamError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
+from geolookup.state.publish import Publish
 from geolookup.state.verify import verify
 from geolookup.sync.pull.pull import pull
+from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer
 from tests.support.lists import item, listed
-from tests.support.running_service import FIELDS
+from tests.support.running_service import FIELDS, RunningService
 
 
 @pytest.fixture
@@ -89,9 +90,123 @@ def test_when_the_service_leaves_the_custom_layer_stays_as_it_stands(home: str, 
     assert (cities(), verify(home)) == (["Theirs", "Mine", None], [])
     with geolookup.GeoLookup(home) as geo:
         assert geo.status().pending_edits == 0
+
+
+def answers(home: str, *addresses: str) -> list[tuple[int, str, bool] | None]:
+    with geolookup.GeoLookup(home) as geo:
+        found = map(geo.match, addresses)
+        return [match and (match.geolocation.locid, match.geolocation.city, match.pending) for match in found]
+
+
+def push_all(home: str, settings: Settings) -> None:
+    report = push(StateDirectory(home), settings)
+    assert (report.queued, report.unknown, report.held, report.rejected) == (0, 0, 0, 0)
+
+
+def customs(service: RunningService) -> list[tuple[int, str, tuple[str, ...]]]:
+    with service.client() as client:
+        found = [place for place in client.get("/geolocations").json() if place["locid"] < 0]
+    return sorted(
+        (place["locid"], place["city"], tuple(block["startip"] for block in place["ipblocks"])) for place in found
+    )
+
+
+def test_another_service_gets_one_create_for_each_custom_geolocation_that_it_never_had(
+    home: str, office: Path, tmp_path: Path
+) -> None:
+    directory = StateDirectory(home)
+    alone = Settings(sources=(SourceSettings(name="office", location=str(office)),))
+    asked = ("10.0.1.1", "10.0.2.1", "10.0.3.1", "10.0.4.1")
+    csv = tmp_path / "one.csv"
+    csv.write_text("startip,endip,country\n11.0.0.0,11.0.0.255,US\n")
     with (
-        RawServer(listed([item(1, ("11.0.0.0", "11.0.0.255"))])) as other,
-        pytest.raises(WrongUpstreamError, match=r"1 custom geolocations here came from.*would take their place"),
+        RunningService(tmp_path / "first.db", load=[csv]) as first,
+        RunningService(tmp_path / "second.db", load=[csv]) as second,
     ):
-        pull(directory, Settings(url=other.url, sources=alone.sources, attempts=1), url_moved=False)
-    assert cities() == ["Theirs", "Mine", None]
+        old, new = with_service(first.url, office), with_service(second.url, office)
+        theirs = first.create(("10.0.2.0", "10.0.2.255"), city="Theirs")
+        # The second service has given the same number to something else.
+        assert second.create(("10.0.3.0", "10.0.3.255"), city="Stranger") == theirs
+        pull(directory, old)
+        mine = create(home, "10.0.1.0/24")
+        push_all(home, old)
+        pull(directory, old)
+        assert [city for _, city, _ in customs(first)] == ["Mine", "Theirs"]
+        pull(directory, alone)
+        editor = Editor(home)
+        editor.update(theirs, city="Changed")
+        last = create(home, "10.0.4.0/24")
+
+        report = pull(directory, new)
+        assert any("comes after" in text and "geolookup push" in text for text in report.warnings)
+        assert [answer and answer[1:] for answer in answers(home, *asked)] == [
+            ("Mine", True),
+            ("Changed", True),
+            ("Stranger", False),
+            ("Mine", True),
+        ]
+        assert sorted(type(row.edit).__name__ for row in Editor(home).pending()) == ["AddBlock"] * 3 + ["Create"] * 3
+        pull(directory, new)
+        push_all(home, new)
+        pull(directory, new)
+        at_second = customs(second)
+        assert sorted((city, blocks) for _, city, blocks in at_second) == [
+            ("Changed", ("10.0.2.0",)),
+            ("Mine", ("10.0.1.0",)),
+            ("Mine", ("10.0.4.0",)),
+            ("Stranger", ("10.0.3.0",)),
+        ]
+        assert [Editor(home).get(number).place.city for number in (mine, last)] == ["Mine", "Mine"]
+
+        # The first one comes back: what it had is not sent again, and what it never had is.
+        before = customs(first)
+        pull(directory, alone)
+        Editor(home).update(mine, city="Renamed")
+        pull(directory, old)
+        push_all(home, old)
+        pull(directory, old)
+        after = customs(first)
+        assert len(after) == len(before) + 2, "the one made without a service, and the stranger"
+        assert sorted(city for _, city, _ in after) == ["Mine", "Renamed", "Stranger", "Theirs"]
+        assert [answer and answer[1:] for answer in answers(home, *asked)] == [
+            ("Renamed", False),
+            ("Theirs", False),
+            ("Stranger", False),
+            ("Mine", False),
+        ]
+        assert customs(second) == at_second
+    assert verify(home) == []
+
+
+def test_what_was_carried_is_queued_once_though_the_publish_is_cut_off(
+    home: str, office: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StateDirectory(home)
+    theirs = [item(1, ("11.0.0.0", "11.0.0.255")), item(-5, ("192.168.0.0", "192.168.0.255"), city="Theirs")]
+    with RawServer(listed(theirs)) as server:
+        pull(directory, with_service(server.url, office))
+    pull(directory, Settings(sources=with_service("http://127.0.0.1:1", office).sources))
+    with RawServer(*[listed([item(1, ("11.0.0.0", "11.0.0.255"))])] * 3) as other:
+        with monkeypatch.context() as patch:
+            patch.setattr(Publish, "commit", cut_off)
+            with pytest.raises(KeyboardInterrupt):
+                pull(directory, with_service(other.url, office))
+        assert [match and match[1] for match in answers(home, "192.168.0.1")] == ["Theirs"]
+        pull(directory, with_service(other.url, office))
+    assert [match and match[1:] for match in answers(home, "192.168.0.1")] == [("Theirs", True)]
+    assert [type(row.edit).__name__ for row in Editor(home).pending()] == ["Create", "AddBlock"]
+
+
+def cut_off(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_service_that_has_only_moved_gets_nothing(home: str, office: Path) -> None:
+    directory = StateDirectory(home)
+    theirs = [item(1, ("11.0.0.0", "11.0.0.255")), item(-5, ("192.168.0.0", "192.168.0.255"), city="Theirs")]
+    with RawServer(listed(theirs)) as server:
+        pull(directory, with_service(server.url, office))
+    pull(directory, Settings(sources=with_service("http://127.0.0.1:1", office).sources))
+    with RawServer(*[listed(theirs)] * 2) as other:
+        pull(directory, with_service(other.url, office), url_moved=True)
+    assert (answers(home, "192.168.0.1"), Editor(home).pending()) == ([(-5, "Theirs", False)], [])

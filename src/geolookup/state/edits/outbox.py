@@ -411,6 +411,28 @@ class Outbox:
             journal={"sent": sent} if sent else None,
         )
 
+    def queue_again(self, row: OutboxRow) -> None:
+        """Queue a pending edit as one that no service has heard of: it becomes another request."""
+        self.change(
+            row.id,
+            key=str(uuid.uuid4()),
+            state=State.QUEUED,
+            attempts=0,
+            problem=None,
+            journal=None,
+            baseline=None,
+            **dict.fromkeys(("attempted_at", "attempted", "ended_at", "ended"), None),
+        )
+
+    def leave_service(self) -> None:
+        """Forget the numbers that a service gave, and what it acknowledged: another one has neither."""
+        self._database.execute("UPDATE custom SET service_locid = NULL")
+        self._database.execute("DELETE FROM twins")
+        self._database.execute(
+            "UPDATE outbox SET concluded = ? WHERE state = 'done' AND concluded IS NULL", (self.counter(),)
+        )
+        self.touch()
+
     def merge_into_replace(self, removal: OutboxRow, addition: OutboxRow, replacing: ReplaceBlock) -> bool:
         """Make one replace of a removal and the addition that follows it; false if either is not as it was read."""
         if not (self.is_still(removal) and self.is_still(addition)):

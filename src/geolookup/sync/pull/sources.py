@@ -69,8 +69,8 @@ def pull_all(
     entries = {str(entry["name"]): dict(entry) for entry in known_entries(directory.home, current)} if current else {}
     definitions = (given,) if given is not None else stack(settings.stack, list(entries.values()))
     if settings.url is not None:
-        _require_same_upstream(directory, settings.url, url_moved=url_moved)
-        _refuse_to_lose(directory, current, settings.url, url_moved=url_moved)
+        has_left = current is not None and current.published.get("custom") is not None
+        _require_same_upstream(directory, settings.url, url_moved=url_moved or has_left)
     with contextlib.ExitStack() as owned:
         run = Run(
             directory=directory,
@@ -92,7 +92,7 @@ def pull_all(
         report.sources = [_summary(result) for result in ordered]
         if len(ordered) > 1:
             _join_reports(report, ordered)
-        _publish(run, ordered, report, given=given is not None, preview=preview)
+        _publish(run, ordered, report, given=given is not None, preview=preview, url_moved=url_moved)
     if preview is None and settings.url is not None and directory.upstream_url() not in (None, settings.url):
         directory.remember_upstream(settings.url)
 
@@ -103,19 +103,6 @@ def _require_same_upstream(directory: StateDirectory, url: str, *, url_moved: bo
         raise WrongUpstreamError(
             f"this state belongs to {known}, and {pending} edits are pending for it: push them first, or say with "
             f"--url-moved that the service has moved to {url}"
-        )
-
-
-def _refuse_to_lose(directory: StateDirectory, current: Current | None, url: str, *, url_moved: bool) -> None:
-    """A service that has left has custom geolocations here, which another service does not have."""
-    origin = current.published.get("custom") if current is not None else None
-    if current is None or origin in (None, url) or url_moved:
-        return
-    count = len(directory.cache(current.generation).custom())
-    if count:
-        raise WrongUpstreamError(
-            f"{count} custom geolocations here came from {origin}, and the list of {url} would take their place: "
-            "export them first (`geolookup custom export`), or say with --url-moved that the service has moved"
         )
 
 
@@ -199,7 +186,15 @@ def _join_reports(report: PullReport, results: Sequence[Result]) -> None:
             report.durations_s[step] = round(report.durations_s.get(step, 0.0) + seconds, 3)
 
 
-def _publish(run: Run, results: Sequence[Result], report: PullReport, *, given: bool, preview: Preview | None) -> None:
+def _publish(
+    run: Run,
+    results: Sequence[Result],
+    report: PullReport,
+    *,
+    given: bool,
+    preview: Preview | None,
+    url_moved: bool = False,
+) -> None:
     """Publish what changed, hold what must be held, note the rest, and then say what went wrong."""
     directory, current = run.directory, run.current
     layers = {
@@ -237,12 +232,14 @@ def _publish(run: Run, results: Sequence[Result], report: PullReport, *, given: 
             refused=_refused(run, change),
             report=document,
             next_locid=run.following,
+            url_moved=url_moved,
         )
         report.generation, report.outcome = published.generation, "published"
         if len(results) > 1:
             report.rows, report.digest = published.published["rows"], published.digest
         for name in new:
             directory.holding.drop(name)
+        _say_carried(run, published, report, url_moved=url_moved)
         report.durations_s["publish"] = round(time.monotonic() - begun, 3)
     elif current is not None and current.recovered is None:
         spare = [layers[name] for name in new]
@@ -263,6 +260,18 @@ def _publish(run: Run, results: Sequence[Result], report: PullReport, *, given: 
             directory.holding.drop_stack()
         _expire(directory, report)
     _raise(results, change, report)
+
+
+def _say_carried(run: Run, published: Current, report: PullReport, *, url_moved: bool) -> None:
+    """That a service came after another had left, and what waits to be pushed to it."""
+    origin = None if run.current is None else run.current.published.get("custom")
+    url = published.published.get("url")
+    pending = 0 if origin is None or url in (None, origin) or url_moved else run.directory.local.pending()
+    if pending:
+        report.warnings.append(
+            f"{url} comes after {origin}, which has left: {pending} edits wait, which give it the custom geolocations "
+            "that it never had: `geolookup push` sends them"
+        )
 
 
 def _expire(directory: StateDirectory, report: PullReport) -> None:

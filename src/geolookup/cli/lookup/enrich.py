@@ -1,11 +1,8 @@
 """``geolookup enrich IN OUT``: a file of rows, written again with the geolocation of each row's address."""
 
 import contextlib
-import io
 import os
-import stat
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,12 +11,10 @@ import click
 
 from geolookup.cli import inputs, output
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
-from geolookup.errors import DataFileError
+from geolookup.exports.target import open_target
 from geolookup.lookup import open as opening
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
     from geolookup.columns.readers import Form, Reader
 
 FORMS = ("csv", "ndjson", "parquet")
@@ -148,67 +143,9 @@ def _reader(name: str, stream: BinaryIO, form: "Form", column: str, added: list[
 
 
 @contextlib.contextmanager
-def _writing_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:
-        raise  # whoever reads a pipe had enough: that is not an error
-    except OSError as error:
-        raise DataFileError(f"{name}: writing failed: {error.strerror}") from error
-
-
-class _Target(io.BufferedWriter):
-    """A file whose errors name it: what reads it in the same ``with`` may fail in ways of its own."""
-
-    def __init__(self, name: str, raw: io.FileIO) -> None:
-        super().__init__(raw)
-        self._shown = name
-
-    def write(self, data: "ReadableBuffer", /) -> int:
-        """See `io.BufferedWriter`."""
-        with _writing_errors(self._shown):
-            return super().write(data)
-
-    def flush(self) -> None:
-        """See `io.BufferedWriter`; closing comes here, too."""
-        with _writing_errors(self._shown):
-            super().flush()
-
-
-@contextlib.contextmanager
 def _target(name: str) -> Iterator[BinaryIO]:
-    """Where to write: a temporary file beside ``name`` that takes its place at the end, and goes on failure."""
     if name == "-":
         yield sys.stdout.buffer
         return
-    path = os.path.realpath(name)
-    if os.path.exists(path) and not os.path.isfile(path):
-        # A named pipe, /dev/null: nothing there can be replaced.
-        with _writing_errors(name):
-            device = _Target(name, open(path, "wb", buffering=0))  # noqa: SIM115 - `_Target` closes it
-        with device:
-            yield device
-        return
-    with _writing_errors(name):
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path))
-    try:
-        with _Target(name, open(descriptor, "wb", buffering=0)) as out:
-            with _writing_errors(name):
-                os.fchmod(descriptor, _mode(path))
-            yield out
-        with _writing_errors(name):
-            os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _mode(path: str) -> int:
-    """The permissions of the file that is replaced, or those that a new one would have."""
-    try:
-        return stat.S_IMODE(os.stat(path).st_mode)
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
+    with open_target(name) as out:
+        yield out

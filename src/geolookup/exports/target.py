@@ -1,0 +1,108 @@
+"""Where a file of results is written: under a temporary name beside it, until it is complete."""
+
+import contextlib
+import gzip
+import io
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from geolookup.errors import DataFileError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+@contextlib.contextmanager
+def _writing_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise  # whoever reads a pipe had enough: that is not an error
+    except OSError as error:
+        raise DataFileError(f"{name}: writing failed: {error.strerror}") from error
+
+
+class _Target(io.BufferedWriter):
+    """A file whose errors name it: what is done in the same ``with`` may fail in ways of its own."""
+
+    def __init__(self, name: str, raw: io.FileIO) -> None:
+        super().__init__(raw)
+        self._shown = name
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """See `io.BufferedWriter`."""
+        with _writing_errors(self._shown):
+            return super().write(data)
+
+    def flush(self) -> None:
+        """See `io.BufferedWriter`; closing comes here, too."""
+        with _writing_errors(self._shown):
+            super().flush()
+
+
+@contextlib.contextmanager
+def open_target(name: str) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of ``name`` at the end; on a failure it goes, and ``name`` stays.
+
+    It has the mode of the file whose place it takes. Its bytes are durable before its name is. A named pipe or a device
+    is written to as it is.
+
+    :raises DataFileError: if it cannot be written
+    """
+    path = os.path.realpath(name)
+    if os.path.isdir(path):
+        raise DataFileError(f"{name}: is a directory: give the name of a file")
+    if os.path.exists(path) and not os.path.isfile(path):
+        # A named pipe, /dev/null: nothing there can be replaced.
+        with _writing_errors(name):
+            device = _Target(name, open(path, "wb", buffering=0))  # noqa: SIM115 - `_Target` closes it
+        with device:
+            yield device
+        return
+    folder = os.path.dirname(path)
+    with _writing_errors(name):
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
+    try:
+        with _Target(name, open(descriptor, "wb", buffering=0)) as out:
+            with _writing_errors(name):
+                os.fchmod(descriptor, _mode(path))
+            yield out
+            out.flush()
+            with _writing_errors(name):
+                os.fsync(descriptor)
+        with _writing_errors(name):
+            os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    with _writing_errors(name):
+        _sync(folder)
+
+
+def _mode(path: str) -> int:
+    """The permissions of the file that is replaced, or those that a new one would have."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def _sync(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def compressed(out: BinaryIO) -> Iterator[BinaryIO]:
+    """A stream whose content goes to ``out`` in gzip's format; the same content gives the same bytes."""
+    with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=6, mtime=0) as file:
+        yield cast("BinaryIO", file)

@@ -39,7 +39,9 @@ _FROM_RECORD = (
 
 def entry_of(part: Part, record: Mapping[str, Any], *, checked_at: str) -> dict[str, Any]:
     """What is known of a source once its snapshot's ``record`` was written."""
-    known = {name: record[name] for name in _FROM_RECORD if record.get(name) not in (None, "", False)}
+    known = {name: record[name] for name in _FROM_RECORD if record.get(name) not in (None, "")}
+    if known.get("given") is False:  # unlike ``redistribute``, where false is what counts
+        del known["given"]
     return {**part.as_dict(), "checked_at": checked_at, **known}
 
 

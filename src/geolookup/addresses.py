@@ -12,6 +12,7 @@ from geolookup.errors import InvalidAddressError, InvalidRangeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Literal, TypeAlias
 
     Family: TypeAlias = Literal[4, 6]
@@ -170,11 +171,16 @@ def _parse_network(text: str) -> "tuple[Family, int, int]":
     return family, network.first, network.last
 
 
-def networks(family: int, first: int, last: int) -> list[str]:
-    """The fewest networks (CIDR text, ascending) that make up an inclusive range."""
-    from netaddr import IPAddress, iprange_to_cidrs
-
-    return [str(network) for network in iprange_to_cidrs(IPAddress(first, family), IPAddress(last, family))]
+def cidrs(family: int, first: int, last: int) -> "Iterator[tuple[int, int]]":
+    """The fewest networks that make up an inclusive range, ascending: the first address and prefix length of each."""
+    width = 32 if family == 4 else 128
+    while first <= last:
+        # As large as the first address is aligned to, and as fits.
+        bits = (last - first + 1).bit_length() - 1
+        if first:
+            bits = min(bits, (first & -first).bit_length() - 1)
+        yield first, width - bits
+        first += 1 << bits
 
 
 def _explain(text: str) -> str:

@@ -16,7 +16,8 @@ from maxminddb.decoder import Decoder
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import DataFileError
 from geolookup.exports.mmdb import data, file, tree
-from geolookup.exports.mmdb.tree import EMPTY, Family
+from geolookup.exports.segments import Segments
+from geolookup.index.layout import EMPTY
 
 #: (first address, value) of each segment; the value None is a gap.
 Starts = list[tuple[int, int | None]]
@@ -25,8 +26,8 @@ SIX_TO_FOUR = 0x2002 << 112
 MAPPED = 0xFFFF << 32
 
 
-def family(starts: Starts) -> Family:
-    return Family(
+def family(starts: Starts) -> Segments:
+    return Segments(
         np.array([first >> 64 for first, _ in starts], np.uint64),
         np.array([first & (1 << 64) - 1 for first, _ in starts], np.uint64),
         np.array([EMPTY if value is None else value for _, value in starts], np.uint32),

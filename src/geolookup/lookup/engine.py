@@ -85,6 +85,11 @@ class GeoLookup:
         self._look_next(0.0 if self._freshness.has_limits(published.current) else monotonic() + LOOK_INTERVAL_S)
         notices.follow(self, home)
 
+    @property
+    def home(self) -> str:
+        """The state directory that it answers from."""
+        return self._home
+
     def look_soon(self) -> None:
         """Have the next lookup look at CURRENT, whenever the last one did."""
         self._look_next(0.0)
@@ -190,18 +195,24 @@ class GeoLookup:
     def with_readers(self, work: Callable[[IndexReader, IndexReader], _T]) -> _T:
         """What ``work`` makes of the default and the custom layer's index, for code that answers whole columns.
 
-        The two belong together, and stay valid for as long as they are kept. Damage that ``work`` finds has it called
-        again with the newest other generation that is whole, as a lookup would.
+        The two belong together, and stay valid for as long as they are kept. Damage is met as in `with_snapshot`.
+        """
+        return self.with_snapshot(lambda snapshot: work(snapshot.base.reader, snapshot.custom.reader))
+
+    def with_snapshot(self, work: Callable[[Snapshot], _T]) -> _T:
+        """What ``work`` makes of all that is served at this moment, for code that answers for every address.
+
+        Damage that ``work`` finds has it called again with the newest other generation that is whole, as a lookup
+        would.
         """
         if monotonic() >= self._look_at:
             self._look()
         snapshot = self._open_snapshot()
         try:
-            return work(snapshot.base.reader, snapshot.custom.reader)
+            return work(snapshot)
         except IndexDamagedError as error:
             self._fall_back(error)
-            snapshot = self._open_snapshot()
-            return work(snapshot.base.reader, snapshot.custom.reader)
+            return work(self._open_snapshot())
 
     def match(self, address: "AddressLike") -> Match | None:
         """What an address resolves to and by which range, or None if no block covers it.

@@ -11,16 +11,14 @@ children that are nodes, in their order, are the nodes of the next depth. Nodes 
 takes every node before its left half and that before its right one: so a lookup stays in few pages of the file.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from geolookup.errors import DataFileError
+from geolookup.exports.segments import Segments, joined
 from geolookup.index.flatten import EMPTY, U32, U64, Array
-
-__all__ = ["EMPTY", "RECORD_BITS", "SEPARATOR_BYTES", "Family", "Tree", "build", "with_aliases"]
 
 #: What stands in a tree for a place that points at the IPv4 part: unlike any record's number.
 ALIAS = 0xFFFF_FFFE
@@ -39,39 +37,13 @@ _LOW64 = (1 << 64) - 1
 _I8: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 
 
-class Family(NamedTuple):
-    """The segments of an address family from its first address to its last: the upper and lower 64 bits of the first
-    address of each (``hi`` is all zeros in IPv4), and its record's number, or `EMPTY`."""
-
-    hi: U64
-    lo: U64
-    value: U32
-
-    def start(self, position: int) -> int:
-        """The first address of a segment."""
-        return int(self.hi[position]) << 64 | int(self.lo[position])
-
-    def position(self, address: int) -> int:
-        """How many segments begin before an address."""
-        return bisect_left(range(len(self.value)), address, key=self.start)
-
-    def part(self, begin: int, end: int | None) -> "Family":
-        """Some of the segments."""
-        return Family(self.hi[begin:end], self.lo[begin:end], self.value[begin:end])
-
-    def merged(self) -> "Family":
-        """The same, with neighbours of one value joined."""
-        begins = np.append(True, self.value[1:] != self.value[:-1])
-        return self if begins.all() else Family._make(column[begins] for column in self)
-
-
 class Tree:
     """A finished search tree, whose values are record numbers until `packed` puts their places into them.
 
     ``node_count`` is at least 1, as readers want it.
     """
 
-    def __init__(self, segments: Family) -> None:
+    def __init__(self, segments: Segments) -> None:
         self._value = segments.value
         self._hi, self._lo = segments.hi[1:], segments.lo[1:]
         deepest, shared = _depths(self._hi, self._lo)
@@ -135,12 +107,12 @@ class Tree:
         return half[boundaries] >> np.uint64(63 - depth % 64) & np.uint64(1)
 
 
-def build(segments: Family) -> Tree:
+def build(segments: Segments) -> Tree:
     """The tree of a whole space of 128 bits."""
     return Tree(segments.merged())
 
 
-def with_aliases(four: Family, six: Family) -> tuple[Family, int]:
+def with_aliases(four: Segments, six: Segments) -> tuple[Segments, int]:
     """Both families in one space: IPv4 in ``::/96``, to which IPv4-mapped and 6to4 addresses point too.
 
     Also how many covered segments of IPv6 reach into what has been given to IPv4 so, and are left out there. Segments
@@ -156,25 +128,21 @@ def with_aliases(four: Family, six: Family) -> tuple[Family, int]:
     for first, last in _ALIASES:
         six = _laid_over(six, first, last, alias)
     six = _laid_over(six, 0, (1 << 32) - 1, EMPTY)
-    return _joined(four, six.part(1, None)), int(np.count_nonzero(left_out))
+    return joined(four, six.part(1, None)), int(np.count_nonzero(left_out))
 
 
-def _laid_over(segments: Family, first: int, last: int, value: int) -> Family:
+def _laid_over(segments: Segments, first: int, last: int, value: int) -> Segments:
     """The segments with another value from ``first`` to ``last``, which is not the space's last address."""
     begin, end = segments.position(first), segments.position(last + 1)
     goes_on = end == len(segments.value) or segments.start(end) != last + 1
     starts = [first, last + 1] if goes_on else [first]
     values = [value, int(segments.value[end - 1])] if goes_on else [value]
-    middle = Family(
+    middle = Segments(
         np.array([start >> 64 for start in starts], np.uint64),
         np.array([start & _LOW64 for start in starts], np.uint64),
         np.array(values, np.uint32),
     )
-    return _joined(segments.part(0, begin), middle, segments.part(end, None))
-
-
-def _joined(*parts: Family) -> Family:
-    return Family(*(np.concatenate([part[at] for part in parts]) for at in range(3)))
+    return joined(segments.part(0, begin), middle, segments.part(end, None))
 
 
 def _depths(hi: U64, lo: U64) -> tuple[_I8, _I8]:

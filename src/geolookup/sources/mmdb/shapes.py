@@ -42,7 +42,7 @@ _FLAT = {
 _NESTED_KEYS = frozenset(
     (
         *("country", "continent", "city", "subdivisions", "location"),
-        *("postal", "registered_country", "represented_country", "traits"),
+        *("postal", "registered_country", "represented_country", "traits", "geolookup"),
     )
 )
 _FLAT_KEYS = frozenset(path for paths in _FLAT.values() for path in paths)

@@ -1,0 +1,236 @@
+"""From places to the data section: records shaped like those of GeoIP2 City and Country, so that existing readers work.
+
+What several records have (a country, a city, a position) is written once and pointed at; what is written most often
+comes first, since pointers to the first 2 KiB are the shortest.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from geolookup.exports.content import Places, Progress
+from geolookup.exports.countries import CONTINENTS, countries
+from geolookup.exports.mmdb import data
+from geolookup.index.flatten import I64, U32, Array
+
+#: What records hold: all that is known of a place, or its country alone.
+Detail: TypeAlias = Literal["city", "country"]
+
+_REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
+_METRO_CODE = re.compile(r"0*[0-9]{1,5}", re.ASCII)
+_MOST_METRO = 0xFFFF
+_PROGRESS = 1 << 15
+_CITY_KEYS = ("subdivisions", "city", "postal", "location", "latitude", "longitude", "metro_code")
+
+
+class Records(NamedTuple):
+    """A data section; where each record stands in it; and the record of each place, by the place's number."""
+
+    section: bytes
+    offsets: I64
+    of_place: U32
+
+
+def records(places: Places, detail: Detail, progress: Progress) -> Records:
+    """The records of all places. In those of countries there is no locid, so many places have one record."""
+    if detail == "city":
+        keys = np.arange(len(places), dtype=np.int64)
+        of_place = keys.astype(np.uint32)
+    else:
+        both = places.text["country"] * len(places.sources) + places.source
+        _, keys, inverse = np.unique(both, return_index=True, return_inverse=True)
+        of_place = inverse.reshape(-1).astype(np.uint32)
+    writer = _Writer(places, keys)
+    own = writer.own(detail, progress)
+    parts = writer.parts(detail)
+    octets = writer.written(parts, own)
+    sizes = np.fromiter(map(len, octets), np.int64, len(octets))
+    pool = writer.pool.octets()
+    return Records(pool + b"".join(octets), len(pool) + np.cumsum(sizes) - sizes, of_place)
+
+
+class _Part(NamedTuple):
+    """One member of records: the value of each distinct one, which of them each record has (-1 for none)."""
+
+    key: str
+    values: list[bytes]
+    which: I64
+
+
+class _Writer:
+    """Writes the members of the records of some places, given by their numbers ``rows``."""
+
+    def __init__(self, places: Places, rows: Array) -> None:
+        self.pool = data.Pool()
+        self._places = places
+        self._rows = rows
+        self._texts = places.texts
+
+    def _key(self, name: str) -> bytes:
+        return self.pool.shared(data.text(name))
+
+    def _names(self, name: str) -> tuple[bytes, bytes]:
+        """The member ``names`` of something that has an English name."""
+        return self._key("names"), data.map_of([(self._key("en"), data.text(name))])
+
+    def _of_texts(self, key: str, name: str, write: Callable[[str], bytes]) -> _Part:
+        """A member that one field of text decides."""
+        numbers, which = _distinct(self._places.text[name][self._rows])
+        texts = [self._texts[number] for number in numbers.tolist()]
+        known = np.array([bool(text) for text in texts], np.bool_)
+        shown = np.where(known, np.cumsum(known) - 1, -1)
+        return _Part(key, [write(text) for text in texts if text], shown[which])
+
+    def parts(self, detail: Detail) -> list[_Part]:
+        """All members but ``geolookup``."""
+        for key in ("country", "continent", *(_CITY_KEYS if detail == "city" else ())):
+            self._key(key)  # here, where pointers are the shortest
+        found = self._countries()
+        if detail == "country":
+            return self._pooled(found)
+        return [*self._pooled(found + self._cities()), self._locations()]
+
+    def _countries(self) -> list[_Part]:
+        """``country`` and ``continent``."""
+        table = countries()
+
+        def country(code: str) -> bytes:
+            members = [(self._key("iso_code"), data.text(code))]
+            if code in table:
+                if table[code].in_eu:
+                    members.append((self._key("is_in_european_union"), data.boolean(True)))
+                members.append(self._names(table[code].name))
+            return data.map_of(members)
+
+        part = self._of_texts("country", "country", country)
+        numbers, which = _distinct(self._places.text["country"][self._rows])
+        codes = [self._texts[number] for number in numbers.tolist()]
+        order = list(CONTINENTS)
+        of_code = np.array([order.index(table[code].continent) if code in table else -1 for code in codes], np.int64)
+        used = np.unique(of_code[of_code >= 0]).tolist()
+        continents = [
+            data.map_of([(self._key("code"), data.text(order[at])), self._names(CONTINENTS[order[at]])]) for at in used
+        ]
+        position = np.full(len(order) + 1, -1, np.int64)  # its last item is for no continent
+        position[used] = np.arange(len(used))
+        return [part, _Part("continent", continents, position[of_code[which]])]
+
+    def _cities(self) -> list[_Part]:
+        """``subdivisions``, ``city`` and ``postal``."""
+
+        def region(text: str) -> bytes:
+            if _REGION_CODE.fullmatch(text):
+                return data.array_of([data.map_of([(self._key("iso_code"), data.text(text))])])
+            return data.array_of([data.map_of([self._names(text)])])
+
+        return [
+            self._of_texts("subdivisions", "region", region),
+            self._of_texts("city", "city", lambda text: data.map_of([self._names(text)])),
+            self._of_texts("postal", "postalcode", lambda text: data.map_of([(self._key("code"), data.text(text))])),
+        ]
+
+    def _locations(self) -> _Part:
+        """``location``."""
+        columns = [_bits(self._places.degrees[name][self._rows]) for name in ("latitude", "longitude")]
+        numbers, which = _distinct(self._places.text["dmacode"][self._rows])
+        columns.append(np.array([_metro_code(self._texts[number]) for number in numbers.tolist()], np.int64)[which])
+        distinct, which = _distinct_rows(columns)
+        latitudes, longitudes = (column.view(np.float64).tolist() for column in distinct[:2])
+        uses = Counter(value for value in (*latitudes, *longitudes) if value == value)
+        # A pointer has four bytes at most, and the value nine: so three uses always pay.
+        shared = sorted((value for value in uses if uses[value] > 2), key=lambda value: (-uses[value], value))
+        written = {value: self.pool.shared(data.double(value)) for value in shared}
+
+        values = []
+        known = np.zeros(len(latitudes), np.bool_)
+        for at, (north, east, code) in enumerate(zip(latitudes, longitudes, distinct[2].tolist(), strict=True)):
+            members = [
+                (self._key(name), written.get(degrees) or data.double(degrees))
+                for name, degrees in (("latitude", north), ("longitude", east))
+                if degrees == degrees
+            ]
+            if code:
+                members.append((self._key("metro_code"), data.uint16(code)))
+            if members:
+                known[at] = True
+                values.append(data.map_of(members))
+        return self._pooled([_Part("location", values, np.where(known, np.cumsum(known) - 1, -1)[which])])[0]
+
+    def _pooled(self, parts: Sequence[_Part]) -> list[_Part]:
+        """The parts with pointers for the values that several records have; the most used ones come first."""
+        uses: Counter[tuple[int, int]] = Counter()
+        for number, part in enumerate(parts):
+            counts = np.bincount(part.which[part.which >= 0], minlength=len(part.values))
+            uses.update({(number, at): int(counts[at]) for at in np.flatnonzero(counts > 1).tolist()})
+        for number, at in sorted(uses, key=lambda which: (-uses[which], which)):
+            values = parts[number].values
+            values[at] = self.pool.shared(values[at])
+        return list(parts)
+
+    def written(self, parts: Sequence[_Part], own: Sequence[bytes]) -> list[bytes]:
+        """Every record: its parts, and what is its ``own``."""
+        members = np.ones(len(self._rows), np.int64)
+        columns = []
+        for part in parts:
+            members += part.which >= 0
+            chosen = [*(self._key(part.key) + value for value in part.values), b""]  # its last item is for none
+            columns.append([chosen[at] for at in part.which.tolist()])
+        heads = [data.map_head(size) for size in range(len(parts) + 2)]
+        columns.insert(0, [heads[size] for size in members.tolist()])
+        return [b"".join(row) for row in zip(*columns, own, strict=True)]
+
+    def own(self, detail: Detail, progress: Progress) -> list[bytes]:
+        """The member ``geolookup`` of each record: where the answer comes from."""
+        places = self._places
+        source = places.source[self._rows]
+        tails: dict[int, bytes] = {}
+        for number in np.unique(source).tolist():
+            name = places.sources[number]
+            layer = "custom" if name == "custom" else "default"
+            tails[number] = self._key("layer") + self._key(layer) + self._key("source") + self._key(name)
+        key = self._key("geolookup")
+        if detail == "country":
+            return [key + self.pool.shared(data.map_head(2) + tails[number]) for number in source.tolist()]
+        head = key + data.map_head(3) + self._key("locid")
+        found = []
+        for at, (locid, number) in enumerate(zip(places.locid[self._rows].tolist(), source.tolist(), strict=True)):
+            found.append(head + data.text(str(locid)) + tails[number])
+            if not at % _PROGRESS:
+                progress(at, len(self._rows))
+        return found
+
+
+def _bits(degrees: Array) -> I64:
+    """Degrees as whole numbers that are equal if the degrees are, or neither is known."""
+    same: Array = degrees + 0.0  # which takes the sign from a zero
+    same[np.isnan(same)] = np.nan
+    return same.view(np.int64)
+
+
+def _distinct_rows(columns: Sequence[I64]) -> tuple[list[I64], I64]:
+    """The distinct rows, in columns, and the position among them of each row."""
+    parts = [_distinct(column) for column in columns]
+    number = np.zeros(len(columns[0]), np.int64)
+    for distinct, at in parts:
+        number = number * len(distinct) + at
+    numbers, which = _distinct(number)
+    found: list[I64] = []
+    for distinct, _ in reversed(parts):
+        numbers, at = np.divmod(numbers, max(len(distinct), 1))
+        found.insert(0, distinct[at])
+    return found, which
+
+
+def _distinct(values: I64) -> tuple[I64, I64]:
+    """The distinct values, ascending, and the position among them of each value."""
+    distinct, which = np.unique(values, return_inverse=True)
+    return distinct, which.reshape(-1)
+
+
+def _metro_code(text: str) -> int:
+    """The number that a DMA code is, or 0 if it is none that a metro code can be."""
+    number = int(text) if _METRO_CODE.fullmatch(text) else 0
+    return number if number <= _MOST_METRO else 0

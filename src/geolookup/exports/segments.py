@@ -1,0 +1,67 @@
+"""The segments of an address family in columns: disjoint, ascending, from the family's first address to its last."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from geolookup.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.index.flatten import EMPTY, U32, U64
+
+_CHUNK = 1 << 16
+
+
+class Segments(NamedTuple):
+    """The upper and lower 64 bits of the first address of each (``hi`` is all zeros in IPv4), and its value: a number
+    below 2**32 - 2, or `EMPTY` for a gap. The first begins at address 0; each reaches to the next."""
+
+    hi: U64
+    lo: U64
+    value: U32
+
+    def start(self, position: int) -> int:
+        """The first address of a segment."""
+        return int(self.hi[position]) << 64 | int(self.lo[position])
+
+    def position(self, address: int) -> int:
+        """How many segments begin before an address."""
+        return bisect_left(range(len(self.value)), address, key=self.start)
+
+    def part(self, begin: int, end: int | None) -> "Segments":
+        """Some of the segments."""
+        return Segments(self.hi[begin:end], self.lo[begin:end], self.value[begin:end])
+
+    def merged(self) -> "Segments":
+        """The same, with neighbours of one value joined."""
+        begins = np.append(True, self.value[1:] != self.value[:-1])
+        return self if begins.all() else Segments(self.hi[begins], self.lo[begins], self.value[begins])
+
+    def with_values(self, values: U32) -> "Segments":
+        """The same with other values, by the present ones: gaps stay, and neighbours of one new value are joined."""
+        # One past the last is for gaps.
+        known = np.append(values, np.uint32(EMPTY))
+        numbers = np.where(self.value == EMPTY, len(values), self.value)
+        return Segments(self.hi, self.lo, known[numbers]).merged()
+
+    def covered(self) -> int:
+        """How many segments are not gaps."""
+        return int(np.count_nonzero(self.value != EMPTY))
+
+    def ranges(self, version: int) -> Iterator[tuple[int, int, int]]:
+        """The segments that are not gaps, as (first, last, value), both ends inclusive."""
+        whole = (IPV4_MAX if version == 4 else IPV6_MAX) + 1
+        for begin in range(0, len(self.value), _CHUNK):
+            part = self.part(begin, begin + _CHUNK + 1)
+            starts = [hi << 64 | lo for hi, lo in zip(part.hi.tolist(), part.lo.tolist(), strict=True)]
+            if begin + _CHUNK >= len(self.value):
+                starts.append(whole)
+            for at, value in enumerate(part.value[:_CHUNK].tolist()):
+                if value != EMPTY:
+                    yield starts[at], starts[at + 1] - 1, value
+
+
+def joined(*parts: Segments) -> Segments:
+    """Segments that follow each other."""
+    hi, lo, value = zip(*parts, strict=True)
+    return Segments(np.concatenate(hi), np.concatenate(lo), np.concatenate(value))

@@ -1,0 +1,119 @@
+"""Ranges or networks with the fields of their answers: as CSV, which `sources` reads back, and as rows for Parquet."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from geolookup.addresses import cidrs, to_text
+from geolookup.errors import ColumnError
+from geolookup.exports.content import Content, Places, Progress
+from geolookup.exports.segments import Segments
+from geolookup.fields import DEGREES, FIELD_NAMES
+from geolookup.index.flatten import U32
+from geolookup.model import FLAT_NAMES
+
+_ENDS = ("first", "last")
+_NETWORK = "network"
+#: The fields that rows can have, in the order in which an address's object has them.
+FIELDS: Final = tuple(name for name in FLAT_NAMES if name not in ("ip", *_ENDS))
+#: Those of a place: what a source reads back.
+DEFAULT_FIELDS: Final = FIELD_NAMES
+_ROWS_AT_ONCE = 1 << 13
+
+
+def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
+    """The fields as asked for: names, or one text of names with commas between them.
+
+    :raises ColumnError: if one is unknown or named twice, or there is none
+    """
+    names = tuple(name.strip() for name in (fields.split(",") if isinstance(fields, str) else fields))
+    for name in names:
+        if name not in FIELDS:
+            raise ColumnError(f"{name!r:.60} is an unknown field: there are {', '.join(FIELDS)}")
+    if not names or len(set(names)) != len(names):
+        raise ColumnError("name at least one field, and each only once")
+    return names
+
+
+class Rows:
+    """What is exported as rows. Neighbouring ranges with the same values are one row.
+
+    ``names`` are the columns; ``values`` has the values of each distinct answer, in the order of the fields.
+    """
+
+    def __init__(self, content: Content, fields: tuple[str, ...], *, networks: bool) -> None:
+        self.networks = networks
+        self.names = ((_NETWORK,) if networks else _ENDS) + fields
+        self.values, numbers = _distinct(content.places, fields)
+        self._families = ((4, content.four.with_values(numbers)), (6, content.six.with_values(numbers)))
+
+    def chunks(self, progress: Progress) -> Iterator[list[tuple[Any, ...]]]:
+        """Lists of rows, ascending: the text of both ends, or of a network, and the number of the answer."""
+        total = sum(segments.covered() for _, segments in self._families)
+        done = 0
+        rows: list[tuple[Any, ...]] = []
+        for version, segments in self._families:
+            for found in self._rows(version, segments):
+                rows += found
+                done += 1
+                if len(rows) >= _ROWS_AT_ONCE:
+                    yield rows
+                    rows = []
+                    progress(done, total)
+        if rows:
+            yield rows
+
+    def _rows(self, version: int, segments: Segments) -> Iterator[list[tuple[Any, ...]]]:
+        family = 4 if version == 4 else 6
+        for first, last, value in segments.ranges(version):
+            if self.networks:
+                yield [(f"{to_text(family, at)}/{length}", value) for at, length in cidrs(version, first, last)]
+            else:
+                yield [(to_text(family, first), to_text(family, last), value)]
+
+
+def csv_parts(rows: Rows, progress: Progress) -> Iterator[bytes]:
+    """The rows as CSV (RFC 4180, but for line ends of one character), in parts: a header, then some rows each."""
+    yield _line(rows.names).encode("utf-8")
+    tails = ["," + _line(map(_cell, values)) for values in rows.values]
+    for chunk in rows.chunks(progress):
+        if rows.networks:
+            yield "".join([network + tails[value] for network, value in chunk]).encode("utf-8")
+        else:
+            yield "".join([f"{first},{last}{tails[value]}" for first, last, value in chunk]).encode("utf-8")
+
+
+def _line(cells: Iterable[Any]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value
+
+
+def _distinct(places: Places, fields: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], U32]:
+    known: dict[tuple[Any, ...], int] = {}
+    rows = zip(*(_column(places, name) for name in fields), strict=True)
+    numbers = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.uint32, len(places))
+    return list(known), numbers
+
+
+def _column(places: Places, name: str) -> list[Any]:
+    if name in places.text:
+        return places.column(name)
+    if name in DEGREES:
+        return [None if value != value else value for value in places.degrees[name].tolist()]
+    if name == "locid":
+        return list(places.locid.tolist())
+    if name == "pending":
+        return list(places.pending.tolist())
+    if name == "layer":
+        return places.layers()
+    return [places.sources[number] for number in places.source.tolist()]

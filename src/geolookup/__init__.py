@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         IndexTooNewError,
         InvalidAddressError,
         InvalidRangeError,
+        LicenceError,
         MissingExtraError,
         NoStateError,
         PlanError,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
         UpstreamUnavailableError,
         WrongUpstreamError,
     )
+    from geolookup.exports.content import LayerChoice
+    from geolookup.exports.export import Exported, ExportForm, export
     from geolookup.lookup.engine import GeoLookup
     from geolookup.lookup.first import open_editor
     from geolookup.lookup.open import open  # noqa: A004 - `geolookup.open` is the library's front door
@@ -78,6 +81,8 @@ __all__ = [
     "Editor",
     "EditsDamagedError",
     "Explanation",
+    "ExportForm",
+    "Exported",
     "GeoLookup",
     "GeoLookupError",
     "Geolocation",
@@ -90,6 +95,8 @@ __all__ = [
     "InvalidRangeError",
     "Laid",
     "Layer",
+    "LayerChoice",
+    "LicenceError",
     "Match",
     "MissingExtraError",
     "NewGeolocation",
@@ -123,6 +130,7 @@ __all__ = [
     "UpstreamUnavailableError",
     "WrongUpstreamError",
     "__version__",
+    "export",
     "open",
     "open_editor",
 ]
@@ -133,11 +141,14 @@ _HOMES = {
     "EditState": "state.edits.outbox:State",
     "Editor": "state.edits.editor",
     "Explanation": "model",
+    "ExportForm": "exports.export",
+    "Exported": "exports.export",
     "GeoLookup": "lookup.engine",
     "Geolocation": "model",
     "IPBlock": "model",
     "Laid": "state.edits.layer",
     "Layer": "model",
+    "LayerChoice": "exports.content",
     "Match": "model",
     "NewGeolocation": "model",
     "Operation": "state.edits.operations",
@@ -150,6 +161,7 @@ _HOMES = {
     "StaleRule": "model",
     "Status": "model",
     "__version__": "_version",
+    "export": "exports.export",
     "open": "lookup.open",
     "open_editor": "lookup.first",
 }

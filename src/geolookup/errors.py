@@ -9,6 +9,7 @@
     ├── DataFileError             a data file with a bad row: names the file and the line
     ├── ColumnError               a column or field that cannot be located: missing, taken, or of another type
     ├── MissingExtraError         a package that an optional part needs is not installed (also an ImportError)
+    ├── LicenceError              data that a source's licence does not let others have
     ├── IndexFileError            an index file that cannot be used
     │   ├── IndexDamagedError         its bytes are not what was written
     │   └── IndexTooNewError          its major version is not ours
@@ -68,6 +69,10 @@ class ColumnError(GeoLookupError, ValueError):
 
 class MissingExtraError(GeoLookupError, ImportError):
     """A package that an optional part needs is not installed: the message names the extra that brings it."""
+
+
+class LicenceError(GeoLookupError):
+    """Data that a source's licence does not let others have: they are neither exported nor shared."""
 
 
 class IndexFileError(GeoLookupError):

@@ -142,6 +142,31 @@ True
 >>> [source.name for source in settings.stack]
 ['service', 'office']
 """,
+    "export": """
+>>> with geolookup.open() as geo, open("corrected.mmdb", "wb") as file:
+...     written = geolookup.export(geo, "mmdb", file)
+>>> written.ranges, written.warnings
+(1, ())
+""",
+    "Exported": """
+>>> with geolookup.open() as geo:
+...     written = geolookup.export(geo, "csv", "ranges.csv", fields="country,latitude")
+>>> written.ranges, written.size_bytes, written.attributions
+(1, 58, ())
+""",
+    "ExportForm": """
+>>> with geolookup.open() as geo:
+...     try:
+...         geolookup.export(geo, "xml", "ranges.xml")
+...     except geolookup.SettingsError as error:
+...         print(error)
+'xml' is an unknown format: there are mmdb, geofeed, csv, parquet
+""",
+    "LayerChoice": """
+>>> with geolookup.open() as geo:
+...     geolookup.export(geo, "csv", "default.csv", layer="default").ranges
+1
+""",
     "Layer": """
 >>> with geolookup.open() as geo:
 ...     list(geo.segments(4, "custom"))

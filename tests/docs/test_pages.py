@@ -24,7 +24,8 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(name: str, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_runs(name: str, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     publish(home, [place(1, "8.0.0.0/8", country="US", latitude=37.5, longitude=-122.0)])
     monkeypatch.setenv("GEOLOOKUP_HOME", home)
     found = doctest.DocTestParser().get_doctest(EXAMPLES[name], {"geolookup": geolookup}, name, None, None)

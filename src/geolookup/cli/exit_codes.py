@@ -11,6 +11,7 @@ from geolookup.errors import (
     HeldError,
     InvalidAddressError,
     InvalidRangeError,
+    LicenceError,
     MissingExtraError,
     SettingsError,
     StateBusyError,
@@ -71,6 +72,7 @@ def summary() -> str:
 _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (SettingsError, USAGE),
     (ColumnError, USAGE),
+    (LicenceError, USAGE),
     (MissingExtraError, USAGE),
     (WrongUpstreamError, USAGE),
     (UnknownGenerationError, USAGE),

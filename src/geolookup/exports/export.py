@@ -1,0 +1,275 @@
+"""``geolookup.export``: what lookups answer now, from one snapshot, as a file of one of four formats."""
+
+import contextlib
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, cast, get_args
+
+from geolookup.errors import SettingsError
+from geolookup.exports import geofeed, licences, rows
+from geolookup.exports.content import LAYERS, Content, LayerChoice, Progress, collect
+from geolookup.exports.mmdb import tree
+from geolookup.exports.mmdb.file import encode
+from geolookup.exports.mmdb.records import Detail, records
+from geolookup.exports.target import compressed, open_target
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+ExportForm: TypeAlias = Literal["mmdb", "geofeed", "csv", "parquet"]
+
+#: The options that only some formats have.
+_OPTIONS: dict[str, tuple[ExportForm, ...]] = {
+    "fields": ("mmdb", "csv", "parquet"),
+    "database_type": ("mmdb",),
+    "networks": ("csv", "parquet"),
+    "postal_codes": ("geofeed",),
+    "public_only": ("geofeed",),
+}
+_DETAILS: tuple[Detail, ...] = get_args(Detail)
+_LONGEST_TYPE = 100
+#: How far along, of a thousand, an export is when its content is in memory, and when its records are made.
+_COLLECTED, _RECORDED, _ALL = 300, 500, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """What was written: ``ranges`` of addresses with one answer, ``size_bytes`` before any compression.
+
+    ``attributions`` are the lines that the licences of the sources in it want shown. ``warnings`` say what could not be
+    written as it is.
+    """
+
+    ranges: int
+    size_bytes: int
+    attributions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def export(
+    geo: GeoLookup,
+    form: ExportForm,
+    target: str | os.PathLike[str] | BinaryIO,
+    *,
+    layer: LayerChoice | None = None,
+    source: str | None = None,
+    fields: str | Iterable[str] | None = None,
+    database_type: str | None = None,
+    networks: bool = False,
+    postal_codes: bool = False,
+    public_only: bool = False,
+    licence_allows: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exported:
+    """Write what lookups answer now, from one snapshot. The same state gives the same bytes.
+
+    ``target`` is the name of a file, compressed if it ends in ``.gz``, or a stream of bytes. A file appears once it is
+    complete and durable, in the place of one that was there.
+
+    ``layer`` is ``both`` (what lookups answer), ``custom`` or ``default``; if None, ``custom`` for a geofeed and
+    ``both`` for the others. ``source`` limits it to what the source of that name answers. ``fields`` are, for MMDB,
+    ``city`` or ``country``; for CSV and Parquet the names of columns (if None, the eight fields of a place).
+    ``database_type`` is the type that an MMDB says it is, ``networks`` asks for one row a network and not one a range,
+    ``postal_codes`` writes them into a geofeed, ``public_only`` leaves private addresses out of it. ``progress`` is
+    told (done, all).
+
+    :raises SettingsError: if an option does not fit the format, there is no such source, or a geofeed would have
+        private addresses
+    :raises ColumnError: if there is no such column
+    :raises LicenceError: if a source's licence does not let others have its data, unless ``licence_allows``
+    :raises MissingExtraError: if Parquet is asked for, and pyarrow is not installed
+    :raises DataFileError: if the file cannot be written, or the content does not fit the format
+    """
+    given = {
+        "fields": fields is not None,
+        "database_type": database_type is not None,
+        "networks": networks,
+        "postal_codes": postal_codes,
+        "public_only": public_only,
+    }
+    _check(form, layer, given)
+    tell = progress or (lambda _done, _all: None)
+    write = _writer(form, fields, database_type, networks=networks, postal_codes=postal_codes, public_only=public_only)
+    chosen = layer or ("custom" if form == "geofeed" else "both")
+
+    def take(snapshot: Snapshot) -> tuple[Content, tuple[str, ...]]:
+        content = collect(snapshot, layer=chosen, source=source, progress=_stage(tell, 0, _COLLECTED))
+        if not licence_allows:
+            licences.require_leave(geo.home, snapshot.current, content.answering)
+        return content, licences.attributions(geo.home, snapshot.current, content.answering)
+
+    content, attributions = geo.with_snapshot(take)
+    if form == "geofeed" and not public_only:
+        geofeed.require_public(content)
+    with _opened(target) as out:
+        warnings = write(content, attributions, out, tell)
+        tell(_ALL, _ALL)
+    if not content.covered():
+        warnings = (*warnings, "nothing is covered in what was asked for: it holds no addresses")
+    return Exported(
+        ranges=content.covered(), size_bytes=out.written, attributions=attributions, warnings=tuple(warnings)
+    )
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts what is written to another one."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self.written = 0
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, octets: "ReadableBuffer", /) -> int:
+        """Write all of it."""
+        self._out.write(octets)
+        self.written += (size := memoryview(octets).nbytes)
+        return size
+
+
+@contextlib.contextmanager
+def _opened(target: str | os.PathLike[str] | BinaryIO) -> Iterator[_Counted]:
+    if not isinstance(target, str | os.PathLike):
+        yield _Counted(target)
+        return
+    name = os.fspath(target)
+    with open_target(name) as file:
+        if name.lower().endswith(".gz"):
+            with compressed(file) as out:
+                yield _Counted(out)
+        else:
+            yield _Counted(file)
+
+
+#: Writes content with attributions to a stream, and returns warnings.
+_Write: TypeAlias = Callable[[Content, tuple[str, ...], _Counted, Progress], tuple[str, ...]]
+
+
+def _check(form: str, layer: str | None, given: dict[str, bool]) -> None:
+    if form not in get_args(ExportForm):
+        raise SettingsError(f"{form!r:.60} is an unknown format: there are {', '.join(get_args(ExportForm))}")
+    if layer is not None and layer not in LAYERS:
+        raise SettingsError(f"layer = {layer!r:.60}: must be one of {', '.join(LAYERS)}")
+    for name, forms in _OPTIONS.items():
+        if given[name] and form not in forms:
+            raise SettingsError(f"`{name}` is for {' and '.join(forms)}, not for {form}")
+
+
+def _stage(progress: Progress, begin: int, end: int) -> Progress:
+    """The progress of a part of the work, in thousandths of all of it."""
+    return lambda done, total: progress(begin + (end - begin) * done // max(total, 1), _ALL)
+
+
+def _writer(
+    form: str,
+    fields: str | Iterable[str] | None,
+    database_type: str | None,
+    *,
+    networks: bool,
+    postal_codes: bool,
+    public_only: bool,
+) -> _Write:
+    """What writes the format, its options checked.
+
+    :raises SettingsError: if an option cannot be used
+    :raises ColumnError: if there is no such column
+    :raises MissingExtraError: if pyarrow is missing
+    """
+    if form == "mmdb":
+        detail = _detail(fields)
+        kind = f"geolookup-{detail.title()}" if database_type is None else database_type
+        if not kind or len(kind) > _LONGEST_TYPE or not kind.isprintable():
+            raise SettingsError(f"{kind!r:.60}: a type must have 1 to {_LONGEST_TYPE} printable characters")
+        return _mmdb(detail, kind)
+    if form == "geofeed":
+        return _geofeed(postal_codes=postal_codes, public_only=public_only)
+    names = rows.DEFAULT_FIELDS if fields is None else rows.checked_fields(fields)
+    return _csv(names, networks=networks) if form == "csv" else _parquet(names, networks=networks)
+
+
+def _detail(fields: str | Iterable[str] | None) -> Detail:
+    for detail in _DETAILS:
+        if fields == detail:
+            return detail
+    if fields is None:
+        return "city"
+    raise SettingsError(f"fields = {fields!r:.60}: for an MMDB it must be one of {', '.join(_DETAILS)}")
+
+
+def _published(content: Content) -> str:
+    return datetime.fromtimestamp(content.published, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _describe(content: Content, attributions: tuple[str, ...]) -> str:
+    """What a file says of itself: where it is from, and whom to credit."""
+    sources = ", ".join(content.answering) or "nothing"
+    return ". ".join((f"What geolookup answers, from {sources}", *(line.rstrip(".") for line in attributions))) + "."
+
+
+def _mmdb(detail: Detail, kind: str) -> _Write:
+    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+        made = records(content.places, detail, _stage(progress, _COLLECTED, _RECORDED))
+        four, six = content.four.with_values(made.of_place), content.six.with_values(made.of_place)
+        space, left_out = tree.with_aliases(four, six)
+        for part in encode(
+            tree.build(space),
+            made.section,
+            made.offsets,
+            database_type=kind,
+            description={"en": _describe(content, attributions)},
+            build_epoch=content.published,
+            progress=_stage(progress, _RECORDED, _ALL - 50),
+        ):
+            out.write(part)
+        if not left_out:
+            return ()
+        reach = "range reaches" if left_out == 1 else "ranges reach"
+        return (f"{left_out} IPv6 {reach} into ::/96 or 2002::/16, where a MaxMind DB has IPv4: left out there",)
+
+    return write
+
+
+def _geofeed(*, postal_codes: bool, public_only: bool) -> _Write:
+    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+        comments = (f"Geofeed (RFC 8805) by geolookup, published {_published(content)}", *attributions)
+        parts, left = geofeed.parts(
+            content,
+            comments,
+            postal_codes=postal_codes,
+            public_only=public_only,
+            progress=_stage(progress, _COLLECTED, _ALL),
+        )
+        for part in parts:
+            out.write(part)
+        return tuple(left.warnings())
+
+    return write
+
+
+def _csv(names: tuple[str, ...], *, networks: bool) -> _Write:
+    def write(content: Content, _: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+        found = rows.Rows(content, names, networks=networks)
+        for part in rows.csv_parts(found, _stage(progress, _COLLECTED, _ALL)):
+            out.write(part)
+        return ()
+
+    return write
+
+
+def _parquet(names: tuple[str, ...], *, networks: bool) -> _Write:
+    from geolookup.exports import parquet
+
+    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+        found = rows.Rows(content, names, networks=networks)
+        about = {"description": _describe(content, attributions), "published": _published(content)}
+        parquet.write(found, cast("BinaryIO", out), about, _stage(progress, _COLLECTED, _ALL))
+        return ()
+
+    return write

@@ -1,0 +1,36 @@
+"""Whether what is exported may be handed on, and the lines that licences want to travel with it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from geolookup.errors import LicenceError
+from geolookup.state.current import Current
+from geolookup.state.generations.entries import entries_of
+
+
+def require_leave(home: str, current: Current, answering: Iterable[str]) -> None:
+    """Refuse what must not be handed on.
+
+    :raises LicenceError: if the licence of a source in ``answering`` does not let others have its data
+    """
+    known = _known(home, current)
+    refused = [name for name in answering if known.get(name, {}).get("redistribute") is False]
+    if not refused:
+        return
+    told = [f"{name} ({licence})" if (licence := known[name].get("licence")) else name for name in refused]
+    raise LicenceError(
+        f"{' and '.join(told)} answers some of what is asked for, and the licence does not let others have the data: "
+        "choose --layer custom or another --source, or say --licence-allows if yours does"
+    )
+
+
+def attributions(home: str, current: Current, answering: Sequence[str]) -> tuple[str, ...]:
+    """The lines that the licences of the answering sources want shown, each once, in the order of the sources."""
+    known = _known(home, current)
+    return tuple(dict.fromkeys(line for name in answering if (line := known.get(name, {}).get("attribution"))))
+
+
+def _known(home: str, current: Current) -> dict[str, dict[str, Any]]:
+    """The terms of each source: as of the last sync, else (of one that is not configured any more) as it was pulled."""
+    pulled = entries_of(home, current.generation, current.published)
+    return {str(entry["name"]): entry for entry in (*pulled, *current.sources)}

@@ -18,6 +18,7 @@ _COMMANDS = {
     "annotate": Announced("lookup.annotate", "annotate", "Add geolocations to a log, after each address in it."),
     "explain": Announced("lookup.explain", "explain", "Say why an address resolves as it does."),
     "list": Announced("lookup.list", "list_geolocations", "List geolocations of the local cache."),
+    "export": Announced("data.export", "export", "Write the map as a file that other programs read."),
     "refresh": Announced("data.refresh", "refresh", "Push, pull and publish in one run, for every night."),
     "check": Announced("data.check", "check", "Say what a file is, and which of its rows are bad."),
     "source": Announced("data.source", "source", "Say where default geolocations come from."),

@@ -1,0 +1,184 @@
+"""``export``: what lookups answer, as a file that other programs read."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+import click
+
+from geolookup.cli import output
+from geolookup.cli.plain import harmless_lines
+from geolookup.exports.content import LAYERS, LayerChoice
+from geolookup.exports.export import ExportForm
+from geolookup.exports.export import export as write
+from geolookup.exports.rows import DEFAULT_FIELDS, FIELDS
+from geolookup.lookup import open as opening
+
+_BINARY = ("mmdb", "parquet")
+
+
+def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that all formats have; ``layer`` is the default of one."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for add in (
+            click.argument("target", metavar="OUT"),
+            click.option(
+                "--layer",
+                type=click.Choice(LAYERS),
+                default=layer,
+                show_default=True,
+                help="Your own blocks, those of the sources, or both as lookups answer.",
+            ),
+            click.option("--source", metavar="NAME", help="Only what the source NAME answers."),
+            click.option(
+                "--as-of",
+                metavar="WHEN",
+                help="As the kept generation WHEN answered: its number, `previous`, or when it was served.",
+            ),
+            click.option(
+                "--licence-allows",
+                is_flag=True,
+                help="Your licence lets others have the data, though the source says otherwise.",
+            ),
+        ):
+            function = add(function)
+        return function
+
+    return decorate
+
+
+@click.group()
+def export() -> None:
+    """Write what lookups answer now, your own blocks included, as a file that other programs read.
+
+    \b
+    OUT is a file, - is standard output; a name that ends in .gz is compressed. The file appears once
+    it is complete, in the place of one that was there. The same state gives the same bytes.
+    If the licence of a source does not let others have its data, nothing is written (exit status 2).
+
+    \b
+    Examples:
+      geolookup export mmdb corrected.mmdb
+      geolookup export geofeed geofeed.csv --public-only
+    """
+
+
+@export.command()
+@_common("both")
+@click.option(
+    "--fields",
+    type=click.Choice(["city", "country"]),
+    default="city",
+    show_default=True,
+    help="What each record holds. Without cities, neighbours become one, and the file is small.",
+)
+@click.option(
+    "--type",
+    "database_type",
+    metavar="TYPE",
+    help="The type that the file says it is, for programs that check it (GeoLite2-City). Such names are MaxMind's.",
+)
+def mmdb(**options: Any) -> None:
+    """Write a MaxMind DB: for nginx, Logstash, Elasticsearch, GoAccess and the GeoIP2 libraries.
+
+    \b
+    Records are shaped like those of GeoIP2 City, with a map `geolookup` of our own: locid, layer and
+    source. Private addresses are in it. IPv6 blocks inside ::/96 and 2002::/16 are left out, and
+    counted on standard error: readers find IPv4 there.
+
+    \b
+    Example: geolookup export mmdb GeoLite2-City.mmdb --type GeoLite2-City
+    """
+    _run("mmdb", **options)
+
+
+@export.command()
+@_common("custom")
+@click.option("--postal-codes", is_flag=True, help="Write postal codes, which can point at single people.")
+@click.option("--public-only", is_flag=True, help="Leave private and reserved addresses out.")
+def geofeed(**options: Any) -> None:
+    """Write a geofeed (RFC 8805): for those who collect where networks are.
+
+    \b
+    Of your own blocks, unless --layer says otherwise. Ranges become networks. A region that is no ISO
+    3166-2 code is left out; so is a place without country and city. A comma or # in a city becomes a
+    blank. Private addresses are refused: --public-only leaves them out.
+
+    \b
+    Example: geolookup export geofeed geofeed.csv --public-only
+    """
+    _run("geofeed", **options)
+
+
+def _rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    function = click.option(
+        "--fields",
+        default=",".join(DEFAULT_FIELDS),
+        show_default=True,
+        help=f"The fields to write, separated by commas, from: {', '.join(FIELDS)}.",
+    )(function)
+    return click.option(
+        "--networks/--ranges",
+        default=False,
+        show_default=True,
+        help="One row for each network (column network), or for each range (first, last).",
+    )(function)
+
+
+@export.command()
+@_common("both")
+@_rows
+def csv(**options: Any) -> None:
+    """Write a CSV file, which `geolookup sync` and `geolookup source add` read too.
+
+    \b
+    Example: geolookup export csv ranges.csv.gz --networks --fields country,city
+    """
+    _run("csv", **options)
+
+
+@export.command()
+@_common("both")
+@_rows
+def parquet(**options: Any) -> None:
+    """Write a Parquet file. Needs pyarrow: pip install 'geolookup[arrow]'.
+
+    \b
+    Example: geolookup export parquet ranges.parquet --fields locid,country,source
+    """
+    _run("parquet", **options)
+
+
+def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, **options: Any) -> None:
+    stream: BinaryIO | None = None
+    if target == "-":
+        stream = sys.stdout.buffer
+        if sys.stdout.isatty():
+            if form in _BINARY:
+                raise click.UsageError(f"{form} is no text: give the name of a file, or a pipe")
+            stream = cast("BinaryIO", _Harmless(stream))
+    with opening.open(as_of=as_of) as geo, output.progress("exporting") as progress:
+        done = write(geo, form, target if stream is None else stream, layer=layer, progress=progress, **options)
+    for warning in done.warnings:
+        output.note(f"geolookup: {warning}")
+    if form == "csv":  # which has no place for them
+        for line in done.attributions:
+            output.note(f"to be shown with the data: {line}")
+    if stream is None:
+        output.done(f"wrote {target}: {done.ranges} ranges, {_size(done.size_bytes)}")
+
+
+def _size(count: int) -> str:
+    return f"{count} bytes" if count < 10_000 else f"{count / 1e6:.1f} MB"
+
+
+class _Harmless:
+    """Text for a terminal: whole lines, in which nothing commands it."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+
+    def write(self, octets: bytes) -> int:
+        """Write some lines."""
+        return self._out.write(harmless_lines(octets.decode("utf-8")).encode("utf-8", "replace"))

@@ -345,6 +345,17 @@ def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(p
 # Files that went back
 
 
+@pytest.mark.parametrize("command", ["sync", "push", "refresh"])
+def test_a_state_that_every_user_may_write_is_warned_of(person: Person, home: str, command: str) -> None:
+    person.creates("10.1.0.0/24")
+    os.chmod(home, 0o777)
+    person(command)
+    assert person.said.count("every user of this machine may write there (mode 0777)") == 1
+    os.chmod(home, 0o700)
+    person(command)
+    assert "every user" not in person.said
+
+
 def test_a_copied_state_is_warned_of_before_it_pushes_though_nothing_was_pushed_before(
     person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -22,7 +23,9 @@ AUTHS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"auth": "basic"}, USER, "authorization", f"Basic {ENCODED}"),
     ({"auth": "header", "auth_header": "X-Api-Key"}, CANARY, "x-api-key", CANARY),
 ]
-ECHO = f"{CANARY} {ENCODED} {USER}"
+#: As servers repeat a request: as it came, percent-encoded in either case, and that once more.
+PERCENT = "".join(f"%{ord(character):02X}" for character in CANARY)
+ECHO = f"{CANARY} {ENCODED} {USER} {PERCENT} {PERCENT.lower()} {PERCENT.replace('%', '%25')} {CANARY[:2]}{PERCENT[6:]}"
 
 
 @pytest.mark.parametrize(("settings", "secret", "name", "value"), AUTHS, ids=["bearer", "basic", "header"])
@@ -140,8 +143,19 @@ def test_no_error_log_repr_or_traceback_shows_the_secret(
     logged = [record.getMessage() + str(record.__dict__) for record in caplog.records]
     assert any("[secret]" in text for text in logged)
     for text in shown + logged:
-        assert CANARY not in text
+        assert CANARY not in unquote(unquote(text))
         assert ENCODED not in text or secret != USER  # another kind of authentication knows nothing of this form
+
+
+@pytest.mark.parametrize("etag", [CANARY, PERCENT, f"a-{CANARY}-b"])
+def test_an_etag_that_repeats_the_secret_is_not_kept(etag: str) -> None:
+    for sent, kept in ((etag, None), ("harmless", '"harmless"')):
+        with (
+            RawServer(answer(b"[]", headers=[f'ETag: "{sent}"'])) as server,
+            transport(server) as connection,
+            GeolocationsClient(connection).list() as listing,
+        ):
+            assert listing.etag == kept
 
 
 def test_the_transport_shows_where_it_leads_and_nothing_else() -> None:

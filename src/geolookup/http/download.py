@@ -103,7 +103,7 @@ class Downloader:
         condition: Mapping[str, str],
         progress: Callable[[int, int | None], None],
     ) -> Fetched:
-        what = f"GET {self.shown(url)}"
+        what, kept = f"GET {self.shown(url)}", self._secrecy.kept
         with http_errors(what):
             first = target = httpx.URL(url)
         for _ in range(MOST_REDIRECTS + 1):
@@ -118,8 +118,9 @@ class Downloader:
                 if body.status == 304 and condition:
                     return Fetched(
                         unchanged=True,
-                        etag=self._kept(headers.get("etag")) or condition.get("If-None-Match"),
-                        last_modified=self._kept(headers.get("last-modified")) or condition.get("If-Modified-Since"),
+                        etag=self._secrecy.kept(headers.get("etag")) or condition.get("If-None-Match"),
+                        last_modified=self._secrecy.kept(headers.get("last-modified"))
+                        or condition.get("If-Modified-Since"),
                     )
                 if body.status != 200:
                     raise self._error(what, body)
@@ -131,17 +132,13 @@ class Downloader:
                     progress(body.bytes_read, total)
                 return Fetched(
                     unchanged=False,
-                    etag=self._kept(headers.get("etag")),
-                    last_modified=self._kept(headers.get("last-modified")),
+                    etag=kept(headers.get("etag")),
+                    last_modified=kept(headers.get("last-modified")),
                     bytes_read=body.bytes_read,
                 )
             finally:
                 body.close()
         raise UpstreamAnswerError(f"{what}: it redirects more than {MOST_REDIRECTS} times")
-
-    def _kept(self, header: str | None) -> str | None:
-        """A validator to be kept; None if it repeats the secret."""
-        return header if header and self._secrecy.clean(header) == header else None
 
     def _require_safe(self, what: str, first: httpx.URL, target: httpx.URL) -> None:
         if target.scheme == "https":

@@ -5,6 +5,7 @@ httpcore logs at DEBUG.
 """
 
 import logging
+import re
 from typing import Final
 
 _LOGGERS: Final = (
@@ -22,7 +23,7 @@ class Secrecy(logging.Filter):
 
     def __init__(self, *hidden: str) -> None:
         super().__init__()
-        self._hidden = tuple(text for text in hidden if text)
+        self._hidden = tuple(re.compile(_any_form(text)) for text in hidden if text)
         if self._hidden:
             for name in _LOGGERS:
                 logging.getLogger(name).addFilter(self)
@@ -35,8 +36,12 @@ class Secrecy(logging.Filter):
     def clean(self, text: str) -> str:
         """The text without the secrets."""
         for hidden in self._hidden:
-            text = text.replace(hidden, "[secret]")
+            text = hidden.sub("[secret]", text)
         return text
+
+    def kept(self, header: str | None) -> str | None:
+        """A header's value that is to be kept; None if it repeats a secret."""
+        return header if header and self.clean(header) == header else None
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let every record pass, rewritten if it would show a secret."""
@@ -48,3 +53,13 @@ class Secrecy(logging.Filter):
 
     def __repr__(self) -> str:
         return "<secrecy>"
+
+
+def _any_form(text: str) -> str:
+    """A regular expression for a text, each character as it is, percent-encoded (also twice) or escaped as in JSON."""
+    return "".join(map(_any_form_of, text))
+
+
+def _any_form_of(character: str) -> str:
+    encoded = "".join(f"%(?:25)*{byte:02x}" for byte in character.encode())
+    return f"(?:{re.escape(character)}|(?i:{encoded}|\\\\u{ord(character):04x}))"

@@ -6,7 +6,9 @@ import fcntl
 import hashlib
 import os
 import random
+import shlex
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 
@@ -44,6 +46,20 @@ def file_errors(what: str) -> Iterator[None]:
 
 def _reason(error: OSError) -> str:
     return _UNWRITABLE.get(error.errno or 0, error.strerror or str(error))
+
+
+def open_to_all(path: str) -> str | None:
+    """What to warn of if every user of this machine may write to a directory; None if not, or if it is not there."""
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return None
+    if not mode & 0o002:
+        return None
+    return (
+        f"{path}: every user of this machine may write there (mode {mode:04o}), and so change what lookups answer and "
+        f"what is pushed: chmod 700 {shlex.quote(path)}"
+    )
 
 
 def make_directory(path: str) -> None:

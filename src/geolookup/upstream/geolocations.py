@@ -43,7 +43,8 @@ class Listing:
         self.not_modified = body.status == 304
         self.framed = body.framed
         etag = body.headers.get("etag", "")
-        self.etag = etag if _STRONG_ETAG.fullmatch(etag) else None
+        # An ETag is kept for long: not one that repeats the secret.
+        self.etag = etag if _STRONG_ETAG.fullmatch(etag) and body.clean(etag) == etag else None
         count = body.headers.get("x-total-count", "").strip()
         self.total_count = int(count) if _COUNT.fullmatch(count) else None
         if self.not_modified:

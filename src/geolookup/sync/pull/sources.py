@@ -22,6 +22,7 @@ from geolookup.sources.definition import Definition, stack
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current, index_path
 from geolookup.state.directory import Candidate, StateDirectory
+from geolookup.state.files import open_to_all
 from geolookup.state.generations.assemble import Layer, assemble, link_snapshot
 from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.generations.parts import BUNDLED, REGISTRY, Part, part_path, parts_of, refusal_of_stack
@@ -65,6 +66,8 @@ def pull_all(
     """
     # Before the first request, so that a damaged edits.db is noticed while nothing has been done.
     directory.check_edits()
+    if (warning := open_to_all(directory.home)) is not None:
+        report.warnings.append(warning)
     current = directory.current_or_none()
     entries = {str(entry["name"]): dict(entry) for entry in known_entries(directory.home, current)} if current else {}
     definitions = (given,) if given is not None else stack(settings.stack, list(entries.values()))

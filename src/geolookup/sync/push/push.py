@@ -27,6 +27,7 @@ from geolookup.state.edits.operations import AddBlock, Create, Delete, Overwriti
 from geolookup.state.edits.outbox import PENDING_STATES, UNDER_WAY, Outbox, OutboxRow, State
 from geolookup.state.edits.payload import described
 from geolookup.state.edits.session import is_provisional
+from geolookup.state.files import open_to_all
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Mark, Start
 from geolookup.sync.pull.pull import configured_url
@@ -82,6 +83,8 @@ def push(
     report = PushReport(url=url)
     with directory.locks.run():
         directory.check_edits()
+        if (warning := open_to_all(directory.home)) is not None:
+            report.warnings.append(warning)
         if check is not None or directory.local.pending():
             with Transport(settings) as transport:
                 push_locked(

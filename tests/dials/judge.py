@@ -147,9 +147,11 @@ def _count_lost(upstream: Upstream, machines: list[Machine], told: set[int], ver
             continue
         verdict.lost += 1
         verdict.say(f"{wish.name} ({wish.handle}, {number}) is not there as {wish.allowed}")
+    # A place may have been named by the number that its person got when creating it.
+    by_handle = {numbers[machine.name].get(wish.handle) for machine, wish in wishes if wish.handle in told}
     keys = Counter(locid for numbers in upstream.by_key().values() if len(numbers) > 1 for locid in numbers)
     for locid, version in there.items():
-        if locid not in told and not keys[locid]:
+        if locid not in told | by_handle and not keys[locid]:
             verdict.lost += 1
             verdict.say(f"{locid} is there, and should not be: {version}")
 

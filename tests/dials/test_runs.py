@@ -16,7 +16,14 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
 
 @pytest.mark.parametrize(
     ("seed", "names"),
-    [(0, "clock row"), (0, "conflict copied"), (0, "lie twice"), (2, "copied"), (3, "copied empty")],
+    [
+        (0, "clock row"),
+        (0, "conflict copied"),
+        (0, "lie twice"),
+        (2, "copied"),
+        (3, "copied empty"),
+        (1000, "empty pieces"),
+    ],
 )
 def test_what_once_went_wrong(seed: int, names: str) -> None:
     verdict = World(seed, frozenset(names.split())).play()

@@ -237,7 +237,8 @@ class SourceStatus:
     ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not answer yet, because a
     change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held snapshot, or None.
     ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are None while all is
-    well. ``overdue`` is true if its licence wants the served version gone.
+    well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue`` is true if its
+    licence wants the served version gone.
     """
 
     name: str

@@ -86,7 +86,8 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
         part = parts.get(name, newest)
         rows: dict[str, Any] = {}
         with contextlib.suppress(StateDamagedError):
-            rows = read_report(part_path(directory.home, current.generation, part))["published"]["rows"]
+            if part.digest:
+                rows = read_report(part_path(directory.home, current.generation, part))["published"]["rows"]
         since, limit = limits.get(name, (str(entry.get("checked_at", "")), freshness.max_age_s))
         counts = answers.get(name)
         if counts is None:

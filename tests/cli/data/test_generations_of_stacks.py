@@ -196,3 +196,29 @@ def run_sync(sources: Sources, *names: str) -> int:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GEOLOOKUP_CONFIG", str(settings))
         return run(["sync"])
+
+
+def test_a_source_that_never_could_be_pulled_is_in_the_status_until_it_is(
+    sources: Sources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources.write("a", "10.0.0.0,10.0.0.255,DE,Bonn")
+    for _ in range(2):
+        assert run_sync(sources, "missing", "a") == 1
+    capsys.readouterr()
+    assert run(["status", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["sources"]
+    assert (first["name"], first["serves"], first["geolocations"]) == ("a", True, 1)
+    assert (second["name"], second["digest"], second["checked_at"], second["geolocations"]) == ("missing", "", "", 0)
+    assert "missing.csv" in second["problem"]
+    assert run(["status"]) == 0
+    shown = capsys.readouterr().out
+    assert f"never pulled; PROBLEM since {second['problem_since']}" in shown
+    sources.write("missing", "11.0.0.0,11.0.0.255,DE,Ulm")
+    assert run_sync(sources, "missing", "a") == 0
+    capsys.readouterr()
+    assert run(["status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["sources"]
+    assert [(each["name"], each["serves"], each["problem"]) for each in found] == [
+        ("missing", True, None),
+        ("a", True, None),
+    ]

@@ -13,9 +13,11 @@ from geolookup.sources.bundled import BUNDLED, MORE
 
 
 def _source_line(source: SourceStatus) -> str:
-    parts = [source.kind]
+    parts = [source.kind] if source.kind else []
     if source.location:
         parts.append(source.location)
+    if not source.digest:
+        return "; ".join([*parts, "never pulled", f"PROBLEM since {source.problem_since}: {source.problem}"])
     parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
     parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
     parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")

@@ -3,7 +3,7 @@
 An entry is a plain object of JSON, since CURRENT is read on the path of one lookup:
 
 - ``name``, ``kind``, ``snapshot`` (its newest one's number, 0 for the own files of a generation of version 1) and
-  ``digest``;
+  ``digest``; of a source that never could be pulled 0 and "", and no moment in ``checked_at``;
 - ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
 - ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
 - ``location`` (without secrets), ``file`` (size and time of change of a local one);

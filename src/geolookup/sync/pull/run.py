@@ -62,7 +62,7 @@ class Run:
         one too: whether it is measured against is for who asks.
         """
         entry = self.entries.get(name)
-        if entry is None or self.current is None:
+        if entry is None or self.current is None or not entry["digest"]:
             return None
         part = Part(name, str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
         path = part_path(self.directory.home, self.current.generation, part)

@@ -401,9 +401,11 @@ def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[s
         else:
             since = entry.get("since") if entry.get("problem") else None
             entry |= {"problem": problem, "since": since or now_text()}
-        if "snapshot" in entry or result.published is not None:
-            entry["name"] = name
-            found.append(entry)
+        if "snapshot" not in entry and result.published is None:
+            if result.error is None or result.definition.given:
+                continue
+            entry = {"kind": result.definition.kind, "snapshot": 0, "digest": "", "checked_at": "", **entry}
+        found.append({**entry, "name": name})
     known = {result.definition.name for result in results}
     return found + [dict(entry) for name, entry in run.entries.items() if name in change.names and name not in known]
 

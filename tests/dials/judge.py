@@ -77,6 +77,9 @@ def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None
         verdict.most_lists = max(verdict.most_lists, machine.most_lists)
         rows = machine.attempt(lambda machine=machine: machine.editor().pending())  # type: ignore[misc]
         waiting = {row.locid for row in rows if row.state in ("held", "rejected")} if isinstance(rows, list) else set()
+        if isinstance(rows, list):
+            waiting |= _behind(rows, waiting)
+            told |= waiting
         for row in rows if isinstance(rows, list) else []:
             if row.locid not in waiting:  # an edit waits for those before it
                 verdict.stuck += 1
@@ -85,6 +88,12 @@ def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None
     _count_twins(upstream, machines, told, verdict)
     _count_lost(upstream, machines, told, verdict)
     _count_covered(upstream, machines, told, verdict)
+
+
+def _behind(rows: Iterable[Any], waiting: set[int]) -> set[int]:
+    """What takes a block that an edit which waits for a person shall free."""
+    freed = [row.payload["block"] for row in rows if row.locid in waiting and "block" in row.payload]
+    return {row.locid for row in rows if row.payload.get("new_block", row.payload.get("block")) in freed}
 
 
 def _agree(upstream: Upstream, machine: Machine, verdict: Verdict) -> None:
@@ -111,7 +120,11 @@ def _agree(upstream: Upstream, machine: Machine, verdict: Verdict) -> None:
 def _count_twins(upstream: Upstream, machines: list[Machine], told: set[int], verdict: Verdict) -> None:
     if any(machine.copied for machine in machines) and _all_told(machines, "another machine"):
         return  # they were warned before either pushed
+    # Whoever changes the fields of what a lost create made, before anybody knows of it, hides it.
+    hidden = {write.locid for write in upstream.log if write.what == "change" and write.who != CLIENT}
     for key, numbers in upstream.by_key().items():
+        if hidden & set(numbers):
+            continue
         silent = [locid for locid in numbers if locid not in told]
         if len(silent) > 1:  # one of them is the one that was meant
             verdict.twins += len(numbers) - 1

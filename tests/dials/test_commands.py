@@ -145,6 +145,26 @@ def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replic
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
 
 
+def test_edits_in_a_row_are_no_conflicts_though_a_replica_shows_none_of_them(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+    for postalcode in ("10115", "10117"):
+        person("custom", "update", locid, "--postalcode", postalcode)
+        person("push")
+    person("custom", "clear-blocks", locid)
+    person("push")
+    place = person.upstream.places[-1]
+    assert (place.as_fields()["postalcode"], place.blocks) == ("10117", frozenset())
+    person("sync")  # which still has the first state
+    assert person.looks_up("10.1.0.1") == [1]
+
+
 # Services that store otherwise
 
 

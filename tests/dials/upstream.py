@@ -138,11 +138,13 @@ class Upstream:
         """A colleague changes a geolocation, or deletes it."""
         with self._lock:
             self._land()
+            before = self._places[locid]
             if place is None:
                 del self._places[locid]
             else:
                 self._places[locid] = place
-            self.log.append(Write(at_s=self._now(), who=who, what="change", locid=locid))
+            what = "block" if place is not None and place.fields == before.fields else "change"
+            self.log.append(Write(at_s=self._now(), who=who, what=what, locid=locid))
             self._changed()
 
     # HTTP

@@ -50,8 +50,14 @@ def test_a_number_that_was_there_is_new_again_if_it_has_another_content() -> Non
 
 def test_what_is_ours_already_or_has_blocks_of_others_is_no_candidate() -> None:
     assert outcome([wanted(1)], [place(-1)], ours={-1}) == {1: ("send", [])}
-    assert outcome([wanted(1)], [place(-1, BLOCK)]) == {1: ("send", [])}
+    assert outcome([wanted(1)], [place(-1, BLOCK, city="Bonn")]) == {1: ("send", [])}
     assert outcome([wanted(1, blocks=frozenset({BLOCK}))], [place(-1, BLOCK)]) == {1: ("adopt", [-1])}
+
+
+def test_what_is_the_same_and_was_given_blocks_by_somebody_else_is_held() -> None:
+    assert outcome([wanted(1)], [place(-1, BLOCK)]) == {1: ("hold", [-1])}
+    assert outcome([wanted(1)], [place(-1, BLOCK), place(-2)]) == {1: ("adopt", [-2])}
+    assert outcome([wanted(1, place(-1, BLOCK))], [place(-1, BLOCK)]) == {1: ("send", [])}
 
 
 def test_several_are_adopted_only_if_they_are_no_more_than_the_creates() -> None:

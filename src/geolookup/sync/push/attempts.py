@@ -199,6 +199,13 @@ class Attempts:
             ]
             return Own(stored=tuple(stored), forms=Forms(outbox.stored_forms()))
 
+    def written_lately(self, row: OutboxRow) -> bool:
+        """Whether the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
+        now = Mark.now(0)
+        with self.outbox() as outbox:
+            recent = outbox.recent(row.locid)
+        return any(each.acknowledged and each.acknowledged.age_s(now) < self.settings.settle_s for each in recent)
+
     def theirs(self, row: OutboxRow) -> Geolocation | None:
         """The edit's geolocation as the service has it now; None only if a complete list lacks it.
 

@@ -78,10 +78,17 @@ class Candidates:
 
     def of(self, wanted: Wanted) -> list[Geolocation]:
         """New since the baseline (its number or its content), and without blocks but those that our edits give it."""
+        return [place for place in self._new(wanted) if set(place.ipblocks) <= wanted.blocks]
+
+    def with_other_blocks(self, wanted: Wanted) -> list[Geolocation]:
+        """What is new as well, and has blocks that somebody else gave it."""
+        return [place for place in self._new(wanted) if not set(place.ipblocks) <= wanted.blocks]
+
+    def _new(self, wanted: Wanted) -> list[Geolocation]:
         found: dict[int, Geolocation] = {}
         for sent in wanted.sent:
             for place in self._nearby.of(sent):
-                if place.locid not in found and set(place.ipblocks) <= wanted.blocks and _is_new(place, wanted):
+                if place.locid not in found and _is_new(place, wanted):
                     found[place.locid] = place
         return sorted(found.values(), key=lambda place: -place.locid)
 
@@ -124,6 +131,16 @@ def match_creates(creates: Iterable[Wanted], candidates: Candidates, forms: Form
                 f"the service has something new that is like it: {_numbers(near)}: adopt it, or retry to send again"
             )
             found[wanted.edit] = Match(what="hold", reason=reason, found=tuple(near))
+        elif others := [
+            place
+            for place in candidates.with_other_blocks(wanted)
+            if any(forms.same(sent, place.fields()) for sent in wanted.sent)
+        ]:
+            reason = (
+                f"the service has something new that is the same, and somebody gave it blocks: {_numbers(others)}: "
+                "adopt it, or retry to send again"
+            )
+            found[wanted.edit] = Match(what="hold", reason=reason, found=tuple(others))
         else:
             reason = "the service has nothing new that is equal: it never arrived"
             found[wanted.edit] = Match(what="send", reason=reason)

@@ -371,18 +371,9 @@ class Pusher:
         self._looked_at.add(assigned)
         return assigned
 
-    def _written_lately(self, row: OutboxRow) -> bool:
-        """Whether the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
-        now = Mark.now(0)
-        with self._attempts.outbox() as outbox:
-            recent = outbox.recent(row.locid)
-        return any(
-            each.acknowledged and each.acknowledged.age_s(now) < self._attempts.settings.settle_s for each in recent
-        )
-
     def _refused(self, row: OutboxRow, error: UpstreamRefusedError) -> OutboxRow:
         """A definite refusal: not applied. Some mean that there is nothing to do, or that somebody was faster."""
-        if error.status == 404 and self._written_lately(row):
+        if error.status == 404 and self._attempts.written_lately(row):
             # A replica that does not have our last write yet.
             return self._attempts.left_unknown(row, error)
         decision = None

@@ -65,6 +65,8 @@ def _take(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
 
 
 def _refused(attempts: Attempts, row: OutboxRow, step: Removal, error: UpstreamRefusedError) -> OutboxRow:
+    if error.status == 404 and attempts.written_lately(row):
+        return attempts.left_unknown(row, error)  # a replica that does not have our last write yet
     if step.block is None or error.status == 404:
         return attempts.reject(row, error)
     if error.problem_type == "block-exists":

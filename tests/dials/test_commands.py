@@ -326,6 +326,36 @@ def test_what_is_gone_and_shall_be_gone_waits_for_nobody(person: Person) -> None
     assert person.there == {}
 
 
+def test_an_acknowledged_edit_that_is_not_there_is_told_once(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    before = person.upstream.places[-1]
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, before, who="the service, which lost it")
+    settle()
+    person("sync", exits=3)
+    assert "acknowledged this, and does not have it" in person.said
+    person("sync")
+
+
+def test_a_retry_does_not_ask_about_the_same_geolocations_again(person: Person) -> None:
+    person.upstream.faults = ["before"]
+    locid = person.creates(areacode="030")
+    person("push", exits=1)
+    near = {**ELSEWHERE, **BERLIN, "areacode": "040"}
+    person.upstream.colleague_creates(near, who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "something new that is like it: -1" in person.said
+    person("outbox", "retry", 1)
+    person("push")
+    assert sorted(person.there) == [-2, -1]
+    assert json.loads(person("custom", "show", locid, "--json"))["locid"] == -2
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]

@@ -188,14 +188,16 @@ def test_the_status_tells_a_monitor_that_a_change_of_the_stack_is_held(
     assert run(["status", "--check"]) == 0
 
 
-def run_sync(sources: Sources, *names: str) -> int:
+def run_sync(sources: Sources, *arguments: str) -> int:
+    """Sync the sources of these names; arguments that begin with a dash are options."""
+    names = [name for name in arguments if not name.startswith("-")]
     settings = sources.folder / "geolookup.toml"
     settings.write_text(
         "".join(f'[[source]]\nname = "{name}"\nlocation = "{sources.folder}/{name}.csv"\n' for name in names)
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GEOLOOKUP_CONFIG", str(settings))
-        return run(["sync"])
+        return run(["sync", *(argument for argument in arguments if argument.startswith("-"))])
 
 
 def test_a_source_that_never_could_be_pulled_is_in_the_status_until_it_is(
@@ -222,3 +224,29 @@ def test_a_source_that_never_could_be_pulled_is_in_the_status_until_it_is(
         ("missing", True, None),
         ("a", True, None),
     ]
+
+
+def test_a_preview_of_several_sources_says_what_a_sync_would_publish(
+    sources: Sources, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources.write("a", "10.0.0.0,10.0.0.255,DE,Bonn")
+    sources.write("b", "11.0.0.0,11.0.0.255,DE,Ulm")
+    assert run_sync(sources, "a", "b") == 0
+    sources.write("b", "11.0.0.0,11.0.0.127,DE,Ulm", "12.0.0.0,12.0.0.255,DE,Hof")
+    capsys.readouterr()
+    assert run_sync(sources, "a", "b", "--preview") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[-1] == "a sync would publish 3 geolocations (0 custom), 3 blocks"
+    assert out[0] == "addresses whose answer differs: 384 IPv4, 0 IPv6:"
+    assert StateDirectory(sources.home).require_current().generation == 1
+
+
+def test_without_a_service_nothing_stands_in_the_outbox(sources: Sources, capsys: pytest.CaptureFixture[str]) -> None:
+    sources.write("a", "10.0.0.0,10.0.0.255,DE,Bonn")
+    assert run_sync(sources, "a") == 0
+    fields = [f"--{name}=" for name in ("region", "postalcode", "dmacode", "areacode")]
+    assert run(["custom", "create", "--country=DE", "--city=Ulm", "--latitude=1", "--longitude=2", *fields]) == 0
+    capsys.readouterr()
+    assert (run(["outbox", "list"]), capsys.readouterr().out) == (0, "")
+    assert run(["outbox", "list", "--all", "--json"]) == 0
+    assert [row["operation"] for row in json.loads(capsys.readouterr().out)] == ["create"]

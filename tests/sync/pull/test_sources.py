@@ -331,6 +331,18 @@ def test_a_rollback_refuses_each_snapshot_it_leaves_until_that_source_brings_ano
     assert files.whole()
 
 
+def test_a_sync_after_a_rollback_publishes_nothing_if_nothing_is_new(files: Files) -> None:
+    files.write("a", *many(20))
+    files.write("b", *many(20, octet=30))
+    files.sync("a", "b")
+    files.write("a", *many(20, city="Bad"))
+    files.sync("a", "b")
+    StateDirectory(files.home).rollback()
+    assert files.sync("a", "b").outcome == "unchanged"
+    assert (files.current().generation, files.current().newest) == (1, 2)
+    assert files.answer("20.0.1.1") == ("a", "Town 1")
+
+
 def test_a_stack_that_a_rollback_leaves_returns_only_when_the_settings_change(files: Files) -> None:
     for name, octet in (("a", 20), ("b", 30), ("c", 40)):
         files.write(name, *many(20, octet=octet))

@@ -37,6 +37,8 @@ def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
     Example: geolookup outbox list --json
     """
     rows = editor.outbox(*(() if everything else PENDING_STATES))
+    if not everything and load_settings().url is None:
+        rows = editor.pending()  # without a service nothing waits
     if as_json:
         output.json_result([edit_object(row) for row in rows])
         return

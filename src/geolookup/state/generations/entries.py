@@ -6,7 +6,8 @@ An entry is a plain object of JSON, since CURRENT is read on the path of one loo
   ``digest``; of a source that never could be pulled 0 and "", and no moment in ``checked_at``;
 - ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
 - ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
-- ``location`` (without secrets), ``file`` (size and time of change of a local one);
+- ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
+  and how it was asked to be read: ``asked_kind`` and ``fields``;
 - ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
 - ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync;
 - ``given``: true if the source is a file that `geolookup sync FILE` was given, and that is not in the settings.
@@ -27,7 +28,11 @@ _FROM_RECORD = (
     "etag",
     "last_modified",
     "location",
+    "address",
     "file",
+    "file_digest",
+    "asked_kind",
+    "fields",
     "given",
     "max_age_s",
     "licence",

@@ -44,7 +44,7 @@ def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: fr
         before is not None
         and definition.name not in run.damaged
         and entry.get("location") == definition.location
-        and all(entry.get(name) == value for name, value in asked.items())
+        and all(entry.get(name, type(value)()) == value for name, value in asked.items())
         and not (taken and taken & numbers_of_ours(before.index))
     )
     began, began_at = time.monotonic(), clock.now_text()

@@ -218,7 +218,9 @@ def _publish(
     changed = _is_changed(run, names, layers, served)
     if preview is not None:
         if changed or any(result.candidate is not None for result in results):
-            _show(run, [layers[name] for name in names], preview)
+            record = _show(run, [layers[name] for name in names], preview)
+            if len(results) > 1:
+                report.rows, report.digest = record["rows"], record["digest"]
             if report.outcome != "rolled-back":
                 report.outcome = "previewed"
         elif current is not None:
@@ -370,8 +372,8 @@ def _is_generation(run: Run, path: str) -> bool:
     return path == os.path.dirname(index_path(run.directory.home, run.current.generation))
 
 
-def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> None:
-    """Show what would be published, made where nobody looks."""
+def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]:
+    """Show what would be published, made where nobody looks; returns its record."""
     candidate = run.candidate()
     custom = run.directory.custom_of(run.current)
     try:
@@ -380,6 +382,7 @@ def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> None:
     except IndexFileError as error:
         raise StateDamagedError(f"what would be published cannot be made: {error}") from error
     preview(candidate, Begun.of(record))
+    return record
 
 
 def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[str, Any]]:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from geolookup.index.builder import IndexBuilder, IndexSummary, write_index
+from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import COUNT_NAMES
 from geolookup.index.reader import IndexReader
+from geolookup.index.writer import IndexSummary, write_index
 from tests.oracle.linear_scan import Block
 
 V4_END = 2**32 - 1

@@ -14,9 +14,11 @@ import safetensors.numpy
 
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.index import layout
-from geolookup.index.builder import IndexBuilder, changed_country_addresses, verify_index
+from geolookup.index.builder import IndexBuilder
+from geolookup.index.compare import changed_country_addresses
 from geolookup.index.layout import NARROW_EMPTY
 from geolookup.index.reader import IndexReader
+from geolookup.index.verify import verify_index
 from tests.index.building import V4_END, V6_END, build, fields, found, rewritten
 from tests.oracle.linear_scan import Block
 

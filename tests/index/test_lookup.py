@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 
 import geolookup
 from geolookup.errors import IndexFileError
-from geolookup.index.builder import IndexBuilder, changed_country_addresses
+from geolookup.index.builder import IndexBuilder
+from geolookup.index.compare import changed_country_addresses
 from geolookup.index.layout import COUNT_NAMES
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.verify import verify_index

@@ -10,11 +10,12 @@ import pytest
 from geolookup import addresses
 from geolookup.errors import IndexDamagedError, IndexFileError
 from geolookup.index import builder as fileformat
-from geolookup.index.builder import IndexBuilder, verify_index
+from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, WIDE_EMPTY
 from geolookup.index.native import accelerator, open_searcher
 from geolookup.index.reader import IndexReader
 from geolookup.index.segments import segments_v4, segments_v6
+from geolookup.index.verify import verify_index
 from tests.index.building import rewritten
 
 #: A block of six addresses for each location, then one that none has: across many values of the upper 16 bits.

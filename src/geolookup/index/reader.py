@@ -4,23 +4,20 @@ This module stands on the path of ``geolookup 8.8.8.8``: it imports only what co
 same time whatever the file's size. No content of the file, however damaged, makes it crash or read elsewhere.
 """
 
-import mmap
 import os
 
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
-from geolookup.errors import IndexDamagedError, IndexFileError
-from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.index.layout import (
     EMPTY,
     ITEM_FORMATS,
     MASKS,
     NARROW_EMPTY,
-    SECTIONS,
-    SOURCES,
     WIDE_EMPTY,
     read_header,
     require_little_endian,
 )
+from geolookup.index.locations import Locations
+from geolookup.index.mapped import damaged, failed, map_file, section_arrays
 
 try:
     # What `bisect` wraps, without that module's own import.
@@ -32,18 +29,17 @@ __all__ = ["EMPTY", "IndexReader"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator
     from types import TracebackType
     from typing import Any, Literal
 
     import numpy as np
 
-    Location = tuple[Any, ...]
+    from geolookup.index.locations import Location
 
 _LOW64 = (1 << 64) - 1
 _CHUNK = 4096
-_FILE_TYPE = 0o170000
-_REGULAR_FILE = 0o100000
 
 
 class IndexReader:
@@ -60,15 +56,9 @@ class IndexReader:
     """
 
     __slots__ = (
-        "_bytes",
-        "_columns",
-        "_country",
         "_empty",
-        "_locid",
+        "_locations",
         "_map",
-        "_offsets",
-        "_pending",
-        "_source",
         "_v4_low",
         "_v4_slot",
         "_v4_slot_high",
@@ -90,7 +80,7 @@ class IndexReader:
         "sources",
     )
 
-    def __init__(self, path: str, mapped: mmap.mmap) -> None:
+    def __init__(self, path: str, mapped: "mmap.mmap") -> None:
         """Use `open`: this takes over a map of the whole file at ``path``."""
         whole = memoryview(mapped)
         header = read_header(whole, path)
@@ -99,11 +89,9 @@ class IndexReader:
         self.layer: Literal["custom", "default"] = header.layer  # type: ignore[assignment] # read_header saw to it
         self.metadata = header.metadata
         self.counts = header.counts
-        self.location_count = header.counts["locations"]
         self.segment_count_v4 = header.counts["segments_v4"]
         self.segment_count_v6 = header.counts["segments_v6"]
         self.size_bytes = len(whole)
-        self.sources = tuple(header.metadata.get(SOURCES, "").split())
         self._map = mapped
 
         def view(name: str) -> "memoryview[Any]":
@@ -124,29 +112,22 @@ class IndexReader:
         self._v6_slot_high = optional("v6.slot_high")
         self._v6_table: memoryview[int] = view("v6.table")
         self._empty = NARROW_EMPTY if self._v4_slot_high is None else WIDE_EMPTY
-        self._locid: memoryview[int] = view("loc.locid")
-        # A field's texts by their numbers, or its degrees; None if the file is from before the field was there.
-        self._columns: tuple[memoryview[Any] | None, ...] = tuple([optional(f"loc.{name}") for name in FIELD_NAMES])
-        self._country: memoryview[int] = view("loc.country")
-        self._pending = optional("loc.pending")
-        self._source = optional("loc.source")
-        self._offsets: memoryview[int] = view("strings.offsets")
-        self._bytes = whole[header.sections["strings.bytes"].begin : header.sections["strings.bytes"].end]
+        self._locations = Locations(path, header, whole, view)
+        self.location_count = self._locations.count
+        self.sources = self._locations.sources
         self._check_ends()
 
     def _check_ends(self) -> None:
         """What searching relies on, as far as it can be seen at once."""
         lo = self._v6_lo
         if self._v4_low[0] != 0 or self._v4_table[1] == 0 or self._v6_hi[0] != 0 or (lo is not None and lo[0] != 0):
-            raise self._damaged("the first segment of a family does not begin at its first address")
+            raise damaged(self.path, "the first segment of a family does not begin at its first address")
         for name, table, count in (
             ("v4.table", self._v4_table, len(self._v4_low)),
             ("v6.table", self._v6_table, len(self._v6_hi)),
         ):
             if table[0] != 0 or table[len(table) - 1] != count:
-                raise self._damaged(f"{name}: its ends are not 0 and the number of segments")
-        if self._offsets[0] != 0 or self._offsets[len(self._offsets) - 1] != len(self._bytes):
-            raise self._damaged("strings.offsets: its ends are not 0 and the number of bytes")
+                raise damaged(self.path, f"{name}: its ends are not 0 and the number of segments")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "IndexReader":
@@ -158,31 +139,7 @@ class IndexReader:
         """
         require_little_endian()
         name = os.fspath(path)
-        try:
-            # Not blocking, since opening a pipe by mistake would otherwise wait for a writer.
-            descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except (OSError, ValueError) as error:
-            raise IndexFileError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
-        try:
-            status = os.fstat(descriptor)
-            if status.st_mode & _FILE_TYPE != _REGULAR_FILE:
-                raise IndexFileError(f"{name}: not a regular file")
-            if status.st_size < 8:
-                raise IndexDamagedError(f"{name}: not an index file, or truncated: it has {status.st_size} bytes")
-            mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            raise IndexFileError(f"{name}: cannot be mapped: {error}") from error
-        finally:
-            os.close(descriptor)
-        return cls(name, mapped)
-
-    def _damaged(self, what: str) -> IndexDamagedError:
-        return IndexDamagedError(f"{self.path}: {what}: the file is damaged")
-
-    def _failed(self, error: Exception) -> IndexFileError:
-        if isinstance(error, IndexError):
-            return self._damaged("a table points outside its section")
-        return IndexFileError(f"{self.path}: the index was closed")
+        return cls(name, map_file(name))
 
     def _position4(self, value: int) -> int:
         prefix = value >> 16
@@ -193,7 +150,7 @@ class IndexReader:
         """Where a segment begins: the table knows the upper 16 bits."""
         prefix = bisect_right(self._v4_table, position) - 1
         if prefix > 0xFFFF:
-            raise self._damaged(f"v4.table: it leads nowhere for segment {position}")
+            raise damaged(self.path, f"v4.table: it leads nowhere for segment {position}")
         return prefix << 16 | self._v4_low[position]
 
     def _slot4(self, position: int) -> int:
@@ -237,7 +194,7 @@ class IndexReader:
             position = bisect_right(self._v4_low, value & 0xFFFF, table[prefix], table[prefix + 1]) - 1
             slot = self._v4_slot[position] if high is None else self._v4_slot[position] | high[position] << 16
         except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
         return EMPTY if slot == self._empty else slot
 
     def find6(self, value: int) -> int:
@@ -262,7 +219,7 @@ class IndexReader:
                 position = self._position6(value)
             slot = self._v6_slot[position] if high is None else self._v6_slot[position] | high[position] << 16
         except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
         return EMPTY if slot == self._empty else slot
 
     def segment4(self, value: int) -> tuple[int, int, int]:
@@ -276,9 +233,9 @@ class IndexReader:
             following = position + 1
             last = self._first4(following) - 1 if following < len(self._v4_low) else IPV4_MAX
         except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
         if not first <= value <= last:
-            raise self._damaged(f"v4.low: entry {position} is out of order")
+            raise damaged(self.path, f"v4.low: entry {position} is out of order")
         return slot, first, last
 
     def segment6(self, value: int) -> tuple[int, int, int]:
@@ -292,9 +249,9 @@ class IndexReader:
             following = position + 1
             last = self._first6(following) - 1 if following < len(self._v6_hi) else IPV6_MAX
         except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
         if not first <= value <= last:
-            raise self._damaged(f"v6.hi: entry {position} is out of order")
+            raise damaged(self.path, f"v6.hi: entry {position} is out of order")
         return slot, first, last
 
     def first(self, family: "Literal[4, 6]", position: int) -> int:
@@ -305,7 +262,7 @@ class IndexReader:
         try:
             return self._first4(position) if family == 4 else self._first6(position)
         except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
 
     def segment(self, family: "Literal[4, 6]", value: int) -> tuple[int, int, int]:
         """`segment4` or `segment6`, by the family."""
@@ -325,20 +282,20 @@ class IndexReader:
             position = self._position4(start) if family == 4 else self._position6(start)
             count = len(self._v4_slot if family == 4 else self._v6_slot)
             if position < 0:
-                raise self._damaged(f"v{family}.table: it leads before the first segment")
+                raise damaged(self.path, f"v{family}.table: it leads before the first segment")
             previous = None
             while position < count:
                 slots, firsts = self._read_segments(family, position, min(position + _CHUNK, count))
                 for slot, first in zip(slots, firsts, strict=True):
                     if previous is not None:
                         if previous[0] >= first:
-                            raise self._damaged(f"v{family}: a segment is out of order after entry {position}")
+                            raise damaged(self.path, f"v{family}: a segment is out of order after entry {position}")
                         if gaps or previous[1] != EMPTY:
                             yield previous[0], first - 1, previous[1]
                     previous = first, slot
                 position += len(slots)
         except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
         if previous is not None and (gaps or previous[1] != EMPTY):
             yield previous[0], IPV4_MAX if family == 4 else IPV6_MAX, previous[1]
 
@@ -353,23 +310,6 @@ class IndexReader:
             firsts.append(prefix << 16 | low)
         return list(map(self._slot4, range(begin, end))), firsts
 
-    def _text(self, number: int) -> str:
-        if not number:
-            return ""
-        try:
-            begin, end = self._offsets[number], self._offsets[number + 1]
-            if number < 0 or not 0 <= begin <= end <= len(self._bytes):
-                raise self._damaged(f"strings.offsets: entry {number} is out of order")
-            return str(self._bytes[begin:end], "utf-8")
-        except IndexError as error:
-            raise self._damaged(f"a location names the text {number}, which is not there") from error
-        except UnicodeDecodeError as error:
-            raise self._damaged(f"strings.bytes: text {number} is not UTF-8") from error
-
-    def _check_slot(self, slot: int) -> None:
-        if not 0 <= slot < self.location_count:
-            raise self._damaged(f"slot {slot} is not one of {self.location_count} locations")
-
     def location(self, slot: int) -> "Location":
         """The locid of a slot, and its fields in the order of `fields.FIELDS`: (locid, country, region, …).
 
@@ -377,43 +317,21 @@ class IndexReader:
 
         :raises IndexDamagedError: if there is no such slot, or its text is damaged
         """
-        self._check_slot(slot)
-        try:
-            found: list[Any] = [self._locid[slot]]
-            for column, field in zip(self._columns, FIELDS, strict=True):
-                if column is None:
-                    found.append(field.unknown)
-                    continue
-                value = column[slot]
-                if field.limit is None:
-                    found.append(self._text(value))
-                else:
-                    found.append(value if value == value else None)  # it is NaN if nothing is known
-            return tuple(found)
-        except (IndexError, ValueError) as error:
-            raise self._failed(error) from error
+        return self._locations.location(slot)
 
     def country(self, slot: int) -> str:
         """The country code of a slot, or "".
 
         :raises IndexDamagedError: if there is no such slot, or its text is damaged
         """
-        self._check_slot(slot)
-        try:
-            return self._text(self._country[slot])
-        except ValueError as error:
-            raise self._failed(error) from error
+        return self._locations.country(slot)
 
     def pending(self, slot: int) -> bool:
         """Whether the edit behind a slot has not reached the service; always false in the default layer.
 
         :raises IndexDamagedError: if there is no such slot
         """
-        self._check_slot(slot)
-        try:
-            return self._pending is not None and self._pending[slot] != 0
-        except ValueError as error:
-            raise self._failed(error) from error
+        return self._locations.pending(slot)
 
     @property
     def has_masks(self) -> bool:
@@ -425,53 +343,19 @@ class IndexReader:
 
         :raises IndexDamagedError: if there is no such slot, or it names no source
         """
-        self._check_slot(slot)
-        try:
-            number = 0 if self._source is None else self._source[slot]
-        except ValueError as error:
-            raise self._failed(error) from error
-        if number < len(self.sources):
-            return self.sources[number]
-        if self._source is None:
-            return ""
-        raise self._damaged(f"loc.source: slot {slot} names source {number}, and there are {len(self.sources)}")
+        return self._locations.source(slot)
 
     def slot_of(self, locid: int) -> int | None:
         """The slot of a locid, or None if this layer has none."""
-        try:
-            slot = bisect_left(self._locid, locid, 0, self.location_count)
-            return slot if slot < self.location_count and self._locid[slot] == locid else None
-        except ValueError as error:
-            raise self._failed(error) from error
+        return self._locations.slot_of(locid)
 
     def arrays(self) -> "dict[str, np.ndarray[Any, Any]]":
         """Every known section by name, as a read-only numpy array over the map: no copy, and valid after `close`.
 
         A field that the file does not have yet is there too, with nothing known.
-        `segments.segment_arrays` has whole addresses and slots instead.
+        The functions of `segments` give whole addresses and slots instead.
         """
-        import numpy as np
-
-        try:
-            arrays = {
-                name: np.frombuffer(
-                    self._map, dtype=ITEM_FORMATS[section.dtype][0], count=section.length, offset=section.begin
-                )
-                # numpy refuses to look at the very end of a buffer, even for nothing.
-                if section.length
-                else np.empty(0, dtype=ITEM_FORMATS[section.dtype][0])
-                for name, section in self.header.sections.items()
-                if name in SECTIONS
-            }
-        except ValueError as error:
-            raise self._failed(error) from error
-        for field, column in zip(FIELDS, self._columns, strict=True):
-            if column is None:
-                kind = ITEM_FORMATS[SECTIONS[f"loc.{field.name}"]][0]
-                # The number of the text "", or no number.
-                nothing = 0 if field.limit is None else np.nan
-                arrays[f"loc.{field.name}"] = np.full(self.location_count, nothing, kind)
-        return arrays
+        return section_arrays(self.header, self.section_bytes)
 
     def section_bytes(self, name: str) -> "memoryview[int]":
         """A section as it stands in the file, those unknown to this release included, without a copy."""
@@ -479,15 +363,15 @@ class IndexReader:
         try:
             return memoryview(self._map)[section.begin : section.end]
         except ValueError as error:
-            raise self._failed(error) from error
+            raise failed(self.path, error) from error
 
     def close(self) -> None:
         """Unmap the file, or, if arrays are still in use, leave that to the last of them; again does nothing."""
+        self._locations.close()
         for name in self.__slots__:
-            views = getattr(self, name, None)
-            for view in views if name == "_columns" and views is not None else (views,):
-                if isinstance(view, memoryview):
-                    view.release()
+            view = getattr(self, name, None)
+            if isinstance(view, memoryview):
+                view.release()
         try:  # noqa: SIM105 - contextlib would have to be imported
             self._map.close()
         except BufferError:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from geolookup.fields import DEGREES, TEXT_NAMES
-from geolookup.index.builder import IndexSummary, segment_sections, string_table, write_index
 from geolookup.index.flatten import EMPTY, I64, U32, U64, Array
 from geolookup.index.walk import Stretch, walk
+from geolookup.index.writer import IndexSummary, segment_sections, string_table, write_index
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader

@@ -1,0 +1,154 @@
+"""The locations of an open index file: what stands in each slot.
+
+This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing.
+"""
+
+from geolookup.fields import FIELD_NAMES, FIELDS
+from geolookup.index.layout import SOURCES
+from geolookup.index.mapped import damaged, failed
+
+try:
+    # What `bisect` wraps, without that module's own import.
+    from _bisect import bisect_left
+except ImportError:
+    from bisect import bisect_left
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from geolookup.index.layout import Header
+
+    Location = tuple[Any, ...]
+
+
+class Locations:
+    """The columns of one open file's locations. The methods are those of `IndexReader`, which describes them.
+
+    ``count`` is the number of locations; ``sources`` names what the layer was made from. ``columns`` are the fields' in
+    their order: a field's texts by their numbers, or its degrees; None if the file is from before the field was there.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_country",
+        "_locid",
+        "_offsets",
+        "_path",
+        "_pending",
+        "_source",
+        "columns",
+        "count",
+        "sources",
+    )
+
+    def __init__(
+        self, path: str, header: "Header", whole: memoryview, view: "Callable[[str], memoryview[Any]]"
+    ) -> None:
+        """``whole`` is the file at ``path``, and ``view`` gives a section of it by name, in the section's type.
+
+        :raises IndexDamagedError: if the table of texts cannot be
+        """
+
+        def optional(name: str) -> "memoryview[Any] | None":
+            return view(name) if name in header.sections else None
+
+        self._path = path
+        self.count = header.counts["locations"]
+        self.sources = tuple(header.metadata.get(SOURCES, "").split())
+        self._locid: memoryview[int] = view("loc.locid")
+        self.columns: tuple[memoryview[Any] | None, ...] = tuple([optional(f"loc.{name}") for name in FIELD_NAMES])
+        self._country: memoryview[int] = view("loc.country")
+        self._pending = optional("loc.pending")
+        self._source = optional("loc.source")
+        self._offsets: memoryview[int] = view("strings.offsets")
+        self._bytes = whole[header.sections["strings.bytes"].begin : header.sections["strings.bytes"].end]
+        if self._offsets[0] != 0 or self._offsets[len(self._offsets) - 1] != len(self._bytes):
+            raise damaged(path, "strings.offsets: its ends are not 0 and the number of bytes")
+
+    def _text(self, number: int) -> str:
+        if not number:
+            return ""
+        try:
+            begin, end = self._offsets[number], self._offsets[number + 1]
+            if number < 0 or not 0 <= begin <= end <= len(self._bytes):
+                raise damaged(self._path, f"strings.offsets: entry {number} is out of order")
+            return str(self._bytes[begin:end], "utf-8")
+        except IndexError as error:
+            raise damaged(self._path, f"a location names the text {number}, which is not there") from error
+        except UnicodeDecodeError as error:
+            raise damaged(self._path, f"strings.bytes: text {number} is not UTF-8") from error
+
+    def _check_slot(self, slot: int) -> None:
+        if not 0 <= slot < self.count:
+            raise damaged(self._path, f"slot {slot} is not one of {self.count} locations")
+
+    def location(self, slot: int) -> "Location":
+        """The locid of a slot, and its fields in the order of `fields.FIELDS`."""
+        self._check_slot(slot)
+        try:
+            found: list[Any] = [self._locid[slot]]
+            for column, field in zip(self.columns, FIELDS, strict=True):
+                if column is None:
+                    found.append(field.unknown)
+                    continue
+                value = column[slot]
+                if field.limit is None:
+                    found.append(self._text(value))
+                else:
+                    found.append(value if value == value else None)  # it is NaN if nothing is known
+            return tuple(found)
+        except (IndexError, ValueError) as error:
+            raise failed(self._path, error) from error
+
+    def country(self, slot: int) -> str:
+        """The country code of a slot, or ""."""
+        self._check_slot(slot)
+        try:
+            return self._text(self._country[slot])
+        except ValueError as error:
+            raise failed(self._path, error) from error
+
+    def pending(self, slot: int) -> bool:
+        """Whether the edit behind a slot has not reached the service."""
+        self._check_slot(slot)
+        try:
+            return self._pending is not None and self._pending[slot] != 0
+        except ValueError as error:
+            raise failed(self._path, error) from error
+
+    def source(self, slot: int) -> str:
+        """The name of the source that a slot's location comes from."""
+        self._check_slot(slot)
+        try:
+            number = 0 if self._source is None else self._source[slot]
+        except ValueError as error:
+            raise failed(self._path, error) from error
+        if number < len(self.sources):
+            return self.sources[number]
+        if self._source is None:
+            return ""
+        raise damaged(self._path, f"loc.source: slot {slot} names source {number}, and there are {len(self.sources)}")
+
+    def slot_of(self, locid: int) -> int | None:
+        """The slot of a locid, or None if this layer has none."""
+        try:
+            slot = bisect_left(self._locid, locid, 0, self.count)
+            return slot if slot < self.count and self._locid[slot] == locid else None
+        except ValueError as error:
+            raise failed(self._path, error) from error
+
+    def close(self) -> None:
+        """Release every view of the map."""
+        for view in (
+            self._locid,
+            *self.columns,
+            self._country,
+            self._pending,
+            self._source,
+            self._offsets,
+            self._bytes,
+        ):
+            if view is not None:
+                view.release()

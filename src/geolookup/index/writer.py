@@ -1,0 +1,172 @@
+"""Writing an index file: sections in, checksums and header made, one synced file out."""
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from geolookup.errors import IndexFileError
+from geolookup.index import flatten
+from geolookup.index.layout import (
+    COUNT_NAMES,
+    CRC_PREFIX,
+    EMPTY,
+    FORMAT,
+    HEADER_CHECK,
+    ITEM_FORMATS,
+    MASKS,
+    MOST_SOURCES,
+    OPTIONAL_SECTIONS,
+    RESERVED_METADATA,
+    SECTIONS,
+    SOURCES,
+    VERSION,
+    encode_header,
+    require_little_endian,
+)
+from geolookup.index.segments import split_slots
+
+_LARGEST_I32 = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSummary:
+    """What was written.
+
+    Segments are counted without gaps, and so are the addresses that they cover; ``bytes`` is the file's size and
+    ``sha256`` the whole file's, in hexadecimal.
+    """
+
+    locations: int
+    blocks_v4: int
+    blocks_v6: int
+    segments_v4: int
+    segments_v6: int
+    covered_v4: int
+    covered_v6: int
+    bytes: int
+    sha256: str
+
+
+def segment_sections(
+    v4: tuple[flatten.U32, flatten.U32],
+    v6: tuple[flatten.U64, flatten.U64, flatten.U32],
+    locations: int,
+    counts: Mapping[str, int],
+) -> tuple[dict[str, flatten.Array], dict[str, int]]:
+    """The sections that hold segments, and ``counts`` with what is counted on them.
+
+    ``v4`` and ``v6`` are as `flatten.flatten_v4` and `flatten.flatten_v6` return them.
+    """
+    (first, slot), (hi, lo, slot_v6) = v4, v6
+    counted = {
+        **counts,
+        "segments_v4": int(np.count_nonzero(slot != EMPTY)),
+        "segments_v6": int(np.count_nonzero(slot_v6 != EMPTY)),
+        "covered_v4": flatten.covered_v4(first, slot),
+        "covered_v6": flatten.covered_v6(hi, lo, slot_v6),
+    }
+    sections: dict[str, flatten.Array] = {
+        "v4.low": first.astype(np.uint16),
+        "v4.table": flatten.table_v4(first),
+        "v6.hi": hi,
+        "v6.table": flatten.table_v6(hi),
+    }
+    if lo.any():
+        sections["v6.lo"] = lo
+    for family, slots in (("v4", slot), ("v6", slot_v6)):
+        sections.update(split_slots(family, slots, locations))
+    return sections, counted
+
+
+def string_table(texts: Iterable[str]) -> tuple[flatten.Array, flatten.Array]:
+    """The two sections of distinct texts, the first of which is "".
+
+    :raises IndexFileError: if they are longer than offsets can say
+    """
+    encoded = [text.encode("utf-8") for text in texts]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    if offsets[-1] > _LARGEST_I32:
+        raise IndexFileError(f"the locations' distinct texts have {offsets[-1]} bytes: 2 GiB is the most")
+    return offsets.astype(np.int32), np.frombuffer(b"".join(encoded), np.uint8)
+
+
+def write_index(
+    path: str | os.PathLike[str],
+    sections: Mapping[str, flatten.Array],
+    *,
+    layer: str,
+    counts: Mapping[str, int],
+    sources: Sequence[str] = (),
+    masks: bool = False,
+    extra: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
+    """Write sections as they are, by the names of `layout.SECTIONS`, and sync the file.
+
+    `IndexBuilder.write` for those who have sorted, disjoint segments already: nothing is checked here but ``extra``
+    and the sections' types. ``counts`` has the numbers of `layout.COUNT_NAMES`; ``sources`` are the names that
+    ``loc.source`` numbers; ``masks`` is true if a location is a mask.
+
+    :returns: the file's size in bytes and its SHA-256 in hexadecimal
+    :raises IndexFileError: if ``path`` exists or cannot be written; what was begun is removed
+    """
+    require_little_endian()
+    metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}
+    metadata.update({name: str(counts[name]) for name in COUNT_NAMES})
+    if len(sources) > MOST_SOURCES:
+        raise IndexFileError(f"{len(sources)} sources: an index tells {MOST_SOURCES} apart at most")
+    if sources:
+        metadata[SOURCES] = " ".join(sources)
+    if masks:
+        metadata[MASKS] = "1"
+    for key, text in (extra or {}).items():
+        if key in RESERVED_METADATA or key.startswith(CRC_PREFIX) or not isinstance(text, str):
+            raise IndexFileError(f"{key!r} cannot be extra metadata: its name is taken, or it is not text")
+        metadata[key] = text
+    present = [name for name in SECTIONS if name in sections or name not in OPTIONAL_SECTIONS]
+    header: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name in present:
+        column = sections[name]
+        if column.dtype != ITEM_FORMATS[SECTIONS[name]][0] or not column.flags.c_contiguous:
+            raise IndexFileError(f"section {name} is {column.dtype}, not {SECTIONS[name]}")
+        begin, end = end, end + column.nbytes
+        header[name] = {"dtype": SECTIONS[name], "shape": [len(column)], "data_offsets": [begin, end]}
+        metadata[CRC_PREFIX + name] = f"{zlib.crc32(_raw(column)):08x}"
+    encoded = encode_header(header)
+    parts = [memoryview(len(encoded).to_bytes(8, "little") + encoded), *(_raw(sections[name]) for name in present)]
+    return _write_file(os.fspath(path), parts)
+
+
+def _raw(column: flatten.Array) -> memoryview:
+    # A view of no items cannot be cast.
+    return column.data.cast("B") if len(column) else memoryview(b"")
+
+
+def _write_file(path: str, parts: Sequence[memoryview]) -> tuple[int, str]:
+    digest = hashlib.sha256()
+    size = 0
+    created = False
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        created = True
+        with open(descriptor, "wb", buffering=0) as file:
+            for part in parts:
+                digest.update(part)
+                size += len(part)
+                rest = part
+                while rest:  # one write takes 2 GiB at most, and may take less than it is given
+                    rest = rest[file.write(rest) :]
+            os.fsync(descriptor)
+    except (OSError, ValueError) as error:
+        if created:
+            with suppress(OSError):
+                os.unlink(path)
+        raise IndexFileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+    return size, digest.hexdigest()

@@ -102,7 +102,7 @@ class Answers:
         return found
 
     def columns(self, column: Any, slots: Slots, fields: Sequence[str]) -> list[Any]:
-        """One array a field, null if nothing covers the row's address or it has none."""
+        """One array for each field, null if no block covers the row's address or the field is unknown."""
         rows = _Rows(slots)
         ranges = self._ranges(column, rows) if "first" in fields or "last" in fields else {}
         return [ranges[name] if name in ranges else self._column(name, rows) for name in fields]
@@ -138,7 +138,7 @@ class Answers:
         return rows.array(TYPES[name], values)
 
     def _ranges(self, column: Any, rows: "_Rows") -> dict[str, Any]:
-        # One at a time: what a range is, the neighbours of both layers decide. Repeated addresses cost a dict's lookup.
+        # One at a time: the neighbours of both layers decide what a range is. Repeated addresses cost a dict's lookup.
         known: dict[Any, tuple[str, str]] = {}
         firsts: list[str | None] = [None] * rows.count
         lasts: list[str | None] = [None] * rows.count
@@ -160,7 +160,7 @@ class Answers:
 
 
 class _Rows:
-    """Which rows each layer covers, and in which slots; told once for all fields of a batch."""
+    """Which rows each layer covers, and in which slots: found out once for all fields of a batch."""
 
     def __init__(self, slots: Slots) -> None:
         self.count = len(slots)
@@ -186,7 +186,7 @@ def _take(array: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def decoded(array: Any) -> Any:
-    """An array without its dictionary, for those to whom the whole string table of the index would be a burden."""
+    """An array without its dictionary, for callers that should not receive the whole string table of the index."""
     return array.dictionary_decode() if _is_dictionary(array.type) else array
 
 

@@ -22,7 +22,7 @@ from geolookup.lookup.engine import GeoLookup
 
 Errors: TypeAlias = Literal["null", "raise"]
 
-#: Members of a result's schema metadata: in how many rows the address is malformed, and in how many nothing covers it.
+#: Members of a result's schema metadata: in how many rows the address is malformed, and in how many it is not covered.
 MALFORMED_KEY = b"geolookup.malformed"
 NOT_COVERED_KEY = b"geolookup.not_covered"
 
@@ -31,10 +31,11 @@ _answers: "WeakKeyDictionary[GeoLookup, Answers]" = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """What one array of addresses was answered with.
+    """The answers for one array of addresses.
 
     ``column`` is the array, ``batch`` a record batch of the same length with a column a field; ``malformed`` has the
-    rows (from 0) whose address is none, and ``not_covered`` counts those that nothing covers. Nulls are neither.
+    rows (from 0) whose address is malformed, and ``not_covered`` counts those whose address no block covers. A null
+    counts as neither.
     """
 
     column: Any
@@ -97,14 +98,13 @@ def enrich(
     errors: Errors = "null",
     observe: Callable[[Located], None] | None = None,
 ) -> Iterator[Any]:
-    """The record batches with a column more for each field, named by ``prefix`` and the field, in their order.
+    """The record batches, in their order, with one more column for each field, named ``prefix`` and the field.
 
     ``batches`` is an iterable of record batches (a ``RecordBatchReader`` among them) or a table. A few batches for each
-    of ``threads`` are held at a time, whatever the length of the stream; the whole of it is answered from the
-    generation that it began with. ``observe`` is called with each batch's `Located`, in order, before that batch
-    is handed out.
+    of ``threads`` are held at a time, whatever the length of the stream. The generation that it began with answers all
+    of it. ``observe`` is called with each batch's `Located`, in order, before that batch is handed out.
 
-    :raises InvalidAddressError: if ``errors`` is "raise": naming the row, counted from the begin of the stream
+    :raises InvalidAddressError: if ``errors`` is "raise": naming the row, counted from the beginning of the stream
     :raises ColumnError: if a batch has no such column or already has one that would be added, or as for `locate`
     """
     names = checked_fields(fields)
@@ -186,7 +186,7 @@ def _column_of(batch: Any, name: str, added: list[str]) -> Any:
 
 
 def raise_first(found: list[Located], before: int = 0) -> None:
-    """Raise at the first malformed address there is; ``before`` counts the rows that came earlier.
+    """Raise at the first malformed address, if there is one; ``before`` counts the rows that came earlier.
 
     :raises InvalidAddressError: naming its row
     """

@@ -1,4 +1,7 @@
-"""The GeoLookup that answers if an adapter is given none: one for each state directory, open until the process ends."""
+"""The GeoLookup that answers if an adapter is given none.
+
+There is one for each state directory, open until the process ends.
+"""
 
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
@@ -17,6 +20,7 @@ def default_geo() -> GeoLookup:
     home = chosen.state_home()
     geo = _open.get(home)
     if geo is None:
-        # No lock, which a fork might copy while it is held: that two threads both open it at first does no harm.
+        # Without a lock, which a fork might copy while it is held: it does no harm if two threads both open it at
+        # first.
         geo = _open.setdefault(home, opening.open(home, settings=chosen))
     return geo

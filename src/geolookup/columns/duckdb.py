@@ -24,8 +24,8 @@ _KINDS = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
 def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = None) -> None:
     """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
 
-    ``ip`` is text. The answer is NULL for NULL, for an address that nothing covers, and for anything else: one bad
-    row does not end a query. With ``geo`` None, the state directory of the settings answers.
+    ``ip`` is text. The answer is NULL for NULL, for an address that no block covers, and for text that is not an
+    address: one bad row does not end a query. With ``geo`` None, the state directory of the settings answers.
     """
     geo = default_geo() if geo is None else geo
     for name in FUNCTION_FIELDS:
@@ -34,7 +34,7 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
 
 
 def _add(connection: Any, name: str, function: Callable[[Any], Any], kind: str) -> None:
-    # Special null handling, since the default one wants as many answers as there are rows that are not null.
+    # Special null handling: the default one expects exactly one answer for each row that is not null.
     connection.create_function(name, function, ["VARCHAR"], kind, type="arrow", null_handling="special")
 
 

@@ -15,7 +15,7 @@ DEFAULT_FIELDS: Final = ("country", "region", "city")
 def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
     """The fields as asked for: names, or one text of names with commas between them.
 
-    :raises ColumnError: if one is unknown or named twice, or there is none
+    :raises ColumnError: if one is unknown or named twice, or none is given
     """
     names: Sequence[str] = [name.strip() for name in fields.split(",")] if isinstance(fields, str) else list(fields)
     for name in names:
@@ -27,7 +27,7 @@ def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def check_columns(present: Sequence[str], column: str, added: Sequence[str]) -> None:
-    """See that ``column`` is there once and none of ``added`` is.
+    """Check that ``column`` is present exactly once, and that no column of ``added`` is present.
 
     :raises ColumnError: saying which
     """

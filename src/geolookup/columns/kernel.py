@@ -31,8 +31,8 @@ class SlotFinder:
 
     Every method takes a column in Arrow's memory layout (https://arrow.apache.org/docs/format/Columnar.html): its
     buffers, its ``offset`` and its ``length`` in rows; ``validity`` may be None. The answer has an unsigned 32-bit
-    integer a row: a slot of the base, a slot of the overlay with `OVERLAY` set, `EMPTY` if nothing covers the
-    address, `BAD` for what is not an address, `ABSENT` for a null. `accelerated` says whether C searches.
+    integer a row: a slot of the base, a slot of the overlay with `OVERLAY` set, `EMPTY` if no block covers the address,
+    `BAD` for what is not an address, `ABSENT` for a null. `accelerated` says whether C searches.
 
     :raises IndexDamagedError: if a file's slots lead outside it
     """
@@ -41,7 +41,7 @@ class SlotFinder:
         self._base = base
         self._overlay = overlay
         module = native.accelerator()
-        # The record cache is for single lookups: one record is the least that it takes.
+        # Only single lookups use the record cache: one record is the smallest size that it accepts.
         self._native: Any = None if module is None else native.open_searcher(module, base, overlay, 1)[0]
         self.accelerated = self._native is not None
         self._layers = [_Layer(base, 0)]
@@ -79,7 +79,7 @@ class SlotFinder:
     def views(
         self, views: "Buffer", buffers: "tuple[Buffer, ...]", validity: "Buffer | None", offset: int, length: int
     ) -> Slots:
-        """String views; only if `accelerated`: others have their text copied into one buffer first."""
+        """String views. Only if `accelerated`: otherwise the caller first copies the text into one buffer."""
         out = np.empty(length, np.uint32)
         self._native.locate_views(views, buffers, validity, offset, length, out)
         return out
@@ -137,7 +137,7 @@ class SlotFinder:
         return out
 
     def _search4(self, values: Slots) -> Slots:
-        # Sorted, the searches walk through the index once: twelve times as fast as jumping about in it. One integer
+        # Sorted, the searches walk through the index once: twelve times as fast as in the rows' own order. One integer
         # holds the value and where it came from, since sorting those is faster than sorting an order.
         packed = values.astype(np.uint64) << np.uint64(32) | np.arange(len(values), dtype=np.uint64)
         packed.sort()
@@ -200,7 +200,7 @@ def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[
 
 
 def _parse_quads(text: NDArray[np.uint8], ends: NDArray[np.int64], values: Slots, is_quad: NDArray[np.bool_]) -> None:
-    """Read dotted quads, a character of every row at a time. Anything else is only marked as such."""
+    """Read dotted quads, a character of every row at a time. Other text is only marked as such."""
     sizes = ends[1:] - ends[:-1]
     count = len(sizes)
     if not len(text):

@@ -22,9 +22,8 @@ __all__ = ["GeoAccessor"]
 class GeoAccessor:
     """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
 
-    Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (the one of the settings
-    if there is none), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an
-    error.
+    Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
+    settings), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an error.
     """
 
     def __init__(self, series: Any) -> None:
@@ -33,9 +32,9 @@ class GeoAccessor:
     def locate(
         self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
     ) -> Any:
-        """A DataFrame with a column a field, missing if nothing covers the address.
+        """A DataFrame with one column for each field; values are missing if no block covers the address.
 
-        :raises ColumnError: for an unknown field, or a series that holds something else than addresses
+        :raises ColumnError: for an unknown field, or a series that does not hold addresses
         """
         try:
             column = pa.array(self._series, from_pandas=True)

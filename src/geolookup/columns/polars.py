@@ -22,8 +22,8 @@ __all__ = ["GeoNamespace"]
 class GeoNamespace:
     """The geolocations of an expression's addresses: text, or integers that are IPv4 addresses.
 
-    Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (the one of the settings
-    if there is none), and ``errors``: "null" for null if an address is malformed, "raise" for an error.
+    Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
+    settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error.
     """
 
     def __init__(self, expression: Any) -> None:
@@ -32,7 +32,7 @@ class GeoNamespace:
     def locate(
         self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
     ) -> Any:
-        """A struct with a member a field, each of them null if nothing covers the address.
+        """A struct with one member for each field, each of them null if no block covers the address.
 
         :raises ColumnError: for an unknown field
         """
@@ -47,7 +47,7 @@ class GeoNamespace:
         return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True)
 
     def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """One field of `fields.FIELDS`: null if nothing covers the address.
+        """One field of `fields.FIELDS`: null if no block covers the address.
 
         :raises ColumnError: for an unknown field
         """

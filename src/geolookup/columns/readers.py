@@ -27,8 +27,8 @@ class Chunk:
 
     ``batch`` is a record batch: all columns, or only the address column if ``raw`` has the rows' bytes as they
     stand, line ends included. ``lines`` are the rows' numbers in the file, from 1. Those of ``bad`` (row in the chunk,
-    what is wrong) could not be read: if there is ``raw`` they are in it all the same, and their address is null;
-    else they are left out, and their number is that of the line itself.
+    what is wrong) could not be read. With ``raw`` they are still in it, and their address is null; without it they are
+    left out, and their number is that of the line itself.
     """
 
     batch: Any
@@ -61,7 +61,7 @@ class CsvReader:
     """A CSV file with a header; if ``as_is``, rows are handed out as they stand, in any encoding.
 
     :raises DataFileError: if it is empty
-    :raises ColumnError: if the column is not there once, or one of ``added`` is there already
+    :raises ColumnError: if the column is missing or there twice, or one of ``added`` is there already
     """
 
     rows: int | None = None
@@ -83,7 +83,7 @@ class CsvReader:
         self.schema = None if as_is else pa.schema([(name, pa.string()) for name in names])
 
     def _header(self) -> tuple[list[str], bytes]:
-        """The columns' names, and the bytes of the file up to there; blank lines before them are passed over."""
+        """The columns' names, and the bytes of the file up to their end; blank lines before them are skipped."""
         before = b""
         for _, names, data in self._records():
             if not before and names and names[0].startswith("\ufeff"):
@@ -142,7 +142,7 @@ class CsvReader:
 
     def _chunk(self, lines: list[int], rows: list[list[str]], raw: list[bytes], bad: list[tuple[int, str]]) -> Chunk:
         if not self._as_is:
-            # An empty value stays empty text, but the address: CSV has no other way to say that there is none.
+            # An empty value stays empty text, except the address: in CSV, empty means that the row has no address.
             columns = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(self._names))]
             columns[self._place] = pa.array([row[self._place] or None for row in rows], pa.string())
             return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self.schema), lines=lines, bad=bad)
@@ -154,8 +154,8 @@ class CsvReader:
 class NdjsonReader:
     """A file of JSON objects, one a line (https://github.com/ndjson/ndjson-spec); blank lines are not rows.
 
-    A byte order mark at its beginning is passed over (RFC 8259, section 8.1). If not ``as_is``, the members of the
-    first rows say what there is and of which type.
+    A byte order mark at its beginning is skipped (RFC 8259, section 8.1). If not ``as_is``, the members of the
+    first rows decide which columns there are, and of which types.
     """
 
     rows: int | None = None
@@ -252,7 +252,8 @@ class NdjsonReader:
 
 
 class ParquetReader:
-    """A Parquet file (https://parquet.apache.org/docs/file-format/); no stream, since it is read from its end.
+    """A Parquet file (https://parquet.apache.org/docs/file-format/). It cannot be a stream, since it is read from its
+    end.
 
     :raises DataFileError: if it cannot be read
     :raises ColumnError: as for `CsvReader`
@@ -285,7 +286,7 @@ class ParquetReader:
 
 
 def _address(value: Any) -> str | None:
-    """A JSON value as the text of an address; what is none becomes text that is none either."""
+    """A JSON value as the text of an address; a value that is not an address becomes text that is not one either."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 32:

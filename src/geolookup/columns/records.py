@@ -14,7 +14,7 @@ FUNCTION_FIELDS: Final = ("locid", *FIELD_NAMES, "source")
 
 
 def place_of(geo: GeoLookup, value: Any) -> Geolocation | None:
-    """The geolocation of a value of SQL; None for NULL, an address that nothing covers, and anything else."""
+    """The geolocation of a value of SQL; None for NULL, an uncovered address, and all other values."""
     text = _text(value)
     try:
         return None if text is None else geo.lookup(text)

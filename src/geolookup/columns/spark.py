@@ -26,9 +26,9 @@ except ImportError as error:
 
 __all__ = ["locate"]
 
-#: What was shipped already: (application, name of the file).
+#: The files that were shipped already: (application, name of the file).
 _shipped: set[tuple[str, str]] = set()
-#: In a worker: what it has mapped, by the names of both files. Spark keeps workers from task to task.
+#: In a worker: the indexes that it has mapped, by the names of both files. Spark keeps workers from task to task.
 _mapped: dict[tuple[str, str], Answers] = {}
 
 
@@ -41,12 +41,12 @@ def locate(
     geo: GeoLookup | None = None,
     errors: Errors = "null",
 ) -> Any:
-    """The DataFrame with a column more for each field, named by ``prefix`` and the field.
+    """The DataFrame with one more column for each field, named ``prefix`` and the field.
 
-    ``column`` is text, or integers that are IPv4 addresses. The index that ``geo`` serves now (the one of the settings'
-    state directory if it is None) is shipped to the executors by ``addFile``, once for an application, and mapped
-    once by a worker; a sync afterwards changes nothing in this frame. Executors need geolookup and pyarrow installed.
-    An answer is null if the address is null, malformed or not covered.
+    ``column`` is text, or integers that are IPv4 addresses. The index that ``geo`` serves now (if None, the one of the
+    settings' state directory) is shipped to the executors by ``addFile``, once for each application, and each worker
+    maps it once. A later sync does not change this frame. Executors need geolookup and pyarrow installed. An answer is
+    null if the address is null, malformed or not covered.
 
     :raises ColumnError: if the frame lacks the column or has one that would be added, or a field is unknown
     :raises InvalidAddressError: in the worker, and so the job, at a malformed address, if ``errors`` is "raise"
@@ -91,7 +91,7 @@ def _locate_batches(
     prefix: str,
     errors: Errors,
 ) -> Iterator[Any]:
-    """What a worker does."""
+    """The work of one worker: answer the batches of its partition."""
     answers = _mapped.get(files)
     if answers is None:
         base, overlay = (IndexReader.open(SparkFiles.get(name)) for name in files)

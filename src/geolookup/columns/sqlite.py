@@ -18,13 +18,14 @@ __all__ = ["prepare_connection", "register"]
 def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> None:
     """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
 
-    ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, if nothing covers the
-    address, and for what is not an address: one bad row does not end a query. With ``geo`` None, the state directory of
-    the settings answers; it is opened at the first call.
+    ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, for an address that no block
+    covers, and for a value that is not an address: one bad row does not end a query. With ``geo`` None, the state
+    directory of the settings answers; it is opened at the first call.
     """
     source = _Source(geo)
     for name in FUNCTION_FIELDS:
-        # Not deterministic: SQLite would let an index or a generated column keep what the next sync makes wrong.
+        # Not deterministic: else SQLite would let an index or a generated column keep answers that the next sync
+        # changes.
         connection.create_function(f"geo_{name}", 1, partial(_field, source, name))
     connection.create_function("geo_json", 1, lambda value: json_of(source.geo(), value))
 
@@ -37,7 +38,7 @@ def prepare_connection(conn: "sqlite3.Connection") -> None:
 
 
 class _Source:
-    """The GeoLookup of a connection, looked for once."""
+    """The GeoLookup of a connection, opened at its first use."""
 
     def __init__(self, geo: GeoLookup | None) -> None:
         self._geo = geo

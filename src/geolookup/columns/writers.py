@@ -20,19 +20,22 @@ class Writer(Protocol):
     """Takes rows in their order; `close` completes the file, and leaves the stream open."""
 
     def write(self, chunk: Chunk, answers: Any) -> None:
-        """Write a chunk's rows with ``answers``, a record batch of a column a field."""
+        """Write a chunk's rows with ``answers``, a record batch with one column for each field."""
 
     def close(self) -> None:
         """Complete the file."""
 
     def abandon(self) -> None:
-        """Let go of it after a failure, complete or not."""
+        """Release the file after a failure, whether it is complete or not."""
 
 
 def open_writer(
     form: Form, out: BinaryIO, reader: Reader, fields: Sequence[str], prefix: str, *, terminal: bool = False
 ) -> Writer:
-    """A writer of one form for the rows of ``reader``; what it adds is harmless if ``out`` is a terminal."""
+    """A writer of one form for the rows of ``reader``.
+
+    If ``out`` is a terminal, the text that it adds has unprintable characters escaped.
+    """
     if form == "csv":
         return _CsvWriter(out, reader, [prefix + name for name in fields], terminal=terminal)
     if form == "ndjson":
@@ -53,7 +56,7 @@ def _split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 class _CsvWriter:
-    """Lossless: rows that come as they stand keep every byte, and no value is altered to suit a spreadsheet."""
+    """Lossless: rows that are handed out as they stand keep every byte, and values are not changed for spreadsheets."""
 
     def __init__(self, out: BinaryIO, reader: Reader, added: Sequence[str], *, terminal: bool) -> None:
         self._out = out
@@ -83,7 +86,8 @@ class _CsvWriter:
         ragged = {row for row, _ in chunk.bad}
         for number, (raw, answer) in enumerate(zip(chunk.raw, rows, strict=True)):
             record, end = _split(raw)
-            # To a row that has not the header's columns, or is none at all, no value could be added in its place.
+            # A value cannot be added in its place to a row that does not have the header's columns, or is not a row at
+            # all.
             more = b"" if number in ragged or not record else self._more(answer)
             self._out.write(record + more + end)
 
@@ -112,7 +116,7 @@ class _CsvWriter:
 
 
 class _NdjsonWriter:
-    """Objects that come as they stand keep every byte: the answers follow their last member."""
+    """Objects that are handed out as they stand keep every byte: the answers follow their last member."""
 
     def __init__(self, out: BinaryIO, added: Sequence[str]) -> None:
         self._out = out
@@ -148,7 +152,7 @@ class _NdjsonWriter:
 class _ParquetWriter:
     """The input's columns and metadata as they are; answers as plain text, for which Parquet has its own dictionary.
 
-    The index's string table would else be written whole, once a row group.
+    Otherwise the whole string table of the index would be written, once for each row group.
     """
 
     def __init__(self, out: BinaryIO, reader: Reader, fields: Sequence[str], prefix: str) -> None:
@@ -185,7 +189,7 @@ class _ParquetWriter:
     def abandon(self) -> None:
         """See `Writer`."""
         if self._file is not None:
-            # It would else be closed when it is collected, long after ``out``, and complain of that.
+            # Otherwise it would be closed when it is collected, long after ``out``, and report an error.
             with contextlib.suppress(pa.ArrowException, OSError, ValueError):
                 self._file.close()
             self._file.is_open = False
@@ -197,5 +201,5 @@ def _encode(value: Any) -> bytes:
 
 def _as_text(value: Any) -> str:
     text = _encode(value).decode("utf-8")
-    # Dates and the like come as JSON text; without their quotes they are what a CSV has.
+    # Dates and similar values come as JSON text; without its quotes, that is how CSV writes them.
     return text[1:-1] if text.startswith('"') else text

@@ -23,7 +23,7 @@ _degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = operator.item
 
 
 class IndexBuilder:
-    """Collects one layer's locations and blocks, in any order, and writes its index file once.
+    """Collects the locations and blocks of one layer, in any order, and writes its index file once.
 
     Blocks are kept in plain arrays: 12 bytes for IPv4, 36 for IPv6.
     """
@@ -62,7 +62,7 @@ class IndexBuilder:
         """Add a location with the values of all fields in their order; degrees may be None, text "": nothing known.
 
         :returns: its slot, for this builder's other methods. In the file slots ascend by locid.
-        :raises IndexFileError: for a locid that is there already or not one of this layer, a coordinate that is not
+        :raises IndexFileError: for a locid that was added before or cannot be in this layer, a coordinate that is not
             finite, or text that is not Unicode
         """
         self._require_open()
@@ -70,7 +70,7 @@ class IndexBuilder:
             raise IndexFileError(f"locid {locid} cannot be in the {self._layer} layer")
         if pending and self._layer != "custom":
             raise IndexFileError(f"locid {locid}: only custom geolocations can be pending")
-        # Not value by value: this is a part of a sync that grows with the geolocations.
+        # Not value by value: this is a part of a sync whose time grows with the geolocations.
         if len(values) != len(FIELDS):
             raise IndexFileError(f"locid {locid}: there are {len(FIELDS)} fields, not {len(values)}")
         texts = _texts_of(values)
@@ -106,7 +106,7 @@ class IndexBuilder:
         """Add the mask, once: blocks of its slot have no geolocation here or in any source below.
 
         :returns: its slot
-        :raises IndexFileError: in the custom layer, which has none
+        :raises IndexFileError: in the custom layer, which cannot have masks
         """
         self._require_open()
         if self._layer == "custom":
@@ -117,7 +117,7 @@ class IndexBuilder:
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
 
-        :raises IndexFileError: if the two do not make a range of the family, or no location has the slot
+        :raises IndexFileError: if the two are not a range of the family, or no location has the slot
         """
         limit = IPV4_MAX if family == 4 else IPV6_MAX
         if not (0 <= first <= last <= limit and 0 <= slot < len(self._slots)):
@@ -169,7 +169,8 @@ class IndexBuilder:
             column.extend(values)
 
     def extend_columns_v4(self, first: flatten.U32, last: flatten.U32, slot: flatten.U32) -> None:
-        """Add many IPv4 ranges of any locations, given as columns: as `extend_v4`, without a Python object for each.
+        """Add many IPv4 ranges of any locations, given as columns: like `extend_v4`, without a Python object for each
+        range.
 
         :raises IndexFileError: as `add_block`; none of them was added
         """
@@ -213,16 +214,17 @@ class IndexBuilder:
     def write(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> IndexSummary:
         """Flatten and write to exactly ``path``, which must not exist, readable to its owner only, and sync it.
 
-        ``extra`` joins the metadata. What was collected is freed on the way, so a builder writes once. Neither is
-        the file renamed nor its directory synced: that is publishing.
+        ``extra`` joins the metadata. The collected data are freed on the way, so a builder writes once. It does not
+        rename the file or sync its directory: publishing does both.
 
-        :raises IndexFileError: if ``path`` exists or cannot be written; what was begun is removed
+        :raises IndexFileError: if ``path`` exists or cannot be written; an unfinished file is removed
         """
         self._require_open()
         self._written = True
         locids = np.fromiter(self._slots, np.int64, len(self._slots))
         self._slots = {}
-        # Ascending locids find a locid by bisection, and make the file the same in whatever order rows came.
+        # With ascending locids a locid is found by bisection, and the order in which rows came does not change the
+        # file.
         order = np.argsort(locids)
         renumbered = np.empty(len(order), np.uint32)
         renumbered[order] = np.arange(len(order), dtype=np.uint32)

@@ -1,4 +1,4 @@
-"""What two index files, or two pairs of them, disagree on: for how many addresses, and from which country to which."""
+"""How two index files, or two pairs of them, differ: for how many addresses, and from which country to which."""
 
 import itertools
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: The default and the custom layer that answer together.
 LayerPair: TypeAlias = "tuple[IndexReader, IndexReader]"
-#: (before, after), each a country's code, "" if a geolocation has none, None if nothing covers.
+#: (before, after), each a country's code, "" if the geolocation has none, None if no block covers the address.
 Change: TypeAlias = tuple[str | None, str | None]
 
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
@@ -24,7 +24,7 @@ _NOTHING = -1
 
 
 def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[int, int]:
-    """How many IPv4 and how many IPv6 addresses have another country in ``new`` than in ``old``.
+    """How many IPv4 and how many IPv6 addresses have a different country in ``new`` than in ``old``.
 
     Not covered counts as a country of its own; a geolocation without a country has the country "".
 
@@ -42,9 +42,10 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
 
 
 def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[Change, int]]:
-    """How many addresses of each family answer otherwise in ``new`` than in ``old``, by country before and after.
+    """How many addresses of each family have a different answer in ``new`` than in ``old``, by country before and
+    after.
 
-    Answers differ if any of a geolocation's fields does, its locid included; so both countries may be the same.
+    Answers differ if any field of the geolocation differs, its locid included; so both countries may be the same.
     Exact, in memory that grows with the geolocations only: some seconds for millions of blocks.
 
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
@@ -107,7 +108,7 @@ def _total(stretch: Stretch, wanted: "np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def _country_numbers(reader: "IndexReader", numbers: dict[str, int]) -> I64:
-    """The number of each slot's country, the same in all files; the item past the last is for what is not covered."""
+    """The number of each slot's country, the same in all files; the item past the last stands for not covered."""
     text_ids = reader.arrays()["loc.country"]
     distinct, first_slots, inverse = np.unique(text_ids, return_index=True, return_inverse=True)
     own = np.empty(len(distinct) + 1, np.int64)
@@ -119,7 +120,7 @@ def _country_numbers(reader: "IndexReader", numbers: dict[str, int]) -> I64:
 
 
 def _answer_numbers(old: "IndexReader", new: "IndexReader", begin: int) -> tuple[I64, I64]:
-    """A number for each slot of both files, the same for the same answer; the last item is for what is not covered."""
+    """A number for each slot of both files, the same for the same answer; the last item stands for not covered."""
     before, after = _Locations(old), _Locations(new)
     texts: dict[bytes, int] = {}
     try:
@@ -151,7 +152,7 @@ class _Locations:
         self.columns += [own[arrays[f"loc.{name}"]] for name in TEXT_NAMES]
 
     def first_equal(self, other: "_Locations") -> I64:
-        """For each location of the other file the first slot here that is equal to it in all; -1 if none is."""
+        """For each location of the other file the first slot here that equals it in every field; -1 if none does."""
         begin = np.searchsorted(self.locid, other.locid, "left")
         count = np.searchsorted(self.locid, other.locid, "right") - begin
         found = np.full(len(other.locid), _NOTHING, np.int64)
@@ -166,8 +167,8 @@ class _Locations:
 
 
 def degrees_as_numbers(degrees: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> I64:
-    """Whole numbers that are equal for equal degrees; what is not known is equal to itself."""
-    whole = degrees + 0.0  # which takes the sign from a zero
+    """Whole numbers that are equal for equal degrees; an unknown value equals an unknown value."""
+    whole = degrees + 0.0  # makes -0.0 and 0.0 equal
     whole[np.isnan(whole)] = np.nan
     return whole.view(np.int64)
 

@@ -1,21 +1,21 @@
-"""A fingerprint of all answers that two layers give together: equal exactly if every address has the same answer.
+"""A fingerprint of all answers that two layers give together: equal if and only if every address has the same answer.
 
 It is the SHA-256 of what follows, integers big-endian, so that any program can compute it from its own copy:
 
 - the text ``geolookup-answers-1`` and a newline;
 - for IPv4, then IPv6: the character ``4`` or ``6``, then each maximal run of addresses with one answer, ascending from
-  the first address of the family: the run's first address (4 or 16 bytes), the answer's locid (8, signed; 0 if
-  nothing covers);
+  the first address of the family: the run's first address (4 or 16 bytes), the answer's locid (8, signed; 0 if no block
+  covers the addresses);
 - the character ``L``, then each geolocation that some address has, by ascending locid: the locid (8), latitude and
-  longitude (IEEE 754 binary64; one that is not known as the NaN 7ff8000000000000, zero without a sign), then country,
-  region, city, postalcode, dmacode and areacode, each as its length in bytes (4) and its UTF-8. Each field more
-  in `fields.FIELDS` raises the number in the first line.
+  longitude (IEEE 754 binary64; an unknown one as the NaN 7ff8000000000000, zero without a sign), then country,
+  region, city, postalcode, dmacode and areacode, each as its length in bytes (4) and its UTF-8. If a field is added to
+  `fields.FIELDS`, the number in the first line rises.
 
-Places that have no number of their own have one of this state, from 10^9 on, which another machine gives otherwise. In
-their place stand 10^9 for the place that answers the first address of all, 10^9 + 1 for the next one, and so on; places
-that are equal in all fields are one here, from whichever sources.
+Places without a number of their own get one from this state, from 10^9 on; another machine may give them other numbers.
+So the fingerprint has 10^9 for the place that answers the first address of all, 10^9 + 1 for the next one, and so on.
+Places that are equal in all fields count as one here, whatever their sources.
 
-Neither the order of blocks nor how they are split, nor generations, text numbers or pending edits have a part in it.
+The order of blocks, how they are split, generations, text numbers and pending edits do not change it.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def fingerprint(layers: "LayerPair") -> str:
     """
     digest = hashlib.sha256(_PREFIX)
     used = [np.zeros(reader.location_count + 1, np.bool_) for reader in layers]
-    # The item past the last is for what is not covered.
+    # The item past the last stands for not covered.
     locids = [np.append(reader.arrays()["loc.locid"], 0).astype(np.int64) for reader in layers]
     own = _OwnNumbers(layers[0], locids[0])
     families: tuple[Literal[4], Literal[6]] = (4, 6)
@@ -59,7 +59,8 @@ def fingerprint(layers: "LayerPair") -> str:
             runs, before = _runs(stretch, locids, used, own, family, before)
             digest.update(runs)
     digest.update(b"L")
-    # Custom locids are below zero, so their layer comes first, and those of ours are above all that services give.
+    # Custom locids are below zero, so their layer comes first. The locids that we give are above all that services
+    # give.
     base, over = layers
     for reader, slots, numbers in (
         (over, np.flatnonzero(used[1][:-1]), locids[1]),
@@ -72,7 +73,7 @@ def fingerprint(layers: "LayerPair") -> str:
 
 
 class _OwnNumbers:
-    """The numbers that stand for ours, in the order in which the places are met; equal places have one."""
+    """The numbers that replace ours, in the order in which the places are met; equal places share one."""
 
     def __init__(self, reader: "IndexReader", locids: "I64") -> None:
         """``locids`` has one item more than the reader has slots."""
@@ -87,7 +88,7 @@ class _OwnNumbers:
         self._following = FIRST_OWN_LOCID
 
     def put(self, locid: "I64", slot: "I64", covered: Any) -> None:
-        """Put what stands for them in the place of our numbers, if no custom geolocation ``covered`` the address."""
+        """Replace our numbers by those that stand for them, if no custom geolocation ``covered`` the address."""
         if not self._any:
             return
         mine = np.flatnonzero(~covered & self.is_own[slot])
@@ -101,7 +102,7 @@ class _OwnNumbers:
         locid[mine] = self._number[place]
 
     def first_slots(self) -> "tuple[I64, I64]":
-        """The slots of the places that were met, in the order of their numbers; and for each slot its number."""
+        """The slots of the places that were met, in the order of their numbers; and the number of each slot."""
         met = np.flatnonzero(self._number)
         met = met[np.argsort(self._number[met])]
         numbers = np.zeros(len(self._place), np.int64)
@@ -116,7 +117,7 @@ def _distinct(reader: "IndexReader", slots: "I64") -> "I64":
     for name in (*DEGREES, *TEXT_NAMES):
         column = arrays[f"loc.{name}"][slots]
         _, number = np.unique(degrees_as_numbers(column) if name in DEGREES else column, return_inverse=True)
-        # Both are below the number of slots, and so their pair fits 64 bits.
+        # Both are below the number of slots, so the pair fits into 64 bits.
         _, found = np.unique(found * (len(slots) + 1) + number, return_inverse=True)
     return found
 
@@ -129,9 +130,10 @@ def _runs(
     family: Literal[4, 6],
     before: int | None,
 ) -> tuple[bytes, int]:
-    """The runs that begin in a stretch, and the locid of the last; ``before`` is the one that reaches into it."""
+    """The runs that begin in a stretch, and the locid of the last; ``before`` is the locid of the run that reaches into
+    it."""
     base, over = stretch.slots
-    # Of starts at one address only the last reaches any further.
+    # If several starts have one address, only the last reaches further.
     reaches = np.append((stretch.hi[1:] != stretch.hi[:-1]) | (stretch.lo[1:] != stretch.lo[:-1]), True)
     base, over = base[reaches], over[reaches]
     covered = over != -1

@@ -1,11 +1,11 @@
 """Overlapping blocks to disjoint sorted segments, by the precedence rule; and what is counted on segments.
 
 The narrowest block that covers an address wins; between two of equal size, the one of the greater rank (the absolute
-value of its locid), or the one that came later if the source numbers nothing. Blocks that overlap no other, nearly all
-of them, go through numpy untouched. Only clusters of overlapping blocks meet a sweep, whose active set
-(sortedcontainers) has the winner in front.
+value of its locid), or the later one if the source has no numbers. Nearly all blocks overlap no other: numpy passes
+them on unchanged. Only clusters of overlapping blocks go through a sweep, whose active set (sortedcontainers) has the
+winner in front.
 
-Ranges are inclusive everywhere: one past the end of the space fits no array.
+Ranges are inclusive everywhere: one past the last address would not fit into the arrays.
 """
 
 from array import array
@@ -36,7 +36,7 @@ def flatten_v4(first: U32, last: U32, slot: U32, rank: I64 | None) -> tuple[U32,
     """Flatten IPv4 blocks.
 
     ``first``, ``last`` (inclusive, ``first <= last``) and ``slot`` have one item a block, in any order; ``rank`` has
-    one a slot. If ``rank`` is None, a later block comes before an earlier one of its size. The inputs are not changed.
+    one a slot. If ``rank`` is None, a later block beats an earlier one of its size. The inputs are not changed.
 
     :returns: first address and slot of each segment, ascending, beginning at 0, gaps (slot `EMPTY`) included; no two
         neighbours have the same slot
@@ -71,7 +71,7 @@ def flatten_v4(first: U32, last: U32, slot: U32, rank: I64 | None) -> tuple[U32,
     keep[1:] |= gap[1:-1]
     del distance
     wanted = _interleave(gap, keep)
-    # One past the very last address wraps to 0 here, and is never wanted.
+    # One past the very last address wraps to 0 here, and is never used.
     starts = _interleave(np.concatenate([np.zeros(1, np.uint32), last + np.uint32(1)]), first)[wanted]
     slots = _interleave(np.full(len(first) + 1, EMPTY, np.uint32), slot)[wanted]
     return starts, slots
@@ -80,7 +80,7 @@ def flatten_v4(first: U32, last: U32, slot: U32, rank: I64 | None) -> tuple[U32,
 def flatten_v6(
     first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64, slot: U32, rank: I64 | None
 ) -> tuple[U64, U64, U32]:
-    """Flatten IPv6 blocks, whose ends are given as upper and lower 64 bits; all else as in `flatten_v4`.
+    """Flatten IPv6 blocks, whose ends are given as upper and lower 64 bits; otherwise like `flatten_v4`.
 
     :returns: upper and lower half of the first address, and slot, of each segment
     """
@@ -134,23 +134,23 @@ def flatten_v6(
 
 
 def covered_v4(first: U32, slot: U32) -> int:
-    """How many IPv4 addresses the segments cover, gaps aside: exact."""
+    """How many IPv4 addresses the segments cover, without gaps: exact."""
     covered = slot != EMPTY
     total = int(np.sum(first[1:] - first[:-1], where=covered[:-1], dtype=np.uint64))
     return total + (IPV4_MAX + 1 - int(first[-1]) if covered[-1] else 0)
 
 
 def covered_v6(hi: U64, lo: U64, slot: U32) -> int:
-    """How many IPv6 addresses the segments cover, gaps aside: exact."""
+    """How many IPv6 addresses the segments cover, without gaps: exact."""
     covered = slot != EMPTY
     total = span_v6(hi, lo, covered[:-1])
     return total + (IPV6_MAX + 1 - (int(hi[-1]) << 64 | int(lo[-1])) if covered[-1] else 0)
 
 
 def span_v6(hi: U64, lo: U64, wanted: Flags) -> int:
-    """How many addresses lie between each wanted start and the next start, together; there is one start more."""
+    """The sum of the addresses between each wanted start and the next start; there is one start more."""
     upper = int(np.sum(hi[1:] - hi[:-1], where=wanted, dtype=np.uint64))
-    # Lower halves both rise and fall, so they are summed apart, and in halves again since a sum must fit 64 bits.
+    # Lower halves rise and fall, so they are summed separately, and in halves again, since a sum must fit into 64 bits.
     lower = [
         (int(np.sum(half >> np.uint64(32), where=wanted)) << 32)
         + int(np.sum(half & np.uint64(0xFFFFFFFF), where=wanted))
@@ -184,7 +184,7 @@ def _interleave(before: Array, own: Array) -> Array:
 
 
 def _in_clusters(meets_earlier: Flags) -> Flags:
-    """Which blocks overlap any other, from which of all but the first overlap an earlier one."""
+    """Which blocks overlap any other, given which of all but the first overlap an earlier one."""
     overlapping = np.zeros(len(meets_earlier) + 1, np.bool_)
     overlapping[1:] = meets_earlier
     # The first of a cluster meets none before it. A block that meets some earlier one also lies in the cluster of the
@@ -213,7 +213,7 @@ def _meets_earlier_v6(first_hi: U64, first_lo: U64, last_hi: U64, last_lo: U64) 
 
 
 def _ranks(rank: I64 | None, order: I64 | None) -> Ranks:
-    """What tells the ranks of some sorted blocks: by their slots, else by the places at which they came."""
+    """A function that gives the ranks of some sorted blocks: by their slots, else by the order in which they came."""
     if rank is not None:
         return lambda slots, _places: rank[slots]
     if order is not None:
@@ -254,8 +254,8 @@ def _blocks_v6(
 def _sweep(blocks: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, int, int, int]]:
     """Disjoint pieces (first, last, slot, source) of blocks (first, last, slot, rank) sorted by first address.
 
-    ``source`` is the number of a block of the cluster that the piece lies in. Blocks leave the active set when they
-    come to its front and are over, so nothing is sorted by its end, and each enters and leaves once.
+    ``source`` is the number of a block of the cluster that the piece lies in. A block leaves the active set when it
+    comes to the front after its end. So blocks are never sorted by their ends, and each enters and leaves once.
     """
     # Winners first: (size, -rank, last, slot).
     active: SortedList = SortedList()
@@ -263,7 +263,7 @@ def _sweep(blocks: Iterable[tuple[int, int, int, int]]) -> Iterator[tuple[int, i
     piece_first = piece_slot = piece_source = -1
 
     def advance(limit: int) -> Iterator[tuple[int, int, int, int]]:
-        """The pieces from ``position`` up to ``limit``, but for the last, which may go on."""
+        """The pieces from ``position`` up to ``limit``, except the last, which may go on."""
         nonlocal position, piece_first, piece_slot, piece_source
         while active and position < limit:
             _, _, last, slot = active[0]

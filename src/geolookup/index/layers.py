@@ -25,7 +25,7 @@ def segment_of_both(
 
     The range is inclusive, and the largest in which every address has this answer from this layer.
 
-    :raises IndexDamagedError: if what a file says there cannot be
+    :raises IndexDamagedError: if the file is damaged there
     """
     slot, first, last = overlay.segment(family, value)
     if slot != EMPTY:

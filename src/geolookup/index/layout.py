@@ -47,7 +47,7 @@ SECTIONS: "Final" = {
     "strings.bytes": "U8",
 }
 #: ``v6.lo`` is left out if all of it is 0, the upper bits of slots if 16 bits do, and the sources of locations
-#: if all have the same. Files from before a field was there lack its section: nothing is known of it.
+#: if all have the same. A file that is older than a field lacks its section: the field is unknown in all its locations.
 OPTIONAL_SECTIONS: "Final" = (
     *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source"),
     *[f"loc.{name}" for name in LATER_NAMES],
@@ -91,7 +91,7 @@ HEADER_CHECK: "Final" = "header_check"
 RESERVED_METADATA: "Final" = ("format", "version", HEADER_CHECK, "layer", SOURCES, MASKS, *COUNT_NAMES)
 
 ALIGNMENT: "Final" = 64
-#: Headers are some 3 kB: a greater claim is damage, and reading it would not be done in constant time.
+#: Headers are some 3 kB: a larger length is damage, and reading so much would not take constant time.
 MAX_HEADER_BYTES: "Final" = 1 << 20
 
 _CHECK_MARK = b'"header_check":"'
@@ -109,7 +109,7 @@ def require_little_endian() -> None:
 
 
 def header_check(header: bytes) -> str:
-    """The checksum of a header, its own value taken as zeros; see `self_check`."""
+    """The checksum of a header, in which its own value counts as zeros; see `self_check`."""
     return self_check(header, header.find(_CHECK_MARK) + len(_CHECK_MARK))
 
 
@@ -137,9 +137,9 @@ class Section:
 
 
 class Header:
-    """A header that was read and found sound: every section lies inside the file and fits the others.
+    """A header that was read and checked: every section lies inside the file and fits the others.
 
-    ``raw`` is its text as it stands in the file, padding included, and ``tree`` what that text says; ``metadata`` has
+    ``raw`` is its text as it stands in the file, padding included, and ``tree`` the decoded JSON; ``metadata`` has
     strings only; ``counts`` has the numbers of `COUNT_NAMES`; ``sections`` has the unknown ones of a newer minor
     version too.
     """

@@ -27,7 +27,7 @@ class Locations:
     """The columns of one open file's locations. The methods are those of `IndexReader`, which describes them.
 
     ``count`` is the number of locations; ``sources`` names what the layer was made from. ``columns`` are the fields' in
-    their order: a field's texts by their numbers, or its degrees; None if the file is from before the field was there.
+    their order: a field's texts by their numbers, or its degrees; None if the file is older than the field.
     """
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Locations:
     ) -> None:
         """``whole`` is the file at ``path``, and ``view`` gives a section of it by name, in the section's type.
 
-        :raises IndexDamagedError: if the table of texts cannot be
+        :raises IndexDamagedError: if the table of texts is damaged
         """
 
         def optional(name: str) -> "memoryview[Any] | None":

@@ -60,7 +60,7 @@ def failed(path: str, error: Exception) -> IndexFileError:
 
 
 def section_arrays(header: "Header", view: "Callable[[str], memoryview[int]]") -> "dict[str, np.ndarray[Any, Any]]":
-    """Every known section by name as a numpy array over its ``view``; a field that is not there has nothing known."""
+    """Every known section by name as a numpy array over its ``view``; a missing field is unknown everywhere."""
     import numpy as np
 
     arrays: dict[str, np.ndarray[Any, Any]] = {}

@@ -1,4 +1,4 @@
-"""The choice of reader: the accelerator if it was built and is not switched off, else `reader` alone.
+"""The choice of reader: the accelerator if it was built and is not switched off, else only `reader`.
 
 Columns are answered in slots, as unsigned 32-bit integers: a location's slot in the default layer; one in the custom
 layer with `OVERLAY` set; `EMPTY` if no block of either covers the address; `BAD` for what is not an address; `ABSENT`
@@ -46,9 +46,10 @@ def accelerator() -> "ModuleType | None":
 def open_searcher(
     module: "ModuleType", base: "IndexReader", overlay: "IndexReader", limit: int
 ) -> "tuple[_native.Searcher, Records, Records]":
-    """What searches both layers, and where the records of each are kept: at most ``limit`` of them.
+    """A searcher of both layers, and the records of each, at most ``limit`` of them.
 
-    ``module`` is what `accelerator` gave. The files stay mapped for as long as the searcher is kept, `close` or not.
+    ``module`` is the one of `accelerator`. The files stay mapped for as long as the searcher is kept, even after
+    `close`.
     """
     layers = [
         module.Layer(

@@ -1,7 +1,7 @@
 """The reference reader: an index file, memory-mapped and searched by bisection.
 
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing, and opening takes the
-same time whatever the file's size. No content of the file, however damaged, makes it crash or read elsewhere.
+same time whatever the file's size. However damaged the file is, it does not crash or read outside the file.
 """
 
 import os
@@ -118,7 +118,7 @@ class IndexReader:
         self._check_ends()
 
     def _check_ends(self) -> None:
-        """What searching relies on, as far as it can be seen at once."""
+        """Check what searching relies on, as far as that takes constant time."""
         lo = self._v6_lo
         if self._v4_low[0] != 0 or self._v4_table[1] == 0 or self._v6_hi[0] != 0 or (lo is not None and lo[0] != 0):
             raise damaged(self.path, "the first segment of a family does not begin at its first address")
@@ -174,7 +174,7 @@ class IndexReader:
         table = self._v6_table
         first = table[prefix]
         position = bisect_right(self._v6_hi, upper, first, table[prefix + 1]) - 1
-        # Segments rarely share their upper half, and if they do, the last is right as often as not.
+        # Segments rarely share their upper half, and if they do, the last is often the right one.
         lo = self._v6_lo
         if lo is None or position < first or self._v6_hi[position] != upper or lo[position] <= value & _LOW64:
             return position
@@ -186,7 +186,7 @@ class IndexReader:
 
         :raises IndexDamagedError: if the file's tables lead outside it
         """
-        # _position4 and _slot4 again: the calls would cost half of the whole.
+        # This repeats _position4 and _slot4: calling them would double the time.
         prefix = value >> 16
         table = self._v4_table
         high = self._v4_slot_high
@@ -202,7 +202,7 @@ class IndexReader:
 
         :raises IndexDamagedError: if the file's tables lead outside it
         """
-        # The common part of _position6, and _slot6, again for the same reason.
+        # This repeats the common part of _position6, and _slot6, for the same reason.
         upper = value >> 64
         prefix = upper >> 48
         table = self._v6_table
@@ -257,7 +257,7 @@ class IndexReader:
     def first(self, family: "Literal[4, 6]", position: int) -> int:
         """The first address of a segment, counted from 0, gaps included.
 
-        :raises IndexDamagedError: if the file does not say, or has no such segment
+        :raises IndexDamagedError: if the file is damaged there, or has no such segment
         """
         try:
             return self._first4(position) if family == 4 else self._first6(position)
@@ -352,13 +352,13 @@ class IndexReader:
     def arrays(self) -> "dict[str, np.ndarray[Any, Any]]":
         """Every known section by name, as a read-only numpy array over the map: no copy, and valid after `close`.
 
-        A field that the file does not have yet is there too, with nothing known.
+        A field that is newer than the file is there too, unknown everywhere.
         The functions of `segments` give whole addresses and slots instead.
         """
         return section_arrays(self.header, self.section_bytes)
 
     def section_bytes(self, name: str) -> "memoryview[int]":
-        """A section as it stands in the file, those unknown to this release included, without a copy."""
+        """A section as it stands in the file, without a copy; it may be one that this release does not know."""
         section = self.header.sections[name]
         try:
             return memoryview(self._map)[section.begin : section.end]
@@ -366,7 +366,7 @@ class IndexReader:
             raise failed(self.path, error) from error
 
     def close(self) -> None:
-        """Unmap the file, or, if arrays are still in use, leave that to the last of them; again does nothing."""
+        """Unmap the file; if arrays are still in use, the last of them unmaps it. A second call does nothing."""
         self._locations.close()
         for name in self.__slots__:
             view = getattr(self, name, None)
@@ -375,7 +375,7 @@ class IndexReader:
         try:  # noqa: SIM105 - contextlib would have to be imported
             self._map.close()
         except BufferError:
-            # Someone's array still looks into it; its memory goes with that array.
+            # An array still uses the map: the memory is freed with that array.
             pass
 
     def __enter__(self) -> "IndexReader":

@@ -1,4 +1,4 @@
-"""Several sources as one layer: their flattened indexes, laid over each other in order, make one index file.
+"""Several sources as one layer: their flattened indexes, stacked in order, make one index file.
 
 For each address the first source that covers it answers, with its whole record. A mask (a location of locid 0) ends the
 search too: its addresses become a gap. All inputs are disjoint and sorted, so this is one walk over all of them side by
@@ -31,11 +31,11 @@ def write_stack(
 ) -> IndexSummary:
     """Write one default layer from several: (name, index) pairs, the one of highest precedence first.
 
-    The file stands at exactly ``path``, which must not exist; it is synced, and neither renamed nor its directory
-    synced. ``extra`` joins the metadata. Locids may occur in several sources: then slots ascend by locid and, within
-    one, by source.
+    The file is written to exactly ``path``, which must not exist, and synced; it is not renamed, and its directory is
+    not synced. ``extra`` joins the metadata. Locids may occur in several sources: then slots ascend by locid and,
+    within one, by source.
 
-    :raises IndexDamagedError: if an index cannot be followed
+    :raises IndexDamagedError: if an index is damaged
     :raises IndexFileError: if ``path`` exists or cannot be written, or there are more sources than a file can name
     """
     sections, slots = _locations([reader for _, reader in layers])
@@ -60,7 +60,7 @@ def write_stack(
 def hidden_by_masks(served: "IndexReader", readers: "Sequence[IndexReader]") -> tuple[int, int]:
     """How many IPv4 and IPv6 addresses have an answer in ``served``, and would be masked in a stack of ``readers``.
 
-    :raises IndexDamagedError: if an index cannot be followed
+    :raises IndexDamagedError: if an index is damaged
     """
     masks = [np.append(reader.arrays()["loc.locid"] == 0, False) for reader in readers]
     families: tuple[Literal[4, 6], ...] = (4, 6)

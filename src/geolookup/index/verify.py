@@ -18,7 +18,7 @@ _TEXT_COLUMNS = tuple(f"loc.{name}" for name in TEXT_NAMES)
 
 
 def verify_index(index: IndexReader | str | os.PathLike[str]) -> None:
-    """Check an open index, or the file at a path: reads the whole of it.
+    """Check an open index, or the file at a path, from end to end.
 
     :raises IndexDamagedError: naming the section and the position in it
     :raises IndexFileError: if a path cannot be opened
@@ -133,7 +133,7 @@ class _Check:
         if "loc.source" in arrays:
             source = arrays["loc.source"]
             self.require("loc.source", source < len(self.reader.sources), "names no source")
-            # Two sources may number their locations alike.
+            # Two sources may use the same numbers for their locations.
             ascending |= (locid[1:] == locid[:-1]) & (source[1:] > source[:-1])
         self.require("loc.locid", ascending, "and the next are not ascending")
         for name in (f"loc.{name}" for name in DEGREES):

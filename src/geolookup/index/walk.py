@@ -17,7 +17,7 @@ from geolookup.index.segments import segments_v4, segments_v6
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
-#: How many segments of all files are walked at a time, more or less.
+#: About how many segments of all files are walked at a time.
 _CHUNK = 1 << 18
 _LOW64 = (1 << 64) - 1
 
@@ -26,9 +26,9 @@ _LOW64 = (1 << 64) - 1
 class Stretch:
     """A part of one family's space: at each start, ascending, the slot that every file has from there to the next.
 
-    ``hi`` and ``lo`` are the halves of the starts (``hi`` zeros in IPv4), one for each start of any file, so some
-    come several times and reach no further: then the last of them counts. ``slots`` has one array a file, -1 where
-    none covers. ``end`` is one past the last address.
+    ``hi`` and ``lo`` are the halves of the starts (``hi`` zeros in IPv4), one for each start of any file, so a start
+    may come several times: then the last of them counts. ``slots`` has one array for each file, with -1 where no block
+    covers. ``end`` is one past the last address.
     """
 
     hi: U64
@@ -53,7 +53,7 @@ def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6]) -> Iterator[St
     """
     files = [_File(reader, family) for reader in readers]
     whole = (IPV4_MAX if family == 4 else IPV6_MAX) + 1
-    # The middle is a cut too: the length of all IPv6 would not fit 128 bits.
+    # The middle is a cut too: the length of the whole IPv6 space would not fit into 128 bits.
     cuts = {0, whole >> 1, whole}
     for file in files:
         cuts.update(file.start(position) for position in range(0, file.count, max(1, _CHUNK // len(files))))
@@ -80,9 +80,10 @@ class _File:
         return bisect_left(range(self.count), address, key=self.start)
 
     def between(self, begin: int, end: int) -> tuple[U64, U64, I64]:
-        """Halves of the starts and slots from ``begin`` up to ``end``; what reaches in from before comes first."""
+        """Halves of the starts and slots from ``begin`` up to ``end``; a segment that begins earlier and reaches in
+        comes first."""
         first, past = self.position(begin), self.position(end)
-        # Where a segment begins right here, the one before it has no length.
+        # If a segment begins exactly here, the one before it has no length.
         before = max(first - 1, 0)
         if self.family == 4:
             starts, found = segments_v4(self.reader, before, past)
@@ -117,7 +118,7 @@ def _between(files: list[_File], family: Literal[4, 6], begin: int, end: int) ->
     for _, _, own in parts:
         mine = (order >= offset) & (order < offset + len(own))
         # Every start carries the newest slot of each file on. All files begin at one address, so the starts before a
-        # file's first one have no length: what they say of it counts for nothing, but it must be a slot of that file.
+        # file's first one have no length: their slot for that file is never used, but it must be one of its slots.
         newest = np.maximum.accumulate(np.where(mine, place, -1))
         columns.append(np.where(newest < 0, -1, slots[newest]))
         offset += len(own)

@@ -36,7 +36,7 @@ _LARGEST_I32 = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSummary:
-    """What was written.
+    """The size and content of a written index file.
 
     Segments are counted without gaps, and so are the addresses that they cover; ``bytes`` is the file's size and
     ``sha256`` the whole file's, in hexadecimal.
@@ -59,7 +59,7 @@ def segment_sections(
     locations: int,
     counts: Mapping[str, int],
 ) -> tuple[dict[str, flatten.Array], dict[str, int]]:
-    """The sections that hold segments, and ``counts`` with what is counted on them.
+    """The sections that hold segments, and ``counts`` with the numbers of segments and covered addresses added.
 
     ``v4`` and ``v6`` are as `flatten.flatten_v4` and `flatten.flatten_v6` return them.
     """
@@ -109,12 +109,12 @@ def write_index(
 ) -> tuple[int, str]:
     """Write sections as they are, by the names of `layout.SECTIONS`, and sync the file.
 
-    `IndexBuilder.write` for those who have sorted, disjoint segments already: nothing is checked here but ``extra``
-    and the sections' types. ``counts`` has the numbers of `layout.COUNT_NAMES`; ``sources`` are the names that
-    ``loc.source`` numbers; ``masks`` is true if a location is a mask.
+    Like `IndexBuilder.write`, for segments that are already sorted and disjoint: only ``extra`` and the sections' types
+    are checked. ``counts`` has the numbers of `layout.COUNT_NAMES`; ``sources`` are the names that ``loc.source``
+    numbers; ``masks`` is true if a location is a mask.
 
     :returns: the file's size in bytes and its SHA-256 in hexadecimal
-    :raises IndexFileError: if ``path`` exists or cannot be written; what was begun is removed
+    :raises IndexFileError: if ``path`` exists or cannot be written; an unfinished file is removed
     """
     require_little_endian()
     metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}

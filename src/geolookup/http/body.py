@@ -17,17 +17,17 @@ from geolookup.http.translate import TotalTimeoutError, http_errors
 from geolookup.text import unchanged
 
 _PRODUCED_AT_ONCE = 1 << 20
-# Lists of geolocations shrink about tenfold; what grows two hundredfold past the first megabytes is not a list.
+# Lists of geolocations shrink about tenfold; a body that grows two hundredfold past its first megabytes is not a list.
 _EXPANSION_FLOOR = 16 << 20
 _EXPANSION_RATIO = 200
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 class Watch:
-    """Ends an answer that takes longer than it may, whatever it drips: header bytes, chunk sizes or content.
+    """Ends an answer that takes longer than it may, even if bytes keep coming: of headers, chunk sizes or content.
 
-    httpx bounds each silence but not their sum, so a timer shuts the socket under the reader. ``expired`` tells
-    that apart from an end that the service made.
+    httpx bounds each silence but not their sum, so a timer shuts the socket under the reader. ``expired`` tells whether
+    the timer or the service ended the answer.
     """
 
     def __init__(self, total_s: float, what: str, clean: Callable[[str], str] = unchanged) -> None:
@@ -76,7 +76,7 @@ class Watch:
         with self._lock:
             self._shut = True
             if self._socket is not None:
-                # Not the method of an SSLSocket, which takes its state apart under the thread that reads.
+                # Not the method of an SSLSocket, which resets its state while another thread reads.
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
@@ -84,9 +84,9 @@ class Watch:
 class Body:
     """The body of one answer. Iterating hands out its content, decompressed, in bytes of any length.
 
-    ``clean`` takes the secret out of a text that is to be shown.
-    ``framed`` is false if only the connection's end marks the body's: then the content itself must tell whether it
-    is whole. ``bytes_read`` counts what came over the network. `close` it, whatever happens.
+    ``clean`` removes the secret from a text that will be shown.
+    ``framed`` is false if only the end of the connection marks the end of the body: then the content itself must show
+    whether it is whole. ``bytes_read`` counts what came over the network. `close` it, whatever happens.
 
     :raises UpstreamAnswerError: while iterating, if the body is cut short or its compression is broken
     :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
@@ -113,7 +113,7 @@ class Body:
         return self._decompressed(zlib.decompressobj(_WINDOW_BITS[self._encoding]))
 
     def close(self) -> None:
-        """Let go of the connection; it is used again only if the body was read to its end."""
+        """Release the connection; it is used again only if the body was read to its end."""
         self._watch.stop()
         with contextlib.suppress(Exception):  # the answer is over either way
             self._response.close()

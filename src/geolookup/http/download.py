@@ -1,4 +1,4 @@
-"""Fetching a file of a source over HTTP: on a condition, through a few redirects, the secret to the first host only."""
+"""Fetching a source's file over HTTP if it changed, through a few redirects; only the first host gets the secret."""
 
 import base64
 import random
@@ -28,7 +28,7 @@ _MAX_PROBLEM_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a conditional request brought: ``unchanged``, or a whole body that was handed on.
+    """The result of a conditional request: ``unchanged``, or a whole body that was handed on.
 
     ``etag`` and ``last_modified`` are the answer's, for the next request; None if it had none.
     """
@@ -40,9 +40,10 @@ class Fetched:
 
 
 class Downloader:
-    """Fetches one source's file. ``secret`` is its own: no other source's request ever has it.
+    """Fetches the file of one source. ``secret`` is its own: requests of other sources never carry it.
 
-    ``auth`` is how it travels (``bearer``, ``basic`` or ``header``), or "" if it stands in the address, as {token}.
+    ``auth`` says how it travels (``bearer``, ``basic`` or ``header``), or is "" if it stands in the address, as
+    {token}.
 
     :raises SettingsError: if the secret cannot be sent
     """
@@ -79,9 +80,9 @@ class Downloader:
     ) -> Fetched:
         """Fetch the file. ``begin`` is called before each attempt's first byte, and returns what takes the bytes.
 
-        ``progress`` is told the bytes so far and, if the answer says it, how many there will be.
+        ``progress`` is called with the bytes so far and, if the answer says it, their total number.
 
-        :raises UpstreamError: as `Transport.request`; a redirect too many, or one that leaves https, is an
+        :raises UpstreamError: as `Transport.request`; too many redirects, or one that leaves https, is an
             UpstreamAnswerError
         :raises SettingsError: if the address cannot be used
         """
@@ -189,7 +190,7 @@ class Downloader:
                 if len(kept) >= _MAX_PROBLEM_BYTES:
                     break
         except UpstreamError:
-            pass  # the status has come, and says more than how its explanation ended
+            pass  # the status is known, and says more than an error in the text after it
         return error_for(
             what,
             body.status,
@@ -200,7 +201,7 @@ class Downloader:
 
 
 class _Waits:
-    """When a fetch is tried again: full jitter, ``Retry-After``, and an end."""
+    """When a fetch is tried again: full jitter, ``Retry-After``, and a limit."""
 
     def __init__(self, max_wait_s: float) -> None:
         self._longest_s = 0.5
@@ -218,7 +219,7 @@ class _Waits:
 
 
 def _headers(secret: str | None, auth: str, auth_header: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """What carries the secret, and the forms in which it must not be shown."""
+    """The header that carries the secret, and the forms in which it must not be shown."""
     if secret is None:
         return {}, ()
     hidden = {secret, quote(secret, safe=""), quote(secret)}

@@ -1,7 +1,8 @@
-"""Telling a monitor that a run started, succeeded or failed, as healthchecks.io and its kin take it.
+"""Telling a monitor that a run started, succeeded or failed, in the convention of healthchecks.io and similar services.
 
 The convention (https://healthchecks.io/docs/http_api/): the address itself is success, ``/start`` a start, ``/N`` an
-end with the exit status N; a POST's body is kept beside it. Whoever knows the address can ping it: it is never shown.
+end with the exit status N; the body of a POST is kept with it. Anyone who knows the address can ping it, so it is never
+shown.
 """
 
 import ssl
@@ -18,15 +19,15 @@ from geolookup.http.secrecy import Secrecy
 from geolookup.http.translate import http_errors
 from geolookup.settings.table import Settings
 
-#: The longest that one attempt may take. A monitor that is slow must not make the run late.
+#: The longest time for one attempt: a slow monitor must not delay the run.
 TIMEOUT_S = 5.0
 _ATTEMPTS = 3
-#: What healthchecks.io keeps of a body.
+#: The part of a body that healthchecks.io keeps.
 _MAX_BODY_BYTES = 10_000
 
 
 class Monitor:
-    """Pings one address. It never raises: a monitor that is out of reach fails no run."""
+    """Pings one address. It never raises: a run does not fail because its monitor cannot be reached."""
 
     def __init__(self, url: str, settings: Settings, *, timeout_s: float = TIMEOUT_S) -> None:
         self._url = url
@@ -37,11 +38,11 @@ class Monitor:
         return "<Monitor>"
 
     def start(self) -> str | None:
-        """Say that a run started; None, or why that could not be told."""
+        """Tell the monitor that a run started; returns None, or why that failed."""
         return self._tell("start", "/start", "")
 
     def end(self, exit_status: int, summary: str) -> str | None:
-        """Say how a run ended, with a summary for people; None, or why that could not be told."""
+        """Tell the monitor how a run ended, with a summary for people; returns None, or why that failed."""
         return self._tell("end", f"/{exit_status}" if exit_status else "", summary)
 
     def _tell(self, what: str, suffix: str, body: str) -> str | None:

@@ -1,6 +1,6 @@
-"""What an answer's status means: the error to raise, with whatever its body says about it (RFC 9457, RFC 9110).
+"""What an answer's status means: the error to raise, with the explanation in its body (RFC 9457, RFC 9110).
 
-The body may be anything at all: whatever cannot be read is left out of the message, and never hides the status.
+The body may hold anything: what cannot be read is left out of the message, and never hides the status.
 """
 
 import math
@@ -20,14 +20,14 @@ from geolookup.text import harmless
 WORTH_WAITING = frozenset({408, 429, 502, 503, 504})
 
 _SHOWN_ERRORS = 20
-# RFC 9457 leaves the names of types open: these are what want of permission is called.
+# RFC 9457 leaves the names of types open: these are names for a missing permission.
 _PERMISSION = re.compile(r"auth|scope|forbidden|permission|token|credential|denied", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[/#:]")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What an error's body says; empty if it says nothing that can be read. All text is fit to be shown."""
+    """What an error's body says; empty if nothing in it can be read. All text is safe to show."""
 
     type: str = ""
     title: str = ""
@@ -36,7 +36,7 @@ class Problem:
 
 
 def read_problem(body: bytes, clean: Callable[[str], str]) -> Problem:
-    """Read problem details (RFC 9457); ``clean`` takes out what no message may show."""
+    """Read problem details (RFC 9457); ``clean`` removes what messages must not show."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """Keeps the secret out of what is shown: messages, and the log records of the libraries below.
 
-The request's own headers are logged by none of them, but some servers repeat a request in their answer, whose headers
-httpcore logs at DEBUG.
+None of them logs the request's own headers. But some servers repeat a request in their answer, and httpcore logs the
+answer's headers at DEBUG.
 """
 
 import logging
@@ -19,7 +19,7 @@ _LOGGERS: Final = (
 
 
 class Secrecy(logging.Filter):
-    """Knows one transport's secrets in every form in which they travel; `stop` ends its hold on the loggers."""
+    """Knows one transport's secrets in every form in which they travel; `stop` removes it from the loggers."""
 
     def __init__(self, *hidden: str) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Secrecy(logging.Filter):
                 logging.getLogger(name).addFilter(self)
 
     def stop(self) -> None:
-        """Leave the loggers alone."""
+        """Remove it from the loggers."""
         for name in _LOGGERS:
             logging.getLogger(name).removeFilter(self)
 
@@ -40,7 +40,7 @@ class Secrecy(logging.Filter):
         return text
 
     def kept(self, header: str | None) -> str | None:
-        """A header's value that is to be kept; None if it repeats a secret."""
+        """A header's value that will be stored; None if it repeats a secret."""
         return header if header and self.clean(header) == header else None
 
     def filter(self, record: logging.LogRecord) -> bool:

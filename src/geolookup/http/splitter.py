@@ -1,12 +1,12 @@
 """Cuts a streamed JSON text into slices of whole array elements, at the speed of memory.
 
-Only the structure is looked at here: which quotes open and close strings, and how deep the brackets stand. Whoever
-decodes the slices finds out whether they are JSON; the slices are cut so that all of them are valid exactly when the
-whole text is. That is why brackets are counted and not matched: `[}` is seen by the decoder.
+It looks only at the structure: which quotes open and close strings, and how deep the brackets are nested. The decoder
+of the slices finds out whether they are JSON; the slices are cut so that all of them are valid if and only if the whole
+text is. That is why brackets are counted and not matched: the decoder sees `[}`.
 
 Three shapes of text are told apart (RFC 8259 for the grammar): an array, whose elements are handed out; an object,
-where the elements of each array that is a member's value are handed out; all the rest of an object, its shell, is kept
-and handed out at the end. ``ipblocks`` stays in the shell: there the object itself is a geolocation.
+where the elements of each array that is a member's value are handed out; the rest of an object, its shell, is kept and
+handed out at the end. ``ipblocks`` stays in the shell: there the object itself is a geolocation.
 """
 
 import re
@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 
 class _Strings:
-    """Tells which bytes stand inside JSON strings, across chunks cut anywhere."""
+    """Finds which bytes are inside JSON strings, across chunks that may be cut anywhere."""
 
     def __init__(self) -> None:
         self._inside = False
@@ -80,7 +80,7 @@ class _Strings:
         quotes[after] = False
 
     def _inside_words(self, quotes: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
-        """One bit a byte, 64 to a word: whether an odd number of quotes stands up to and with it."""
+        """One bit for each byte, 64 in a word: whether the number of quotes up to and including it is odd."""
         packed = np.packbits(quotes, bitorder="little")
         words = np.zeros(-(-packed.size // 8) * 8, np.uint8)
         words[: packed.size] = packed
@@ -95,7 +95,7 @@ class _Strings:
 
 
 class _Elements:
-    """The text between an array's brackets, as far as it has not been handed out."""
+    """The text between an array's brackets that has not been handed out yet."""
 
     def __init__(self, number: int, max_bytes: int) -> None:
         self.number = number
@@ -134,8 +134,8 @@ class Splitter:
     on (None before); ``arrays`` counts the arrays met so far, ``empty_arrays`` those that ended without an element;
     ``shell`` is the object's text with those arrays emptied, complete after `close`.
 
-    :raises UpstreamAnswerError: from `feed` and `close`, if the text cannot be JSON, is cut short, has something
-        after its end, or passes a bound
+    :raises UpstreamAnswerError: from `feed` and `close`, if the text cannot be JSON, is cut short, has something after
+        its end, or exceeds a limit
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Splitter:
         return pieces
 
     def close(self) -> None:
-        """Say that no more text comes: it must have ended."""
+        """Say that no more text comes: the JSON text must be complete."""
         if self.is_object is None:
             raise UpstreamAnswerError("the answer is empty")
         if not self._ended:

@@ -14,7 +14,7 @@ from geolookup.text import harmless
 
 
 class TotalTimeoutError(UpstreamUnavailableError):
-    """The answer as a whole took too long: another attempt would take as long, so none is made."""
+    """The answer as a whole took too long. It is not tried again, since another attempt would take as long."""
 
 
 class Watching(Protocol):
@@ -27,7 +27,7 @@ class Watching(Protocol):
         """Raise if the time is up."""
 
 
-# It is certain of these alone that no byte of the request left this machine.
+# Only for these it is certain that no byte of the request left this machine.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _OTHERS = (httpx.StreamError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 
@@ -43,7 +43,7 @@ def http_errors(what: str, *, body: bool = False, watch: Watching | None = None)
             raise _ours(what, error, harmless(said), body) from error
         watch.check()
         clean = watch.clean(said)
-        # Some servers repeat the request where it does not belong: then the cause must not be shown either.
+        # Some servers repeat the request in their answer: then the cause must not be shown either.
         raise _ours(what, error, harmless(clean), body) from (error if clean == said else None)
 
 

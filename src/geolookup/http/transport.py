@@ -43,7 +43,7 @@ class Answer:
 
 
 class _Authentication(httpx.Auth):
-    """Puts the secret on each request, so that no object with a telling ``repr`` holds it in between."""
+    """Adds the secret to each request, so that no object whose ``repr`` would show it holds it in between."""
 
     def __init__(self, name: str, value: str) -> None:
         self._name = name
@@ -63,8 +63,8 @@ class Transport:
     ``secret`` is the token (or ``user:password``, or the named header's value); if None, it is read as the settings
     say. ``backoff_s`` is the longest wait before the first retry; it doubles with each.
 
-    :raises SettingsError: if there is no ``url``, the secret cannot be used, or would travel over plain HTTP beyond
-        this machine
+    :raises SettingsError: if ``url`` is not set, if the secret cannot be used, or if it would leave this machine over
+        plain HTTP
     """
 
     def __init__(self, settings: Settings, *, secret: str | None = None, backoff_s: float = 0.5) -> None:
@@ -95,7 +95,7 @@ class Transport:
                 # Plain HTTP needs no certificates, and reading them takes longer than a lookup: an empty context
                 # trusts nobody.
                 verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.scheme == "http" else True,
-                # A proxy between this machine and itself could only carry the token away.
+                # For an address of this machine a proxy is not needed, and would see the token.
                 trust_env=settings.trust_env and not local,
             )
         except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
@@ -136,7 +136,7 @@ class Transport:
             if no byte of the request left this machine
         :raises UpstreamAuthError: 401, or 403 for a missing permission
         :raises UpstreamRefusedError: any other 4xx
-        :raises UpstreamAnswerError: a redirect, or an answer that is cut short, too large or no HTTP
+        :raises UpstreamAnswerError: a redirect, or an answer that is cut short, too large or not HTTP
         """
 
         def once() -> Answer:
@@ -228,7 +228,7 @@ class Transport:
                 if len(kept) >= _MAX_PROBLEM_BYTES:
                     break
         except UpstreamError:
-            pass  # the status has come, and says more than how its explanation ended
+            pass  # the status is known, and says more than an error in the text after it
         location = body.headers.get("location")
         return error_for(
             what,
@@ -248,7 +248,7 @@ class Transport:
 
 
 class _Waits:
-    """Decides whether and when one request is tried again: full jitter, ``Retry-After``, and an end."""
+    """Decides whether and when one request is tried again: full jitter, ``Retry-After``, and a limit."""
 
     def __init__(self, backoff_s: float, max_wait_s: float) -> None:
         self._longest_s = backoff_s
@@ -269,7 +269,7 @@ class _Waits:
 
 
 def _authentication(settings: Settings, secret: str) -> tuple[httpx.Auth, tuple[str, ...]]:
-    """How the secret travels, and the forms in which it must not be shown."""
+    """The header that carries the secret, and the forms in which it must not be shown."""
     if not (secret and secret.isascii() and secret.isprintable() and secret == secret.strip()):
         raise SettingsError("the token cannot be sent: it is one line of plain text")
     if settings.auth == "basic":

@@ -1,4 +1,4 @@
-"""What a setting is for and what it may be, in words: written beside its type, and read for the pages and messages."""
+"""What a setting is for and which values it may have, in words: written beside its type, for the pages and messages."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ def _allowed(kind: msgspec.inspect.Type) -> str:
 
 
 def unknown(name: str, names: list[str]) -> str:
-    """What to say of a name that is not among ``names``."""
+    """What to say about a name that is not among ``names``."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, names, n=1)

@@ -28,7 +28,7 @@ def seconds(duration: str | float | timedelta) -> float:
 
 
 def in_words(length_s: float) -> str:
-    """A length of time for people, in the largest unit that fits at least twice."""
+    """A length of time for people, in the largest unit of which it has at least two."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if length_s >= 2 * length:
             return f"{length_s / length:.0f} {unit}"

@@ -1,7 +1,7 @@
 """Editing the sources in the settings file, with the person's comments, order and form kept.
 
-tomlkit reads and writes the tables. What it does not know is to which table a comment belongs: the comment lines
-directly above a table's header go with that table.
+tomlkit reads and writes the tables, but does not know to which table a comment belongs: here, the comment lines
+directly above a table's header belong to that table.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def move_source(name: str, position: Position) -> str:
 
 
 def _mentioned(position: Position) -> set[str]:
-    """The names that have to have a table for this position; above a service of `url` only a table can stand."""
+    """The names that must have a table for this position: only a table can have another table above it."""
     if isinstance(position, Before):
         return {position.name}
     return {SERVICE} if position == "first" else set()
@@ -159,7 +159,7 @@ def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None =
 
 
 def _load() -> Settings:
-    # A file that GEOLOOKUP_CONFIG names and that is not there yet is about to be made.
+    # If the file that GEOLOOKUP_CONFIG names does not exist yet, it will be made.
     return load(environ={name: value for name, value in os.environ.items() if name != "GEOLOOKUP_CONFIG"})
 
 
@@ -224,7 +224,7 @@ def _rendered(table: Any) -> str:
 
 
 def _cut(text: str) -> tuple[str, str]:
-    """A text, and what at its end belongs to the table below: comment lines, and the blank lines above them."""
+    """A text without its end, and that end: the comments of the table below, and the blank lines above them."""
     lines = text.splitlines(keepends=True)
     at = len(lines)
     while at and lines[at - 1].lstrip().startswith("#"):
@@ -250,7 +250,7 @@ def _written(head: str, tables: list[_Table]) -> str:
 
 
 def _check(path: str, head: str, after: str, tables: list[_Table], settings: Settings) -> None:
-    """Refuse an edit whose outcome is not what was meant, or could not be loaded."""
+    """Refuse an edit whose result is not the intended one, or could not be loaded."""
     values = [table.values for table in tables]
     try:
         parsed = tomlkit.parse(after).unwrap()
@@ -314,7 +314,7 @@ def _read(path: str) -> bytes | None:
 
 
 def _replace(path: str, before: bytes | None, after: bytes) -> None:
-    """Replace the file by rename, with its mode and owner kept, unless somebody has changed it meanwhile."""
+    """Replace the file by rename, and keep its mode and owner, unless it was changed meanwhile."""
     folder = os.path.dirname(path)
     with _writing_errors(path):
         descriptor, temporary = tempfile.mkstemp(prefix=".geolookup.toml.", dir=folder)

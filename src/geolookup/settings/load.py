@@ -31,7 +31,7 @@ def load(options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str]
     tables = written.pop(SOURCE_TABLE, [])
     for name, value in written.items():
         values[name] = _checked(name, value, f"{path}: {name}", strict=True)
-    # Never by the working directory: a timer has another one, and a stranger's folder has files of its own.
+    # Never relative to the working directory: a timer has another one, and a stranger's folder may hold such a file.
     folder = os.path.dirname(os.path.abspath(path))
     for name in values:
         if _SETTINGS[name].is_path and values[name] not in ("", "-"):

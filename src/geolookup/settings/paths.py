@@ -9,13 +9,14 @@ import sys
 
 SETTINGS_FILE = "geolookup.toml"
 
-#: The rest of variables ``GEOLOOKUP_X`` that are not settings: where the file is, the secrets, the choice of reader.
+#: The names of the other variables ``GEOLOOKUP_X``, which are not settings: the place of the file, the secrets, the
+#: choice of reader.
 NOT_SETTINGS = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
 
 
 def _xdg(variable: str, *fallback: str) -> str:
     base = os.environ.get(variable, "").strip()
-    if not os.path.isabs(base):  # the specification has relative ones ignored
+    if not os.path.isabs(base):  # the specification says that relative ones are ignored
         base = os.path.join(os.path.expanduser("~"), *fallback)
     return os.path.join(base, "geolookup")
 
@@ -30,7 +31,7 @@ def default_home() -> str:
 
 
 def plain_home() -> str | None:
-    """The state directory if no setting but ``home`` is set, and that by its variable; else None: read the settings.
+    """The state directory if only ``home`` is set, and by its variable; else None: then read the settings.
 
     With this, a lookup on a machine without a settings file imports nothing that reads or checks settings.
     """

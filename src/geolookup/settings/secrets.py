@@ -22,7 +22,7 @@ def read_secret(settings: Settings, *, environ: Mapping[str, str] | None = None)
 def read_source_secret(source: SourceSettings, *, environ: Mapping[str, str] | None = None) -> str | None:
     """The secret of a source that is a file: from its own ``token_file``; None if it has none.
 
-    No variable stands in for it: that would be the secret of every source.
+    It cannot come from a variable: that would be the secret of every source.
 
     :raises SettingsError: as `read_secret`
     """

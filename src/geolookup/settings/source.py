@@ -12,10 +12,10 @@ from geolookup.settings.describe import Setting, about, describe
 SOURCE_TABLE = "source"
 #: The kind of the source that is a service, and its name if the settings give it none.
 SERVICE = "service"
-#: The name of the custom layer where sources are named, so that no source may have it.
+#: The name of the custom layer among the names of sources: a source must not have it.
 CUSTOM = "custom"
 
-#: What a source can be; `sources.detect` has what reads each but the service.
+#: The kinds of sources; `sources.detect` has the reader of each, except the service.
 KIND_NAMES = (
     SERVICE,
     "registry",

@@ -1,4 +1,4 @@
-"""Every setting: its name, what it may be, its default, and what it is for. ``described`` lists them for the pages."""
+"""Every setting: its name, allowed values, default and purpose. ``described`` lists them for the pages."""
 
 import os
 from typing import Annotated, Literal

@@ -40,16 +40,16 @@ LOOK_INTERVAL_S = 1.0
 class GeoLookup:
     """Answers from one state directory, and follows what is published there.
 
-    Threads and forked children may share an open one: nothing in it is changed in place but caches, and no thread or
-    lock of its own is lost to a fork. At most once a second a lookup first looks whether CURRENT changed. Use it as a
-    context manager, or `close` it.
+    Threads and forked children may share an open one: only caches in it are changed in place, and it has no thread or
+    lock that a fork could lose. At most once a second a lookup first looks whether CURRENT changed. Use it as a context
+    manager, or `close` it.
 
-    ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with the kept generation
-    that is meant, as it was served last, and follows nothing.
+    ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with that kept
+    generation, as it was served last, and follows nothing.
 
-    :raises UnknownGenerationError: if ``as_of`` means none that is kept
+    :raises UnknownGenerationError: if ``as_of`` does not mean a kept generation
     :raises NoStateError: if nothing has been published in ``home``
-    :raises StateDamagedError: if nothing whole is left there
+    :raises StateDamagedError: if no undamaged generation is left there
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class GeoLookup:
         self._temporary = temporary
         self._current_path = os.path.join(home, "CURRENT")
         self._problem: tuple[str, float] | None = None
-        # By process: one that another thread holds at a fork would stay held in the child for ever.
+        # By process: a lock that another thread holds at a fork would stay locked in the child for ever.
         self._looking: dict[int, RLock] = {}
         self._native = accelerator()
         self._finder: _native.Finder | None = None
@@ -77,11 +77,11 @@ class GeoLookup:
         if published.current.recovered is not None:
             self._note(published.current.recovered)
         if self._native is not None and type(self).lookup is GeoLookup.lookup:
-            # It stands before the method: one call in C answers what is at hand, and asks the method for the rest.
+            # It hides the method: one call in C answers from its cache, and calls the method for the rest.
             self._finder = self._native.Finder(self.lookup)
             self.__dict__["lookup"] = self._finder.lookup
             self._serve(self._snapshot)
-        # The first lookup is the one to say that the data are too old.
+        # The first lookup says if the data are too old.
         self._look_next(0.0 if self._freshness.has_limits(published.current) else monotonic() + LOOK_INTERVAL_S)
         notices.follow(self, home)
 
@@ -91,11 +91,11 @@ class GeoLookup:
         return self._home
 
     def look_soon(self) -> None:
-        """Have the next lookup look at CURRENT, whenever the last one did."""
+        """Have the next lookup look at CURRENT, even if the last one did a moment ago."""
         self._look_next(0.0)
 
     def edit(self) -> "Editor":
-        """An editor of the same state: what it edits, lookups here see at once."""
+        """An editor of the same state: lookups here see its edits at once."""
         from geolookup.state.edits.editor import Editor
 
         return Editor(self._home)
@@ -112,7 +112,7 @@ class GeoLookup:
         return f"<GeoLookup of {self._home!r}>"
 
     def close(self) -> None:
-        """Let go of the files. Later lookups raise StateError; lookups under way in other threads are unharmed."""
+        """Release the files. Later lookups raise StateError; lookups under way in other threads still finish."""
         self._serve(None)
         self.__dict__.pop("lookup", None)
         self._look_next(0.0)
@@ -144,7 +144,7 @@ class GeoLookup:
         return self._many(values, lambda value: addresses.from_integer(family, value))
 
     def lookup_many(self, many: "Iterable[AddressLike]") -> list[Geolocation | None]:
-        """One answer an address, in the same order.
+        """One answer for each address, in the same order.
 
         :raises InvalidAddressError: at the first malformed address, naming its position (from 0)
         """
@@ -161,7 +161,7 @@ class GeoLookup:
             return self._each(self._native, many, self._open_snapshot())
 
     def _each(self, module: "ModuleType", many: "list[AddressLike]", snapshot: Snapshot) -> list[Geolocation | None]:
-        # A finder of its own, that stays with this one snapshot.
+        # A finder of its own, which stays with this snapshot.
         finder = module.Finder(lambda address: self._find(*parse_any(address), snapshot))
         finder.use(snapshot.fast)
         finder.look_at = inf
@@ -183,7 +183,7 @@ class GeoLookup:
                 parsed.append(read(address))
             except InvalidAddressError as error:
                 raise InvalidAddressError(f"item {position}: {error}") from error
-        # Found in one snapshot: the answers of one call are never of two generations.
+        # All in one snapshot: the answers of one call never come from two generations.
         snapshot = self._open_snapshot()
         try:
             return [self._find(family, value, snapshot) for family, value in parsed]
@@ -252,9 +252,9 @@ class GeoLookup:
             return explain(self._open_snapshot(), self._home, str(address), family, value)
 
     def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:
-        """Walk the flattened ranges of one family, ascending and disjoint; what nothing covers is left out.
+        """Walk the flattened ranges of one family, ascending and disjoint; uncovered ranges are left out.
 
-        With no ``layer``, each range has the answer that a lookup gives; else that layer's own. The walk stays with
+        Without ``layer``, each range has the answer of a lookup; else that layer's own. The walk stays with
         the generation that it began with, unless that turns out to be damaged: then it goes on, from where it is, in
         the newest other generation that is whole.
         """
@@ -272,21 +272,21 @@ class GeoLookup:
             yield from self._open_snapshot().segments(family, layer, reached)
 
     def fingerprint(self) -> str:
-        """A fingerprint of all answers: equal on two machines exactly if every address has the same answer on both.
+        """A fingerprint of all answers: equal on two machines if and only if every address has the same answer on both.
 
-        In hexadecimal; pending or not makes no difference, a provisional locid does. Walks every segment: some
-        seconds for millions of blocks.
+        In hexadecimal. Pending edits count like pushed ones, but a provisional locid differs from the later one. Walks
+        every segment: some seconds for millions of blocks.
         """
         from geolookup.index.fingerprint import fingerprint
 
         return self.with_readers(lambda base, overlay: fingerprint((base, overlay)))
 
     def status(self) -> Status:
-        """What is served, how old it is, and what stands in the way of anything newer."""
+        """What is served, how old it is, and why newer data are not served, if there is a problem."""
         if monotonic() >= self._look_at:
-            self._follow()  # and no more: that the data are too old is for the status to say
+            self._follow()  # not _look: the status itself says that the data are too old
             if self._freshness.has_limits(self._open_snapshot().current):
-                self._look_next(0.0)  # which the next lookup must find out for itself
+                self._look_next(0.0)  # the next lookup must still find that out
         from geolookup.lookup.status import describe
 
         return describe(self._open_snapshot(), self._home, self._freshness, self._problem, temporary=self._temporary)
@@ -294,8 +294,8 @@ class GeoLookup:
     # How it works
 
     def _serve(self, snapshot: Snapshot | None) -> None:
-        # The accelerator lets go first, and `lookup` is asked meanwhile: else a thread could see the new one by one
-        # method and then the old one by another.
+        # The accelerator lets go first, and calls `lookup` meanwhile: else a thread could see the new snapshot through
+        # one method and then the old one through another.
         if self._finder is not None:
             self._finder.use(None)
         self._snapshot = snapshot
@@ -320,7 +320,7 @@ class GeoLookup:
         return snapshot
 
     def _stamp(self) -> tuple[int, ...] | None:
-        """What tells one CURRENT from another without reading it; None if there is none."""
+        """What distinguishes one CURRENT from another without reading it; None if there is none."""
         try:
             found = os.stat(self._current_path)
         except OSError:
@@ -328,9 +328,9 @@ class GeoLookup:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _look(self) -> None:
-        """Before a lookup: swap in what was published, and see to it that the data are not too old.
+        """Before a lookup: swap in what was published, and check that the data are not too old.
 
-        :raises StaleDataError: if they are, and are to be refused
+        :raises StaleDataError: if they are too old, and the settings refuse such data
         """
         self._follow()
         current = self._open_snapshot().current
@@ -344,10 +344,10 @@ class GeoLookup:
             self._freshness.warn(current)
 
     def _follow(self) -> None:
-        """Swap in what CURRENT names if it changed. Whatever goes wrong, what was open goes on serving.
+        """Swap in what CURRENT names if it changed. If anything fails, the open snapshot continues to serve.
 
-        One thread at a time: of two at once, the slower could put what it read back over what the faster read since.
-        A thread that had to wait looks all the same, so that it sees what was published before it asked.
+        One thread at a time: else the slower of two could replace what the faster one read later. A thread that had to
+        wait still looks, so that it sees what was published before it asked.
         """
         if self._fixed:
             self._open_snapshot()
@@ -374,7 +374,7 @@ class GeoLookup:
             self._note(str(error))
             return
         if published.current.recovered is not None:
-            # What is open was whole when it was opened, and is at least as new as what recovery finds.
+            # The open snapshot was undamaged when it was opened, and is at least as new as what recovery finds.
             self._note(published.current.recovered)
             return
         if self._snapshot is not snapshot:  # closed meanwhile, or fallen back from damage
@@ -382,8 +382,8 @@ class GeoLookup:
             self.look_soon()
             return
         if published.current.sequence < snapshot.current.sequence:
-            # Somebody put an older state in place. To stay with the newer would have this process answer otherwise
-            # than all that start from now on, until it ends.
+            # An older state was restored. If this process stayed with the newer one, its answers would differ from
+            # those of all processes that start from now on.
             _log.warning(
                 "%s went back from sequence %d to %d: following it, to generation %d",
                 self._current_path,
@@ -399,7 +399,7 @@ class GeoLookup:
             self._problem = (problem, monotonic())
 
     def _fall_back(self, damage: IndexDamagedError) -> None:
-        """After damage that only a lookup could find: the newest other generation that is whole serves.
+        """After damage that only a lookup could find: serve the newest other undamaged generation.
 
         :raises StateDamagedError: if there is none
         """

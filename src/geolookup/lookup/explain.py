@@ -17,7 +17,7 @@ from geolookup.state.generations.parts import has_service, part_path, parts_of
 if TYPE_CHECKING:
     from geolookup.addresses import Family
 
-#: The kinds of source whose places have numbers of their own: of two equal blocks the greater number wins.
+#: The kinds of sources whose places have numbers of their own: of two equal blocks the greater number wins.
 _NUMBERED = ("service", "list", "legacy-csv")
 #: Stands for a mask in an explanation.
 _NOWHERE = Geolocation(locid=0, **UNKNOWN)  # type: ignore[arg-type] # the table of fields has every one
@@ -47,12 +47,12 @@ class Covering:
         return self.block.last - self.block.first
 
     def order(self) -> tuple[int, int, int]:
-        """What comes first wins."""
+        """The sort key: the first block wins."""
         return self.position, self.size, -self.later
 
 
 def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value: int) -> Explanation:
-    """Why an address resolves as it does; ``address`` is for the explanation to repeat."""
+    """Why an address resolves as it does; the explanation repeats ``address``."""
     current = snapshot.current
     directory = StateDirectory(home)
     covering: list[Covering] = []
@@ -75,7 +75,7 @@ def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value
     try:
         layer = list(directory.custom_layer(current.generation, current.published).values())
     except StateDamagedError as error:
-        # What was pulled can be explained all the same; an edit behind the answer cannot.
+        # Pulled blocks can still be explained; an edit behind the answer cannot.
         layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
         unreadable = (f"the local edits cannot be read: {error}",)
     if not has_service(current.published):

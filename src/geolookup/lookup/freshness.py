@@ -1,4 +1,4 @@
-"""How old the data may be that lookups are answered from, and what becomes of a lookup when they are older."""
+"""How old the data behind lookups may be, and what happens to a lookup if they are older."""
 
 import logging
 from dataclasses import dataclass
@@ -19,18 +19,18 @@ class Freshness:
     """A limit to the age of the data: seconds since the service last confirmed them; None for no limit.
 
     The embedded default has no service that could confirm it: its age counts from its own date. ``rule`` says what
-    becomes of lookups past the limit: they are served, served with one warning, or refused.
+    happens to lookups past the limit: they are answered, answered with one warning, or refused.
     """
 
     max_age_s: float | None = None
     rule: StaleRule = "warn"
 
     def has_limits(self, current: "Current") -> bool:
-        """Whether what is published can be too old at all."""
+        """Whether there is any limit for what is published."""
         return self.max_age_s is not None or any(limit is not None for _, _, limit in self.limits(current))
 
     def is_stale(self, current: "Current") -> bool:
-        """Whether what is published is older than the limit, or one of its sources than its own."""
+        """Whether what is published is older than the limit, or one of its sources is older than its own limit."""
         return self._too_old(current) is not None
 
     def limits(self, current: "Current") -> "list[tuple[str, str, float | None]]":
@@ -60,11 +60,11 @@ class Freshness:
         return max(past)[1:] if past else None
 
     def warn(self, current: "Current") -> None:
-        """Say in the log that stale data are served."""
+        """Write in the log that stale data are served."""
         _log.warning("%s", self._describe(current))
 
     def error(self, current: "Current") -> StaleDataError:
-        """What refuses a lookup."""
+        """The error that refuses a lookup."""
         return StaleDataError(
             f'{self._describe(current)}; or set stale = "warn" to be answered all the same', age_s=age_s(current.dated)
         )

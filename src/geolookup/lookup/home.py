@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def resolve(path: str | os.PathLike[str] | None, settings: "Settings | None") -> "tuple[Settings | None, str]":
-    """The settings, None if nothing is set but the state directory; and the state directory's absolute path.
+    """The settings, or None if only the state directory is set; and the state directory's absolute path.
 
     :raises SettingsError: if the settings cannot be used
     """

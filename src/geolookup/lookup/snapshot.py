@@ -36,13 +36,13 @@ class OpenLayer:
             pass
         place = geolocation_of(self.reader.location(slot))
         if isinstance(self._records, dict) and len(self._records) >= MAX_RECORDS:
-            self._records.clear()  # cheaper than to keep an order of use; what is asked for again comes back
+            self._records.clear()  # cheaper than an order of use; records that are needed again come back
         self._records[slot] = place
         return place
 
 
 def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family", value: int) -> Match | None:
-    """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
+    """What an address resolves to and by which range, or None; the match repeats ``address``."""
     found = segment_of_both(base.reader, custom.reader, family, value)
     if found is None:
         return None
@@ -59,13 +59,13 @@ def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family",
 
 
 class Snapshot:
-    """What one CURRENT named, open. Immutable but for its caches, so a lookup holds on to one and needs no lock."""
+    """What one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
 
     __slots__ = ("base", "current", "custom", "fast", "has_custom", "stamp")
 
     def __init__(self, published: Published, stamp: tuple[int, ...] | None, module: "ModuleType | None") -> None:
         self.current = published.current
-        #: The accelerator's searcher, or None: then the pure reader does all the work.
+        #: The accelerator's searcher, or None: then only the pure reader works.
         self.fast: _native.Searcher | None = None
         base_records: Records = {}
         custom_records: Records = {}
@@ -99,7 +99,7 @@ class Snapshot:
         return match_in(self.base, self.custom, address, family, value)
 
     def segments(self, family: "Family", layer: Layer | None = None, start: int = 0) -> Iterator[Segment]:
-        """Walk the ranges that something covers, ascending from ``start``: of one layer, or as both answer together."""
+        """Walk the covered ranges, ascending from ``start``: of one layer, or as both answer together."""
         if layer is not None:
             chosen = self.custom if layer == "custom" else self.base
             for first, last, slot in chosen.reader.segments(family, start, gaps=False):

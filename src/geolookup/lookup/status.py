@@ -17,7 +17,7 @@ from geolookup.state.generations.entries import entries
 from geolookup.state.generations.licences import overdue
 from geolookup.state.generations.parts import SERVICE, Part, has_service, part_path, parts_of
 
-#: A status is for now, and waits for nobody; but for the moment that a commit takes.
+#: A status describes the present and waits for nobody, except for the moment that a commit takes.
 _COMMIT_S = 0.2
 
 
@@ -29,7 +29,7 @@ def describe(
     *,
     temporary: bool,
 ) -> Status:
-    """The status; ``problem`` is what stands in the way of anything newer, and since when by the monotonic clock."""
+    """The status; ``problem`` is why newer data are not served, and since when by the monotonic clock."""
     current = snapshot.current
     directory = StateDirectory(home)
     rows = current.published["rows"]

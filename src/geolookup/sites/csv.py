@@ -15,12 +15,12 @@ _MAX_VALUE = 1 << 26
 
 
 def read(path: str) -> list[tuple[dict[str, Any], Where]]:
-    """The sites' values as text (an empty coordinate is left out, blocks are a list), each with its position.
+    """The sites' values as text (without empty coordinates; blocks as a list), each with its position.
 
-    :raises DataFileError: if the file cannot be read, is not CSV, or lacks a column or has another
+    :raises DataFileError: if the file cannot be read or is not CSV, or if a column is missing or unknown
     """
     found = []
-    limit = csv.field_size_limit(_MAX_VALUE)  # it holds for the whole process, so it is put back
+    limit = csv.field_size_limit(_MAX_VALUE)  # the limit applies to the whole process, so it is reset afterwards
     try:
         with CsvRows(path) as rows:
             rows.columns(*(key for key in KEYS if key not in LATER_NAMES))

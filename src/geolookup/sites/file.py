@@ -15,7 +15,7 @@ Form: TypeAlias = Literal["toml", "csv"]
 def form_of(path: str, form: Form | None = None) -> Form:
     """The format of a file: as given, else by the end of its name.
 
-    :raises DataFileError: if that does not tell
+    :raises DataFileError: if neither says it
     """
     if form is not None:
         return form
@@ -31,9 +31,9 @@ def read_sites(path: str, form: Form | None = None) -> list[Site]:
     """All sites of a file, in its order.
 
     TOML has a table ``[[site]]`` for each; CSV a line for each, its blocks in one column, separated by blanks. Every
-    key of `KEYS` must be there but the coordinates (in CSV their columns must, and may be empty).
+    key of `KEYS` except the coordinates must be there (in CSV, the columns of the coordinates too; they may be empty).
 
-    :raises DataFileError: at the first site that is malformed, or that has the name or the very block of another:
+    :raises DataFileError: at the first site that is malformed, or that has the name or a block of another:
         names the file, the line and the site
     """
     found = sites_toml.read(path) if form_of(path, form) == "toml" else sites_csv.read(path)

@@ -17,7 +17,7 @@ from geolookup.sync.push.likeness import may_be_stored
 
 
 class Kind(StrEnum):
-    """The kind of a step, in the order in which steps are made: what frees a block comes before what takes it."""
+    """The kind of a step, in the order in which steps are made: blocks are freed before others take them."""
 
     CLAIM = "claim"
     DELETE = "delete"
@@ -32,9 +32,9 @@ class Kind(StrEnum):
 class Change:
     """One step. ``locid`` is None for a geolocation that is still to be created.
 
-    ``site`` is the name in the file; for a delete the name it had in an earlier file, None if it never had one. A
-    claim gives a name to a geolocation that is there (``was``: its name until now), and edits nothing. ``fields`` are
-    all of a create's or update's, ``before`` those of an update or delete; ``block`` the one added or removed.
+    ``site`` is the name in the file; for a delete the name it had in an earlier file, None if it never had one. A claim
+    gives a name to an existing geolocation (``was``: its name until now), and edits nothing. ``fields`` are all of a
+    create's or update's, ``before`` those of an update or delete; ``block`` the one added or removed.
     """
 
     kind: Kind
@@ -97,10 +97,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitesPlan:
-    """All steps, in the order in which they are made: what frees a block comes before what takes it.
+    """All steps, in the order in which they are made: blocks are freed before others take them.
 
-    ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``not_kept`` says
-    what the service stores in another form than the file has it: it is not sent again.
+    ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``not_kept`` names
+    values that the service stores in another form than the file: they are not sent again.
     """
 
     changes: tuple[Change, ...]
@@ -114,9 +114,9 @@ class SitesPlan:
 
 
 def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> SitesPlan:
-    """What `apply_sites` would do; nothing is changed.
+    """The steps that `apply_sites` would make; nothing is changed.
 
-    :raises DataFileError: if a site cannot be made so: names the file, the line and the site
+    :raises DataFileError: if a site cannot be made as the file says: names the file, the line and the site
     """
     with editor.rehearsal():
         return _planned(editor, sites, prune_all=prune_all)
@@ -129,12 +129,12 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool) -> SitesPlan
 
 
 def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool = False) -> SitesPlan:
-    """Make the custom layer what the file says, all of it in one transaction, or nothing.
+    """Make the custom layer match the file, all of it in one transaction, or nothing.
 
     A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
     one too. The result is the plan as it was made, new locids included; applied again, it has no changes.
 
-    :raises DataFileError: if a site cannot be made so; nothing was changed
+    :raises DataFileError: if a site cannot be made as the file says; nothing was changed
     """
     with editor.transaction():
         plan = _planned(editor, sites, prune_all=prune_all)
@@ -156,7 +156,7 @@ def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool
 def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
     """The custom layer as `apply_sites` would leave it; nothing is changed.
 
-    It is made by the very edits, in a rehearsal, so it cannot differ from what they would make.
+    A rehearsal makes it with the same edits, so it cannot differ from what they would make.
 
     :raises DataFileError: as `apply_sites` does
     """
@@ -302,7 +302,8 @@ def _fields(site: Site) -> dict[str, Any]:
 def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
     """Which geolocation without a name each unknown site already is: the one equal in all fields.
 
-    Several equal ones cannot be told apart, unless as many sites describe them block for block, as an export does.
+    Several equal ones cannot be told apart, unless the same number of sites describe them block for block, as an export
+    does.
     """
     named = set(names.values())
     free: dict[tuple[Any, ...], list[Geolocation]] = {}
@@ -319,7 +320,7 @@ def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown:
             continue
         pairs = _paired(claimants, places)
         if len(places) == 1:
-            # Of several sites the one with these very blocks, else the first in the file.
+            # Of several sites the one with exactly these blocks, else the first in the file.
             claims[pairs[0][0].name if pairs else claimants[0].name] = places[0].locid
         elif len(pairs) == len(places) == len(claimants):
             claims |= {site.name: place.locid for site, place in pairs}
@@ -333,7 +334,7 @@ def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown:
 
 
 def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
-    """The other sites that share a block with what the service may have made of them, and that has no name."""
+    """The other sites that share a block with a nameless geolocation, which the service may have made of them."""
     owners = {block: locid for locid, place in layer.items() if locid not in taken for block in place.ipblocks}
     claims: dict[str, int] = {}
     for site in unknown:
@@ -345,7 +346,7 @@ def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown:
 
 
 def _paired(sites: Iterable[Site], places: Iterable[Geolocation]) -> list[tuple[Site, Geolocation]]:
-    """Each site with a geolocation of the very same blocks, as far as there are any."""
+    """Each site that has a geolocation with exactly its blocks, with that geolocation."""
     left = list(places)
     pairs = []
     for site in sites:

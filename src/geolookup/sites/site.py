@@ -12,7 +12,8 @@ from geolookup.model import IPBlock
 
 #: What a site has, in the order in which it is written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
-#: Keys that a file may leave out: coordinates of a geolocation that has none, and what earlier releases did not know.
+#: Keys that a file may leave out: coordinates of a geolocation that has none, and keys that earlier releases did not
+#: know.
 OPTIONAL_KEYS = (*DEGREES, *LATER_NAMES)
 MAX_NAME = 200
 
@@ -28,11 +29,11 @@ class Where:
     name: str = ""
 
     def line(self, key: str = "", text: str = "") -> int | None:
-        """The number (from 1) of a line, None if it cannot be told."""
+        """The number (from 1) of a line, None if it is unknown."""
         return self.find(key, text)
 
     def error(self, message: str, key: str = "", text: str = "") -> DataFileError:
-        """An error that names the file, the line and the site."""
+        """The error, which names the file, the line and the site."""
         line = self.line(key, text)
         site = f"site {self.name!r}: " if self.name else ""
         return DataFileError(f"{self.path}{'' if line is None else f', line {line}'}: {site}{message}")

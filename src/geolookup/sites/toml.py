@@ -14,7 +14,7 @@ _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
 """
 _AT_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)")
-# Strings and comments are matched only to be passed over: what looks like a header inside them is not one.
+# Strings and comments are matched only to skip them: what looks like a header inside them is not one.
 _TOKENS = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"

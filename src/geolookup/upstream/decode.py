@@ -1,7 +1,7 @@
-"""Turns JSON elements into geolocations, one bad row or block costing only itself.
+"""Turns JSON elements into geolocations; a bad row or block does not affect the others.
 
-A batch is decoded by msgspec into typed structures; one that fails is read again without types, row by row. The rules
-are the service interface's section 1 and the behaviour's section 3: text decides and numbers are only compared.
+msgspec decodes a batch into typed structures; a batch that fails is read again without types, row by row. The rules are
+section 1 of the service interface and section 3 of the behaviour: text decides, and numbers are only compared.
 """
 
 import math
@@ -36,8 +36,8 @@ _Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)] | int | flo
 class PulledGeolocation(msgspec.Struct, frozen=True):
     """A geolocation as the service lists it.
 
-    Text is empty and a coordinate (degrees) None if the service has none. ``blocks`` holds a tuple for each sound
-    block: family (4 or 6), first and last address as integers, and the two as text.
+    Text is empty and a coordinate (degrees) None if the service has none. ``blocks`` holds a tuple for each good block:
+    family (4 or 6), first and last address as integers, and the two as text.
     """
 
     locid: int
@@ -57,7 +57,7 @@ class RejectedRow:
     """A row or block that was left out, and why.
 
     ``locid`` is None if it could not be read; ``position`` counts the list's elements from 0; ``block`` is the
-    block as sent, or None if the whole geolocation was left out. All text is fit to be shown.
+    block as sent, or None if the whole geolocation was left out. All text is safe to show.
     """
 
     locid: int | None
@@ -91,7 +91,7 @@ _LIMITS = tuple((field.name, field.limit) for field in FIELDS)
 
 
 class _BadRowError(Exception):
-    """Why a row or block is left out; never leaves this file."""
+    """Why a row or block is left out; it is caught in this module."""
 
 
 def _library_is_strict() -> bool:
@@ -127,7 +127,7 @@ class RowDecoder:
         self.rejected_blocks = 0
 
     def batch(self, text: bytes) -> list[PulledGeolocation]:
-        """The sound geolocations of a JSON array.
+        """The good geolocations of a JSON array.
 
         :raises UpstreamAnswerError: if the text is not JSON
         """
@@ -140,7 +140,7 @@ class RowDecoder:
         return self._rows(raws)
 
     def values(self, values: list[Any]) -> list[PulledGeolocation]:
-        """The sound geolocations among values that are decoded already."""
+        """The good geolocations among values that are already decoded."""
         rows = []
         for value in values:
             position = self.geolocations_seen
@@ -152,7 +152,7 @@ class RowDecoder:
         return rows
 
     def missed(self, count: int) -> None:
-        """Count elements that were passed over before it was known that they belong to a list of geolocations."""
+        """Count elements that were skipped before it was known that they belong to a list of geolocations."""
         for _ in range(count):
             self._reject_row(None, self.geolocations_seen, "is not an object with a locid")
             self.geolocations_seen += 1
@@ -192,7 +192,7 @@ class RowDecoder:
         return PulledGeolocation(locid, *values)
 
     def _blocks(self, raws: list[_RawBlock], locid: int, position: int) -> list[Block]:
-        # The hot loop: millions of rounds a pull, so the common case stands here in line.
+        # The hot loop: it runs millions of times in a pull, so the common case is inlined here.
         self.blocks_seen += len(raws)
         blocks: list[Block] = []
         family: Literal[4, 6]
@@ -250,7 +250,7 @@ class RowDecoder:
         return family, first, last, startip, endip
 
     def _raw(self, value: Any, position: int) -> _RawRow:
-        """A decoded element as msgspec would have given it, its bad blocks left out."""
+        """A decoded element as msgspec would have given it, without its bad blocks."""
         if not isinstance(value, dict):
             raise _BadRowError("is not an object")
         raw = _RawGeolocation(locid=whole(value.get("locid")))

@@ -1,4 +1,4 @@
-"""JSON that is kept as it was written: every digit and every member, only the blanks between tokens left out."""
+"""JSON that is kept as it was written: every digit and every member, only without the blanks between tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str,
 def one(what: str, answer: Answer) -> tuple[bytes, dict[str, Any]]:
     """The object that an answer is, as its text and as a value.
 
-    :raises UpstreamAnswerError: if it is none
+    :raises UpstreamAnswerError: if it is not an object
     """
     text = _compact(what, answer)
     with _readable(what):
@@ -48,7 +48,7 @@ def _compact(what: str, answer: Answer) -> bytes:
     if answer.headers.get("content-type", "").lower().startswith("application/problem+json"):
         raise UpstreamAnswerError(f"{what}: the answer is a problem report, though its status says that all is well")
     with _readable(what):
-        answer.body.decode("utf-8")  # msgspec passes over what is not UTF-8
+        answer.body.decode("utf-8")  # msgspec ignores bytes that are not UTF-8
         return msgspec.json.format(answer.body, indent=-1)
 
 

@@ -13,24 +13,24 @@ from geolookup.model import PROVISIONAL_LOCID, ListFilters
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole
 from geolookup.upstream.listreader import ListReader
 
-# Larger chunks make the splitter's fixed costs small; the decoded batch is what takes memory, some ten times this.
+# Larger chunks make the splitter's fixed costs small; most memory goes to the decoded batch, about ten times this.
 _CHUNK_BYTES = 256 << 10
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')  # RFC 9110 section 8.8.3, in ASCII
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class Listing:
-    """One answer to `GeolocationsClient.list`: a context manager, and an iterator of its sound geolocations.
+    """One answer to `GeolocationsClient.list`: a context manager, and an iterator of its good geolocations.
 
     ``not_modified`` says that the service answered 304; then there is nothing to iterate. ``etag`` is the answer's
     strong ETag or None; ``total_count`` the number that the service declares, or None; ``framed`` whether HTTP itself
     marks the body's end. While and after iterating: ``geolocations_seen`` (rejected ones too), ``blocks_seen``
     (rejected ones too), ``rejected`` (the first thousand), ``rejected_geolocations``, ``rejected_blocks``,
-    ``number_disagreements`` (blocks) and ``bytes_read`` (from the network). ``complete`` is true once all was read
-    and found whole: iterating ends normally only then.
+    ``number_disagreements`` (blocks) and ``bytes_read`` (from the network). ``complete`` is true after everything was
+    read and is complete: only then does iterating end normally.
 
     :raises UpstreamAnswerError: while iterating, if the answer is cut short, not a JSON list, has something after
-        its end, or another number of geolocations than declared
+        its end, or a different number of geolocations than declared
     :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
     """
 
@@ -43,7 +43,7 @@ class Listing:
         self.not_modified = body.status == 304
         self.framed = body.framed
         etag = body.headers.get("etag", "")
-        # An ETag is kept for long: not one that repeats the secret.
+        # An ETag is stored, so one that repeats the secret is dropped.
         self.etag = etag if _STRONG_ETAG.fullmatch(etag) and body.clean(etag) == etag else None
         count = body.headers.get("x-total-count", "").strip()
         self.total_count = int(count) if _COUNT.fullmatch(count) else None
@@ -82,7 +82,7 @@ class Listing:
 
     @property
     def rejected_blocks(self) -> int:
-        """All blocks that were left out of geolocations that were not."""
+        """All blocks that were left out of good geolocations."""
         return self._decoder.rejected_blocks
 
     @property
@@ -96,7 +96,7 @@ class Listing:
         return self._body.bytes_read
 
     def iter_batches(self) -> Iterator[list[PulledGeolocation]]:
-        """The same geolocations as by iterating, some thousand blocks at a time, which is faster."""
+        """The same geolocations as iterating gives, some thousand blocks at a time, which is faster."""
         if self._begun:
             raise UpstreamError("a listing can be read once: ask for another")
         self._begun = True
@@ -126,15 +126,15 @@ class Listing:
         if declared is None or seen == declared:
             return
         if self._top is not None and seen == min(self._top, declared):
-            return  # some count what there is, not what they send
+            return  # some services count all geolocations, not those that they send
         raise UpstreamAnswerError(f"the list has {seen} geolocations, but the service declared {declared}")
 
 
 class GeolocationsClient:
-    """Geolocations and their blocks on the service. Only `list` is ever sent again by itself.
+    """Geolocations and their blocks on the service. Only `list` is sent again automatically.
 
-    Errors are those of `Transport.request`; what changes something also raises UpstreamAnswerError if it was
-    answered with success but not with what the interface promises: then the outcome is unknown.
+    Errors are those of `Transport.request`; operations that change something also raise UpstreamAnswerError if the
+    answer has a success status but not the promised content: then the outcome is unknown.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -161,7 +161,7 @@ class GeolocationsClient:
         return Listing(body, top=top)
 
     def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:
-        """Operation 2: create a custom geolocation from all of its fields; the locid that the service gave it."""
+        """Operation 2: create a custom geolocation from all of its fields; returns the locid from the service."""
         answer = self._send("POST", self._settings.path_create, None, _fields(fields), idempotency_key)
         locid = _locid(answer)
         if not PROVISIONAL_LOCID < locid < 0:
@@ -169,25 +169,25 @@ class GeolocationsClient:
         return locid
 
     def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> int:
-        """Operation 3: add a block to a custom geolocation; its locid."""
+        """Operation 3: add a block to a custom geolocation; returns its locid."""
         block = {"startip": startip, "endip": endip}
         return _same(locid, self._send("POST", self._settings.path_create_block, locid, block, idempotency_key))
 
     def update(self, locid: int, fields: Mapping[str, object]) -> int:
-        """Operation 4: replace the fields of a custom geolocation; its locid."""
+        """Operation 4: replace the fields of a custom geolocation; returns its locid."""
         return _same(locid, self._send("PUT", self._settings.path_update, locid, _fields(fields)))
 
     def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> int:
-        """Operation 5: put one block in the place of another; the geolocation's locid."""
+        """Operation 5: replace a block by another; returns the geolocation's locid."""
         block = {"startip": startip, "endip": endip, "newstartip": newstartip, "newendip": newendip}
         return _same(locid, self._send("PUT", self._settings.path_replace_block, locid, block))
 
     def delete(self, locid: int) -> int:
-        """Operation 6: delete a custom geolocation with its blocks; its locid."""
+        """Operation 6: delete a custom geolocation with its blocks; returns its locid."""
         return _same(locid, self._send("DELETE", self._settings.path_delete, locid))
 
     def delete_blocks(self, locid: int) -> tuple[int, int]:
-        """Operation 7: delete all blocks of a custom geolocation; how many matched, and how many were deleted."""
+        """Operation 7: delete all blocks of a custom geolocation; returns how many matched and were deleted."""
         found = _members(self._send("DELETE", self._settings.path_delete_blocks, locid))
         matching, deleted = found.get("totalMatchingBlocks"), found.get("customerDefinedMatchingBlocks")
         if type(matching) is not int or type(deleted) is not int or matching < 0 or deleted < 0:

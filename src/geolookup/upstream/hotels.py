@@ -11,7 +11,7 @@ from geolookup.text import harmless
 from geolookup.upstream import exact
 from geolookup.upstream.decode import whole
 
-#: The optional sections of a record, which come only if they are asked for.
+#: The optional sections of a record, which the service sends only on request.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")
 
 _PLACEHOLDER = "{hotelId}"
@@ -21,7 +21,7 @@ _PLACEHOLDER = "{hotelId}"
 class Hotel:
     """A hotel as the service sent it.
 
-    Text is empty if the record has nothing that can be read as text, a coordinate (degrees) None. ``sections`` has
+    If a value is missing or unreadable, a text is empty and a coordinate (degrees) None. ``sections`` has
     those of `SECTIONS` that came, by name, as plain JSON values. ``content`` is the whole record as JSON in UTF-8,
     with members that are not known here, and with every number as the service wrote it.
     """
@@ -43,7 +43,7 @@ class Hotel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HotelList:
-    """An answer to `HotelsClient.list`: the hotels in the service's order, and the ids asked for that it lacks."""
+    """An answer to `HotelsClient.list`: the hotels in the service's order, and the requested ids that it lacks."""
 
     hotels: tuple[Hotel, ...]
     missing: tuple[str, ...]
@@ -65,7 +65,7 @@ class HotelsClient:
         template = self._settings.path_hotel_details
         if _PLACEHOLDER not in template:
             raise SettingsError(f"path_hotel_details: has no {_PLACEHOLDER} in it")
-        # A dot is encoded too: as a segment of its own it would lead to another path.
+        # A dot is encoded too: a segment of only dots would lead to another path.
         segment = quote(_sendable(hotel_id), safe="").replace(".", "%2E")
         path = template.replace(_PLACEHOLDER, segment)
         answer = self._transport.request("GET", path, params=_query(include), idempotent=True)
@@ -83,11 +83,12 @@ class HotelsClient:
         amenities: Iterable[str] = (),
         include: Iterable[str] = (),
     ) -> HotelList:
-        """Operation 9: the hotels of an address, of a destination or of identifiers; that have all the amenities.
+        """Operation 9: the hotels of an address, a destination or identifiers, if they have all the amenities.
 
-        ``missing`` is as the service says, or if it does not and no amenity was asked for, what did not come.
+        ``missing`` is what the service says. If it says nothing and no amenity was requested, it is the identifiers
+        without an answer.
 
-        :raises UpstreamRefusedError: if the service does not search so: by nothing, or by two of the three together
+        :raises UpstreamRefusedError: if the service refuses the search: by nothing, or by two of the three together
         :raises UpstreamAnswerError: if the answer is not a list of records
         """
         ids, amenities = tuple(ids), tuple(amenities)
@@ -119,7 +120,7 @@ def _query(include: Iterable[str]) -> dict[str, str]:
 
 
 def _sendable(text: str) -> str:
-    """:raises SettingsError: if it cannot be written as UTF-8, as an argument of other bytes cannot"""
+    """:raises SettingsError: if it cannot be written as UTF-8, for example an argument with other bytes"""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

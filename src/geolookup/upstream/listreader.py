@@ -1,7 +1,8 @@
-"""Reads a list of geolocations from the chunks of one JSON text, whichever container holds it.
+"""Reads a list of geolocations from the chunks of one JSON text, in any container.
 
 An array; one bare geolocation; or an object with exactly one array of geolocations in it, under any name. An array
-is one of geolocations once an object with a ``locid`` was met in it; what stood before that is then a bad row.
+counts as one of geolocations after an object with a ``locid`` was found in it; the elements before that are then bad
+rows.
 """
 
 from collections.abc import Callable
@@ -15,9 +16,9 @@ from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
 
 
 class ListReader:
-    """Feed it chunks of any size, then `close` it; both hand out the geolocations that are complete.
+    """Feed it chunks of any size, then `close` it; both return the geolocations that are complete.
 
-    :raises UpstreamAnswerError: from both, if the text is not JSON, is cut short, or holds no list that can be told
+    :raises UpstreamAnswerError: from both, if the text is not JSON, is cut short, or has no list that can be recognised
     """
 
     def __init__(self, decoder: RowDecoder, *, clean: Callable[[str], str] = unchanged) -> None:
@@ -36,7 +37,7 @@ class ListReader:
         return [row for piece in pieces for row in self._from_object(piece)]
 
     def close(self) -> list[PulledGeolocation]:
-        """Say that no more text comes; what only the end can decide is decided here."""
+        """Say that no more text comes; returns the geolocations that only the end could decide about."""
         self._splitter.close()
         if not self._splitter.is_object:
             return []

@@ -12,7 +12,7 @@ Level: TypeAlias = Literal["city", "region", "country"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearby:
-    """Hotels, and of what they are: ``level``, and ``place`` in words (``Austin, TX, US``).
+    """Hotels, and the place that they are in: ``level``, and ``place`` in words (``Austin, TX, US``).
 
     ``level`` is None if there is no hotel even in the country; ``place`` then has the whole geolocation in words,
     empty if it names neither city nor region nor country.

@@ -11,7 +11,7 @@ from geolookup.http.transport import Transport
 from geolookup.text import harmless
 from geolookup.upstream import exact
 
-#: What became of a rate plan that was sent.
+#: The possible outcomes for a rate plan that was sent.
 RateOutcome: TypeAlias = Literal["created", "updated", "unchanged"]
 
 
@@ -25,7 +25,7 @@ class RatePlan:
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
-        """From the JSON text of an object. Only what names it is looked at: the rest the service judges.
+        """From the JSON text of an object. Only its identifiers are checked here; the service checks the rest.
 
         :raises EditError: if it is not a JSON object, or ``hotelId`` or ``ratePlanCode`` is not text
         """
@@ -45,10 +45,10 @@ class RatePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRatePlan:
-    """A rate plan as the service answered that it has stored it.
+    """A rate plan as the service says that it stored it.
 
-    ``outcome`` is ``unchanged`` only if the service says so itself: one that does not tell leaves it at
-    ``updated``. ``content`` is the record as JSON in UTF-8, with every number as the service wrote it.
+    ``outcome`` is ``unchanged`` only if the service says so; otherwise it is ``updated``. ``content`` is the record as
+    JSON in UTF-8, with every number as the service wrote it.
     """
 
     outcome: RateOutcome
@@ -65,8 +65,8 @@ class RatesClient:
     def put(self, rate_plan: RatePlan) -> StoredRatePlan:
         """Operation 10: create or update a rate plan, which is sent as it was written.
 
-        It is sent again by itself if no answer came: the same once more changes nothing. Then a plan that the lost
-        request created is reported as ``unchanged`` or ``updated``.
+        It is sent again automatically if no answer came, since sending the same plan twice changes nothing. Then a plan
+        that the lost request created is reported as ``unchanged`` or ``updated``.
 
         :raises UpstreamRefusedError: if the service refuses it: the hotel is not known, a member is wrong
         :raises UpstreamAnswerError: if it was answered with success, but not with a record of this rate plan: then

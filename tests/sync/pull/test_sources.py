@@ -13,7 +13,8 @@ from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.parts import parts_of
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.parts import part_path, parts_of
 from geolookup.state.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
@@ -115,6 +116,30 @@ def test_inside_a_file_the_narrowest_wins_and_of_equal_ones_the_later_row(files:
     files.write("a", "10.0.0.0,10.0.0.255,DE,Ulm", "10.0.0.0,10.0.0.255,DE,Bonn", "10.0.0.4,10.0.0.7,DE,Hof")
     assert files.sync("a").outcome == "published", "the same rows in another order are another content"
     assert files.answer("10.0.0.3") == ("a", "Bonn")
+
+
+def test_places_that_only_bad_rows_name_are_not_published(files: Files) -> None:
+    files.write(
+        "a",
+        "10.0.0.9,10.0.0.1,FR,Paris",
+        "10.0.0.0,10.0.0.255,DE,Bonn",
+        "10.1.0.0,10.1.0.09,FR,Nice",
+        "10.2.0.0,10.2.0.255,DE,Ulm",
+    )
+    files.feed("b", "192.0.2.1/24,FR,,Lyon,", "192.0.2.0/24,ZZ,,,", "198.51.100.0/24,FR,,Brest,")
+    files.sync("a", "b")
+    current = files.current()
+    caches = [
+        Cache(os.path.join(part_path(files.home, current.generation, part), "cache.db"))
+        for part in parts_of(current.published)
+    ]
+    found = [[(each.locid, each.city) for each, _ in cache.find()] for cache in caches]
+    assert found == [[(10**9, "Bonn"), (10**9 + 1, "Ulm")], [(10**9 + 2, "Brest")]]
+    assert current.published["rows"]["geolocations"] == 3
+    assert files.answer("10.2.0.7") == ("a", "Ulm")
+    assert files.answer("192.0.2.7") is None
+    assert files.answer("198.51.100.7") == ("b", "Brest")
+    assert files.whole()
 
 
 def test_a_mask_ends_the_search_and_custom_blocks_stand_above_it(files: Files) -> None:

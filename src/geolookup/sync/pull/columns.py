@@ -39,6 +39,9 @@ class ColumnStaging:
         self._cache = CacheWriter(candidate.cache, compact=True)
         self._index = IndexBuilder("default", source=name, later_wins=not self._numbered)
         self._mask_slot: int | None = None
+        #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
+        self._at = np.empty(0, np.int64)
+        self._kept: list[int] = []
         self._locids = np.empty(0, np.int64)
         # The last item of these is the mask's.
         self._slots = np.zeros(1, np.uint32)
@@ -57,13 +60,13 @@ class ColumnStaging:
 
     def add(self, batch: Batch) -> None:
         """Add blocks whose places are all in the table by now."""
-        self._number_new_places()
         four, six = batch
+        self._number_new_places(np.concatenate([four.place, six.place]))
         if len(four.place):
             place = self._position(four.place)
             self._index.extend_columns_v4(four.first, four.last, self._slots[place])
             self._note(place, (four.first, four.last))
-            self._hash("4", four.first, four.last, four.place)
+            self._hash("4", four.first, four.last, self._hashed(place))
             for part in _parts(len(place)):
                 locids = self._locid(place[part])
                 self._cache.add_numbers(
@@ -73,7 +76,7 @@ class ColumnStaging:
             place = self._position(six.place)
             self._index.extend_columns_v6(*six[:4], self._slots[place])
             self._note(place, six[:4])
-            self._hash("6", *six)
+            self._hash("6", *six[:4], self._hashed(place))
             for part in _parts(len(place)):
                 first, last = _packed(six, part)
                 self._cache.add_numbers(6, zip(self._locid(place[part]).tolist(), first, last, strict=True))
@@ -84,7 +87,7 @@ class ColumnStaging:
         The digest depends on the places' fields (and locids, if they are the source's own) and on the blocks in their
         order: of two that are equal, the later wins.
         """
-        self._number_new_places()
+        self._number_new_places(np.empty(0, np.uint32))
         self._places.seal()
         digest = hashlib.sha256(f"{len(self._locids)}:{self._masks}".encode())
         for name in sorted(self._columns):
@@ -121,33 +124,51 @@ class ColumnStaging:
             digest=text,
         )
 
-    def _number_new_places(self) -> None:
-        known = len(self._locids)
-        new = len(self._places) - known
-        if not new:
+    def _number_new_places(self, used: U32) -> None:
+        """Give positions to places: to those that blocks lead to, and in a list to all.
+
+        The place of a row whose range is bad is in the table as well, and must not be published.
+        """
+        begun, table = len(self._at), len(self._places)
+        self._at = np.concatenate([self._at, np.full(table - begun, -1, np.int64)])
+        own = self._places.locids
+        if own is not None:
+            numbers = list(range(begun, table))
+        else:
+            used = used[used != MASKED]
+            numbers = np.unique(used[self._at[used] < 0]).tolist()
+        if not numbers:
             return
-        added = [self._places[number] for number in range(known, known + new)]
+        known = len(self._kept)
+        self._at[numbers] = np.arange(known, known + len(numbers))
+        self._kept += numbers
+        added = [self._places[number] for number in numbers]
         digests = b"".join(map(place_digest, added))
         self._digests += digests
-        own = self._places.locids
-        locids = np.asarray(own[known:], np.int64) if own is not None else self._numbering.numbers_of(digests)
+        locids = np.asarray(own[begun:], np.int64) if own is not None else self._numbering.numbers_of(digests)
         add = self._index.add_location
         slots = [add(locid, *place) for locid, place in zip(locids.tolist(), added, strict=True)]
         self._locids = np.concatenate([self._locids, locids])
         self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
-        self._counts = _with_room(self._counts, new)
-        self._sums = np.stack([_with_room(sums, new) for sums in self._sums])
+        self._counts = _with_room(self._counts, len(numbers))
+        self._sums = np.stack([_with_room(sums, len(numbers)) for sums in self._sums])
 
     def _position(self, place: U32) -> I64:
         """Places as positions in the arrays, of which the last is the mask's."""
         masked = place == MASKED
         if not masked.any():
-            return place.astype(np.int64)
+            return self._at[place]
         if self._mask_slot is None:
             self._mask_slot = self._index.add_mask()
             self._slots[-1] = self._mask_slot
         self._masks += int(np.count_nonzero(masked))
-        return np.where(masked, len(self._locids), place.astype(np.int64))
+        found = np.full(len(place), len(self._locids), np.int64)
+        found[~masked] = self._at[place[~masked]]
+        return found
+
+    def _hashed(self, position: I64) -> U32:
+        """Positions as a digest has them: the mask's does not depend on how many places there are."""
+        return np.where(position == len(self._locids), MASKED, position).astype(np.uint32)
 
     def _locid(self, position: I64) -> I64:
         return np.append(self._locids, MASK)[position]
@@ -170,10 +191,10 @@ class ColumnStaging:
             self._columns[name].update(np.ascontiguousarray(column, column.dtype.newbyteorder("<")))
 
     def _rows(self) -> Iterator[GeolocationRow]:
-        width = len(self._digests) // len(self._places) if len(self._places) else 0
+        width = len(self._digests) // len(self._kept) if self._kept else 0
         sums = np.ascontiguousarray(self._sums.T, "<u8").tobytes()
         counts = self._counts.tolist()
-        for number, (locid, place) in enumerate(zip(self._locids.tolist(), self._places, strict=True)):
+        for number, (locid, place) in enumerate(zip(self._locids.tolist(), map(self._places.__getitem__, self._kept), strict=True)):
             own = self._digests[number * width : number * width + width] + sums[16 * number : 16 * number + 16]
             yield (locid, *place, counts[number], hashlib.blake2b(own, digest_size=16).hexdigest())
 

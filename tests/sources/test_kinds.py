@@ -35,6 +35,25 @@ def test_an_unknown_file_is_told_what_was_seen_and_which_kinds_there_are(tmp_pat
         open_source(write(tmp_path, "192.0.2.0/24,US,,,\n"), fields={"country": "x"})
 
 
+def test_an_empty_file_is_said_to_be_empty_and_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError) as caught:
+        read_all(write(tmp_path, ""))
+    assert str(caught.value).endswith("input: the file is empty")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_ranges_may_be_separated_as_a_spreadsheet_does_it(tmp_path: Path, separator: str) -> None:
+    rows = [
+        ["Network", "Country", "City"],
+        ["10.0.0.0/24", "DE", '"Frankfurt, Main; Hessen"'],
+        ["10.0.1.0/24", "DE"],
+    ]
+    text = "\ufeff" + "".join(separator.join(row) + "\r\n" for row in rows)
+    blocks, gathered = read_all(write(tmp_path, text))
+    assert gathered.bad_rows[0].reason == "has 2 values, and 3 are needed"
+    assert blocks == [("10.0.0.0", "10.0.0.255", PlaceFields("DE", "", "Frankfurt, Main; Hessen"))]
+
+
 def test_the_registry_is_the_bundled_data() -> None:
     blocks, gathered = read_all("anything", kind="registry")
     rows = list(read_country_ranges(bundled_ranges_path()))

@@ -87,6 +87,8 @@ def kind_of(opened: Opened) -> Kind:
     for kind in KINDS:
         if kind.fits(opened):
             return kind
+    if len(opened.members) == 1 and not opened.members[0].head:
+        raise DataFileError(f"{opened.name}: the file is empty")
     raise DataFileError(
         f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:\n"
         + "\n".join(f"  {kind.name}: {kind.summary}" for kind in KINDS)
@@ -103,8 +105,6 @@ def _seen(opened: Opened) -> str:
         more = ", …" if len(members) > _SHOWN_FILES else ""
         return f"it holds {len(members)} files ({', '.join(names)}{more})"
     head = members[0].head
-    if not head:
-        return "it is empty"
     if b"\0" in head:
         return f"it holds binary data that begin with {head[:8].hex(' ')}"
     line = head.decode("utf-8", "replace").strip().partition("\n")[0]

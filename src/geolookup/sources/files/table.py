@@ -50,11 +50,19 @@ class Chunk:
 class Table:
     """The rows of one CSV file. Blank lines are passed over; rows with too few values are bad.
 
-    ``skip`` is the number of lines above the header, or above the first row, that are not CSV.
+    ``skip`` is the number of lines above the header, or above the first row, that are not CSV;
+    ``separator`` stands between values.
     """
 
     def __init__(
-        self, member: Member, limits: Limits, gathered: Gathered, *, latin1: bool = False, skip: int = 0
+        self,
+        member: Member,
+        limits: Limits,
+        gathered: Gathered,
+        *,
+        latin1: bool = False,
+        skip: int = 0,
+        separator: str = ",",
     ) -> None:
         self.name = member.name
         self._gathered = gathered
@@ -63,7 +71,7 @@ class Table:
         for _ in range(skip):
             next(lines, None)
         self._skipped = skip
-        self._reader = csv.reader(lines, strict=True)
+        self._reader = csv.reader(lines, strict=True, delimiter=separator)
 
     def header(self) -> list[str]:
         """The first row: its column names, lower-cased and without blanks around them.

@@ -15,13 +15,15 @@ from geolookup.sources.rows import Key, PlaceNumbers, keys_of
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
 _NETWORKS = ("network", "cidr")
+#: What spreadsheets write between values; where the comma is the decimal sign, that is a semicolon.
+_SEPARATORS = (",", ";", "\t")
 
 
-def first_line(member: Member) -> list[str]:
+def first_line(member: Member, separator: str = ",") -> list[str]:
     """The columns of a file's first line, lower-cased; empty if that is not CSV."""
     line = member.head.decode("utf-8-sig", "replace").partition("\n")[0].rstrip("\r")
     try:
-        return [column.strip().lower() for column in next(csv.reader([line], strict=True), [])]
+        return [column.strip().lower() for column in next(csv.reader([line], strict=True, delimiter=separator), [])]
     except csv.Error:
         return []
 
@@ -35,7 +37,12 @@ def _range_columns(header: list[str]) -> tuple[str, ...] | None:
 
 def fits_member(member: Member) -> bool:
     """Whether the first line names a range."""
-    return _range_columns(first_line(member)) is not None
+    return _separator(member) is not None
+
+
+def _separator(member: Member) -> str | None:
+    """What separates the columns of a first line that names a range, or None."""
+    return next((each for each in _SEPARATORS if _range_columns(first_line(member, each)) is not None), None)
 
 
 def fits(opened: Opened) -> bool:
@@ -56,7 +63,7 @@ def read_file(member: Member, request: Request, gathered: Gathered, *, empty_cov
     :raises DataFileError: if a column is missing, or the file is damaged
     :raises SettingsError: if ``fields`` names something that is not one of our fields
     """
-    table = Table(member, request.limits, gathered)
+    table = Table(member, request.limits, gathered, separator=_separator(member) or ",")
     header = table.header()
     ends = _range_columns(header)
     if ends is None:

@@ -194,7 +194,9 @@ class ColumnStaging:
         width = len(self._digests) // len(self._kept) if self._kept else 0
         sums = np.ascontiguousarray(self._sums.T, "<u8").tobytes()
         counts = self._counts.tolist()
-        for number, (locid, place) in enumerate(zip(self._locids.tolist(), map(self._places.__getitem__, self._kept), strict=True)):
+        for number, (locid, place) in enumerate(
+            zip(self._locids.tolist(), map(self._places.__getitem__, self._kept), strict=True)
+        ):
             own = self._digests[number * width : number * width + width] + sums[16 * number : 16 * number + 16]
             yield (locid, *place, counts[number], hashlib.blake2b(own, digest_size=16).hexdigest())
 

@@ -91,6 +91,7 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
     open_token.chmod(0o644)
     wrong: list[tuple[list[str], int, str]] = [
         (["nowhere.csv"], 1, "nowhere.csv: reading failed"),
+        (["dbip-city-lte"], 2, "no file and no preset 'dbip-city-lte': did you mean dbip-city-lite?"),
         (["letter"], 1, "fits no kind of source"),
         (["office.csv", "--kind", "csv"], 2, "csv: must be one of"),
         (["office.csv", "--field", "colour=x"], 2, "colour"),

@@ -1,5 +1,6 @@
 """``source``: which sources default geolocations come from, and in which order."""
 
+import difflib
 import os
 import re
 from typing import Any
@@ -84,7 +85,7 @@ def add(
         values["token_file"] = os.path.abspath(os.path.expanduser(token_file))
     source = edit.read_new_source(values)
     found = define(source)
-    _refuse_what_cannot_be_pulled(source, found)
+    _refuse_what_cannot_be_pulled(location, source, found)
     path = edit.add_source(values, _position(first, before, last) or "last")
     output.done(f"added {found.name} to {path}: `geolookup sync` pulls it")
     if found.licence:
@@ -111,7 +112,7 @@ def _values(location: str, name: str | None, kind: str | None, fields: dict[str,
     return values
 
 
-def _refuse_what_cannot_be_pulled(source: SourceSettings, found: Definition) -> None:
+def _refuse_what_cannot_be_pulled(given: str, source: SourceSettings, found: Definition) -> None:
     """Open a file; check what can be checked of an address without asking the network.
 
     :raises SettingsError: if a secret is missing, or cannot be read
@@ -139,6 +140,11 @@ def _refuse_what_cannot_be_pulled(source: SourceSettings, found: Definition) -> 
             raise SettingsError(f"source {found.name}: it needs a secret, in a file named with --token-file{more}")
     else:
         (path,) = found.addresses(wall().date(), None)[:1]
+        if not {os.sep, "."} & set(given) and not os.path.exists(path):
+            presets = [each.name for each in PRESETS] + [_REGISTRY]
+            near = difflib.get_close_matches(given, presets, 1)
+            more = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(presets)}"
+            raise SettingsError(f"there is no file and no preset {given!r:.80}: {more}")
         open_source(path, kind=found.kind or None, fields=found.fields).close()
 
 

@@ -10,6 +10,8 @@ from geolookup.lookup import open as opening
 from geolookup.model import SourceStatus
 from geolookup.settings.durations import in_words
 from geolookup.sources.bundled import BUNDLED, MORE
+from geolookup.sources.definition import Definition, define
+from geolookup.state.generations.parts import REGISTRY
 
 
 def _source_line(source: SourceStatus) -> str:
@@ -32,6 +34,12 @@ def _source_line(source: SourceStatus) -> str:
     return "; ".join(parts)
 
 
+def _never_line(source: Definition) -> str:
+    """What is said of a source that is in the settings, and not in the state."""
+    parts = [source.kind, source.location, "never pulled: `geolookup sync` pulls it, or says why it cannot"]
+    return "; ".join(filter(None, parts))
+
+
 @click.command()
 @click.option("--check", is_flag=True, help="For monitoring: exit with 1 if data are stale or there is a problem.")
 @click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
@@ -42,20 +50,29 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     \b
     Two machines have the same fingerprint if and only if they give the same answer for every address.
     Exit status: 0; with --check 1 if the data are older than max_age or there is a problem, and
-    3 if a list is held for a person.
+    3 if a list is held for a person. A source that the last sync could not use is such
+    a problem, and so is one of the settings that never was pulled.
 
     \b
     Example: geolookup status --json
     """
-    rule = load_settings().stale
+    settings = load_settings()
+    rule = settings.stale
     with opening.open(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
         found = replace(geo.status(), stale_rule=rule)
         answers = geo.fingerprint() if fingerprint else None
+    known = {source.name for source in found.sources if not (source.kind == REGISTRY and found.source == BUNDLED)}
+    # Those that the state knows nothing of: they were added since, or no sync has published anything yet.
+    never = [source for source in map(define, settings.stack) if source.name not in known]
     code = exit_codes.DONE
     if check:
-        code = exit_codes.of_status(stale=found.stale, problem=bool(found.problem), held=bool(found.held))
+        # What is held has a problem too, and a status of its own.
+        failed = any(source.problem and not source.held for source in found.sources)
+        problem = failed or bool(found.problem) or bool(never)
+        code = exit_codes.of_status(stale=found.stale, problem=problem, held=bool(found.held))
     if as_json:
-        output.json_result({**found.as_dict(), **({"answers": answers} if fingerprint else {})})
+        names = [source.name for source in found.sources if not source.digest] + [source.name for source in never]
+        output.json_result({**found.as_dict(), "never_pulled": names, **({"answers": answers} if fingerprint else {})})
         return code
     since = "dated" if found.dated != found.checked_at else "confirmed"
     lines = [
@@ -80,13 +97,14 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     if answers is not None:
         lines.append(("answers", answers))
     lines += [("source " + source.name, _source_line(source)) for source in found.sources]
+    lines += [("source " + source.name, _never_line(source)) for source in never]
     if found.pinned:
         lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
     if found.held:
         lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
     if found.problem:
         lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))
-    if found.source == BUNDLED:
+    if found.source == BUNDLED and not settings.stack:
         lines.append(("more", MORE))
     output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
     return code

@@ -1,6 +1,9 @@
 """``list``: the geolocations of the local cache."""
 
-from collections.abc import Callable
+import heapq
+import os
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import click
@@ -9,7 +12,12 @@ from geolookup.cli import output, words
 from geolookup.cli.options import json_option
 from geolookup.fields import FIELDS
 from geolookup.lookup import open as opening
+from geolookup.model import Geolocation
+from geolookup.settings.source import CUSTOM
+from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.parts import Part, part_path, parts_of
 from geolookup.text import fields_text
 
 
@@ -27,18 +35,45 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--custom", "layer", flag_value="custom", help="Only custom geolocations.")
 @click.option("--default", "layer", flag_value="default", help="Only default geolocations.")
 @json_option
-def list_geolocations(as_json: bool, **filters: Any) -> None:
+def list_geolocations(as_json: bool, top: int | None, layer: str | None, **filters: Any) -> None:
     """List geolocations of the local cache, by locid. Filters can be combined and ignore case.
 
     \b
     Example: geolookup list --country de --city berlin --top 10
     """
     with opening.open() as geo:
-        status = geo.status()
-    rows = StateDirectory(status.home).cache(status.generation).find(**filters)
+        home = geo.status().home
+    directory = StateDirectory(home)
+    current = directory.require_current()
+    parts = parts_of(current.published)
+    rows = islice(_rows(directory, current, parts, layer, filters), top)
     if as_json:
-        encoded = [{"locid": place.locid, **place.fields(), "blocks": blocks} for place, blocks in rows]
-        output.json_result(encoded)
+        output.json_result(
+            [{"locid": place.locid, **place.fields(), "blocks": blocks, "source": name} for place, blocks, name in rows]
+        )
         return
-    for place, blocks in rows:
-        output.row(str(place.locid), fields_text(place.fields()), words.count(blocks, "block"))
+    for place, blocks, name in rows:
+        of = (name,) if len(parts) > 1 else ()
+        output.row(str(place.locid), fields_text(place.fields()), words.count(blocks, "block"), *of)
+
+
+def _rows(
+    directory: StateDirectory, current: Current, parts: tuple[Part, ...], layer: str | None, filters: dict[str, Any]
+) -> Iterator[tuple[Geolocation, int, str]]:
+    """Geolocations by locid, each with its number of blocks and its source.
+
+    The default ones are in the sources' snapshots. The generation's own cache.db is for the custom ones only: its
+    default ones are those of one source, which need not be in the stack any more.
+    """
+
+    def named(cache: Cache, name: str, layer: str) -> Iterator[tuple[Geolocation, int, str]]:
+        return ((place, blocks, name) for place, blocks in cache.find(layer=layer, **filters))
+
+    listed = []
+    if layer != "default":
+        listed.append(named(directory.cache(current.generation), CUSTOM, "custom"))
+    if layer != "custom":
+        for part in parts:
+            path = os.path.join(part_path(directory.home, current.generation, part), "cache.db")
+            listed.append(named(Cache(path), part.name, "default"))
+    return heapq.merge(*listed, key=lambda row: row[0].locid)

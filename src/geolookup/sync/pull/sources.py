@@ -395,7 +395,7 @@ def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[s
             entry.pop("pulled_at", None)
         if result.candidate is None or result.published is not None:
             entry |= result.entry
-        problem = str(result.error) if result.error is not None else None
+        problem = str(result.error).partition("\n")[0] if result.error is not None else None
         if result.reasons:
             problem = f"held: {'; '.join(result.reasons)}"
         if problem is None:

@@ -4,6 +4,7 @@ import io
 import ipaddress
 import itertools
 import struct
+from pathlib import Path
 from typing import Any
 
 import maxminddb
@@ -73,12 +74,12 @@ def expected(four: Starts, six: Starts, version: int, address: int) -> int | Non
     return value_at(six, address)
 
 
-def agrees(content: bytes, four: Starts, six: Starts) -> None:
+def agrees(content: bytes, four: Starts, six: Starts, reader: Any = None) -> None:
     """Every end and neighbour of every segment, of the aliases and of the space."""
     edges6 = [first for first, _ in six] + [0, 1 << 32, MAPPED, MAPPED + (1 << 32), SIX_TO_FOUR, 0x2003 << 112]
     edges6 += [MAPPED | first for first, _ in four] + [SIX_TO_FOUR | first << 80 for first, _ in four]
     asked = [(4, first) for first, _ in four] + [(6, first) for first in edges6]
-    with opened(content) as reader:
+    with reader or opened(content) as reader:
         for version, edge in asked:
             most = IPV4_MAX if version == 4 else IPV6_MAX
             for address in {max(edge - 1, 0), edge, min(edge + 1, most), most}:
@@ -120,10 +121,15 @@ EDGES: dict[str, tuple[Starts, Starts]] = {
 }
 
 
+@pytest.mark.parametrize("mode", [maxminddb.MODE_MMAP_EXT, maxminddb.MODE_MMAP, maxminddb.MODE_MEMORY])
 @pytest.mark.parametrize("name", EDGES)
-def test_the_edges_read_back(name: str) -> None:
-    content, _ = encoded(*EDGES[name])
-    agrees(content, *EDGES[name])
+def test_every_reader_of_maxminddb_agrees(name: str, mode: int, tmp_path: Path) -> None:
+    """The one in C looks at what the one in Python lets pass."""
+    if mode == maxminddb.MODE_MMAP_EXT:
+        pytest.importorskip("maxminddb.extension")
+    path = tmp_path / "edges.mmdb"
+    path.write_bytes(encoded(*EDGES[name])[0])
+    agrees(b"", *EDGES[name], maxminddb.open_database(path, mode))
 
 
 @pytest.mark.parametrize(("bits", "padding"), [(24, 0), (28, 1 << 24), (32, 1 << 28)])

@@ -21,7 +21,7 @@ def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options that all formats have; ``layer`` is the default of one."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for add in (
+        options = (
             click.argument("target", metavar="OUT"),
             click.option(
                 "--layer",
@@ -41,7 +41,8 @@ def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 is_flag=True,
                 help="Your licence lets others have the data, though the source says otherwise.",
             ),
-        ):
+        )
+        for add in reversed(options):  # the last one that is applied comes first in the help
             function = add(function)
         return function
 
@@ -64,7 +65,7 @@ def export() -> None:
     """
 
 
-@export.command()
+@export.command(short_help="Write a MaxMind DB, as nginx, Logstash and others read it.")
 @_common("both")
 @click.option(
     "--fields",
@@ -93,7 +94,7 @@ def mmdb(**options: Any) -> None:
     _run("mmdb", **options)
 
 
-@export.command()
+@export.command(short_help="Write a geofeed (RFC 8805) of your networks.")
 @_common("custom")
 @click.option("--postal-codes", is_flag=True, help="Write postal codes, which can point at single people.")
 @click.option("--public-only", is_flag=True, help="Leave private and reserved addresses out.")
@@ -126,7 +127,7 @@ def _rows(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
-@export.command()
+@export.command(short_help="Write a CSV file, which can be a source again.")
 @_common("both")
 @_rows
 def csv(**options: Any) -> None:
@@ -138,7 +139,7 @@ def csv(**options: Any) -> None:
     _run("csv", **options)
 
 
-@export.command()
+@export.command(short_help="Write a Parquet file.")
 @_common("both")
 @_rows
 def parquet(**options: Any) -> None:

@@ -27,7 +27,7 @@ def create_app(
 ) -> Methods:
     """The ASGI application over an open store and the index that follows it; it closes neither.
 
-    ``ignore_idempotency_keys`` makes it a service that knows no ``Idempotency-Key``, as others are.
+    ``ignore_idempotency_keys`` makes it behave like services without ``Idempotency-Key``.
     """
     return routed(
         [links, *geolocations_routes.HANDLERS, *hotels_routes.HANDLERS, *lookups_routes.HANDLERS],

@@ -38,14 +38,14 @@ def serve(
     """Serve until SIGTERM or SIGINT, then end what is under way and return.
 
     ``port`` 0 lets the system choose one. Without ``db`` the database is a temporary one, removed at the end. The
-    address is taken first, and listened on only when everything is loaded: ``on_ready`` is called then, with the base
-    address that clients need. ``ignore_idempotency_keys`` makes it a service that knows no ``Idempotency-Key``, as
-    others are.
+    address is reserved first; the service listens only when everything is loaded. Then ``on_ready`` is called, with the
+    base address that clients need. ``ignore_idempotency_keys`` makes it behave like services without
+    ``Idempotency-Key``.
 
     :raises ServiceError: if the host is beyond loopback and there are no tokens, the address is in use, the database
         cannot be used, or a worker cannot start
     :raises SettingsError: if the tokens or the access log cannot be used
-    :raises DataFileError: if a file to load is bad: nothing is kept of it and of the others of its kind
+    :raises DataFileError: if a file to load is bad: then nothing is loaded from it or the others of its kind
     """
     options = options or Options()
     prepared = _prepared(

@@ -1,4 +1,4 @@
-"""The bad rows of a file that is loaded: all are counted, the first are named, and nothing is kept if there is one."""
+"""The bad rows of a file that is loaded: all are counted, the first are named, and one is enough to keep nothing."""
 
 from geolookup.errors import DataFileError
 
@@ -22,7 +22,7 @@ class BadRows:
             self._named.append(str(problem))
 
     def add_unnamed(self, count: int) -> None:
-        """Note more of which nothing is known but their number."""
+        """Note more bad rows, of which only the number is known."""
         self._count += count
 
     def refuse(self) -> None:

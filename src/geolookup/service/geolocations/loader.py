@@ -1,7 +1,7 @@
 """Loading files of geolocations into the store: all of them in one transaction.
 
-Of the service's own CSV, and of ranges with a country, only what is distinct is held in memory; of other kinds of files
-all blocks are, as numbers.
+Of the service's own CSV, and of ranges with a country, only distinct values are held in memory; of other kinds of files
+all blocks, as numbers.
 """
 
 import os
@@ -35,7 +35,7 @@ _LARGEST = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a load changed; all zero where everything was there already."""
+    """What a load changed; all zero if everything was there already."""
 
     geolocations_added: int
     geolocations_changed: int
@@ -93,7 +93,7 @@ def _own_csv(path: str) -> CsvRows | None:
     try:
         rows = CsvRows(path)
     except DataFileError:
-        # It may be binary, an archive or a folder. What is none of these is told by who knows all kinds.
+        # It may be binary, an archive or a folder: `sources.detect` knows all kinds.
         return None
     header = rows.header
     others = set(FIELD_NAMES) - {"country"}
@@ -138,7 +138,7 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows) -
     names = [name for name in FIELD_NAMES if name not in LATER_NAMES or name in rows.header]
     place_columns = rows.columns("locid", *names)
     geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
-    # Digests in place of the rows: what stays in memory is some 300 bytes a geolocation, with any number of blocks.
+    # Digests instead of the rows: they take some 300 bytes for each geolocation, whatever its number of blocks.
     digest = _Digest()
     known_texts: dict[bytes, int] = {}
     known_places: dict[int, bytes] = {}
@@ -202,7 +202,7 @@ def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int
 
 def _stage_countries(transaction: Transaction, rows: CsvRows, bad: BadRows) -> None:
     blocks = _Batches(transaction, staged_blocks)
-    # A code's number is its place in the file until the file was read: only then is the alphabet known.
+    # A code's number is its place in the file until the whole file was read: only then can codes be sorted.
     numbers: dict[str, int] = {}
     for found in ranges(rows, bad.add):
         number = numbers.get(found.country)

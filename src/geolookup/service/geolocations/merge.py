@@ -24,12 +24,12 @@ from geolookup.service.store.store import Transaction
 
 _metadata = MetaData()
 
-# Rows wait here so that they enter the tables in the order of their keys: millions of them in a file's own order would
+# Rows wait here so that they enter the tables in the order of their keys: in a file's own order, millions of rows would
 # touch every page of the database again and again.
 staged_geolocations = Table(
     "staged_geolocations",
     _metadata,
-    # By which the file's blocks name their geolocation.
+    # The number by which the file's blocks name their geolocation.
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("locid", BigInteger, nullable=False),
     Column("line", BigInteger, nullable=False),

@@ -157,7 +157,7 @@ def _once(
     value: Any,
     create: Callable[[Transaction], int],
 ) -> replay.Answer:
-    """Create, or give the answer that the request's idempotency key got before: in one transaction either way."""
+    """Create, or repeat the earlier answer to the request's idempotency key: both in one transaction."""
     key = None if geolocations.ignore_idempotency_keys else wire.idempotency_key(request.headers.get("idempotency-key"))
     with geolocations.store.write() as transaction:
         wanted = replay.digest(operation, locid, value)

@@ -17,7 +17,7 @@ from geolookup.service.store.store import Snapshot, Store
 #: Bytes of a piece of the answer, about.
 CHUNK_BYTES = 131072
 _ROWS = 2000
-#: Changes whenever the same content is written differently, so that no old ETag matches.
+#: Raise it if the same content is written differently, so that old ETags no longer match.
 _WIRE_VERSION = 1 + len(LATER_NAMES)
 
 _encode = msgspec.json.Encoder().encode
@@ -31,9 +31,9 @@ _Place = msgspec.defstruct("_Place", _PLACE_NAMES)
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """Which geolocations are asked for: all that equal the folded texts, the first ``top`` by ascending locid.
+    """The requested geolocations: those that equal the folded texts, the first ``top`` by ascending locid.
 
-    ``locid`` is beyond the interface: it makes the ``Location`` of a created geolocation one that can be read.
+    ``locid`` is not part of the interface: with it, the ``Location`` of a created geolocation can be read.
     """
 
     texts: tuple[tuple[str, str], ...] = ()
@@ -51,14 +51,14 @@ class Filter(msgspec.Struct, frozen=True):
         return cls(texts=texts, locid=wire.locid(found) if "locid" in found else None, top=wire.top(found))
 
     def condition(self) -> list[ColumnElement[bool]]:
-        """SQL that holds for the geolocations asked for, ``top`` aside."""
+        """SQL that is true for the requested geolocations, without ``top``."""
         wanted: list[ColumnElement[bool]] = [geolocations.c[f"{name}_key"] == text for name, text in self.texts]
         if self.locid is not None:
             wanted.append(geolocations.c.locid == self.locid)
         return wanted
 
     def locids(self) -> Select[tuple[int]]:
-        """SQL for the locids asked for."""
+        """SQL for the requested locids."""
         return select(geolocations.c.locid).where(*self.condition()).order_by(geolocations.c.locid).limit(self.top)
 
 

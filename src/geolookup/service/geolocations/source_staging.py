@@ -33,11 +33,11 @@ def stage_source(
     """Hand on the rows of both staging tables.
 
     A place keeps the locid that its source gives it, or that a default geolocation with the same fields has; others get
-    the next free ones. Prefixes that are known to have no location are left out, since the service has no such thing.
-    Of equal blocks the later row's is taken, unless the source has locids of its own, which then decide.
+    the next free ones. Prefixes that are known to have no location are left out, since the service cannot hold them. Of
+    equal blocks the later row wins, unless the source has locids of its own, which then decide.
 
     :raises DataFileError: if the source is damaged
-    :raises PullError: if nothing in it is good
+    :raises PullError: if it has no good row
     """
     batches = list(reading.batches(lenient=True))
     gathered = reading.gathered
@@ -69,7 +69,7 @@ def stage_source(
 
 
 def _blocks(columns: list[Any], *, keep_equal: bool) -> Iterator[tuple[int, int, int]]:
-    """First, last and place of the blocks of one family that are to be kept."""
+    """First, last and place of the blocks of one family that are kept."""
     *ends, place = columns
     kept: Flags = place != MASKED
     if not keep_equal:
@@ -85,7 +85,7 @@ def _blocks(columns: list[Any], *, keep_equal: bool) -> Iterator[tuple[int, int,
 
 
 def _last_of_equal(ends: list[Any]) -> Flags:
-    """Which rows are not followed by one with the same ends. Masks count: they hide what stands before them."""
+    """The rows that no later row with the same ends replaces. Masks count: they hide the rows before them."""
     order = np.lexsort(ends)  # stable, so that equal ones stay in their order
     followed: Flags = np.zeros(len(order), np.bool_)
     if len(order) > 1:

@@ -1,4 +1,4 @@
-"""JSON objects that are kept as they were sent: no number rounded, no member lost, only the blanks between tokens."""
+"""JSON objects that are kept as they were sent: only the blanks between tokens are dropped."""
 
 import json
 from collections.abc import Container
@@ -25,8 +25,8 @@ class Document:
 def read(body: bytes) -> Document:
     """Read a JSON text (RFC 8259) in UTF-8.
 
-    :raises RequestRefusedError: ``malformed-json``; also for what JSON allows and readers disagree upon: a member given
-        twice, half of a surrogate pair, nesting deeper than `MAX_DEPTH`
+    :raises RequestRefusedError: ``malformed-json``; also for what JSON allows but readers treat differently: a member
+        given twice, half of a surrogate pair, nesting deeper than `MAX_DEPTH`
     """
     value = wire.read_json(body)
     level = [value]

@@ -1,4 +1,4 @@
-"""Loading hotels from NDJSON: every bad line named, and all files in one transaction or none."""
+"""Loading hotels from NDJSON: bad lines are named, and all files are loaded in one transaction, or none."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedHotels:
-    """What a load changed; all zero where everything was there already."""
+    """What a load changed; all zero if everything was there already."""
 
     added: int
     changed: int
@@ -32,7 +32,7 @@ class LoadedHotels:
 def load_hotels(store: Store, paths: Iterable[str | os.PathLike[str]]) -> LoadedHotels:
     """Load files of one hotel a line (NDJSON) in their order: hotels are added or replaced, and none removed.
 
-    A replaced hotel keeps its rate plans. Blank lines are passed over.
+    A replaced hotel keeps its rate plans. Blank lines are skipped.
 
     :raises DataFileError: if a file cannot be read or a line is bad: the message has a line for each bad one, up to
         a hundred, and nothing of any file is kept
@@ -68,7 +68,7 @@ def load_demo_hotels(store: Store) -> LoadedHotels:
 
 
 def _keep(connection: Connection, record: HotelRecord) -> tuple[bool, bool]:
-    """Add or replace the hotel: whether it is new, and whether it differs from before."""
+    """Add or replace the hotel; returns whether it is new, and whether it differs from before."""
     here = hotels.c.hotel_key == record.hotel_key
     before = connection.execute(select(hotels.c.content).where(here)).scalar()
     if before is not None and documents.same(before, record.text):

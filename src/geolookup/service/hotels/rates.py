@@ -14,7 +14,7 @@ from geolookup.service.store.hotel_schema import rate_plans
 from geolookup.service.store.schema import fold
 from geolookup.service.store.store import Transaction
 
-#: What became of a rate plan that was sent.
+#: The possible outcomes for a rate plan that was sent.
 RateOutcome: TypeAlias = Literal["created", "updated", "unchanged"]
 
 TYPES = ("rate", "groupRate")
@@ -22,9 +22,9 @@ _TEXTS = ("hotelId", "ratePlanCode", "name", "currency")
 
 
 def put(transaction: Transaction, document: Document) -> tuple[RateOutcome, str]:
-    """Keep a rate plan: what became of it, and the JSON text that is stored now.
+    """Store a rate plan; returns the outcome, and the JSON text that is stored now.
 
-    What says the same as what is stored changes nothing, however its members are ordered.
+    A plan that says the same as the stored one changes nothing, even if its members are in another order.
 
     :raises RequestRefusedError: ``invalid-body`` with an error for each member that is missing or wrong;
         ``unknown-hotel``

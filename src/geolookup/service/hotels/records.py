@@ -11,14 +11,14 @@ from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.schema import fold
 
-#: The sections that a record has only if they are asked for.
+#: The sections that are sent only on request.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")
 #: Characters of a hotel's identifier, and of an amenity. Both fit together into one index entry of any database.
 MAX_NAME = 100
 MAX_AMENITIES = 1000
 
 _LISTS = ("Attributes", "DiningOptions", "Features")
-# An identifier is a segment of a path, and stands in lists separated by commas.
+# An identifier is a segment of a path, and appears in lists separated by commas.
 _NOT_IN_IDENTIFIERS = re.compile(r"[,/\\]")
 
 

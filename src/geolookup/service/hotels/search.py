@@ -1,4 +1,4 @@
-"""Operations 8 and 9: which hotels are asked for, and their records in pieces."""
+"""Operations 8 and 9: the requested hotels, and their records in pieces."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,9 +25,10 @@ _ROWS = 100
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which hotels are asked for. All texts except the identifiers are folded; ``places`` pairs columns with texts.
+    """The requested hotels. All texts except the identifiers are folded; ``places`` pairs columns with texts.
 
-    At most one of ``places``, ``destination`` and ``ids`` is not empty; ``hidden`` are the sections not asked for.
+    At most one of ``places``, ``destination`` and ``ids`` is not empty; ``hidden`` are the sections that were not
+    requested.
     """
 
     places: tuple[tuple[str, str], ...]
@@ -40,15 +41,15 @@ class Search:
     def parse(cls, query: bytes) -> "Search":
         """From the query: an empty text is ignored, and parameters that we do not know are ignored.
 
-        :raises RequestRefusedError: ``invalid-parameter`` if nothing is searched by, or two of address, destination
-            and identifiers, or a section is asked for that there is not; also as `wire.parameters` does
+        :raises RequestRefusedError: ``invalid-parameter`` if the query has no search, or two of address, destination
+            and identifiers, or an unknown section; also as `wire.parameters` does
         """
         found = wire.parameters(query, "destinationId", *ADDRESS_KEYS)
         places = tuple((column, fold(found[name])) for name, column in ADDRESS_KEYS.items() if found.get(name))
         destination = fold(found.get("destinationId", ""))
         ids: dict[str, str] = {}
         for item in _items(query, "id", MAX_IDS):
-            ids.setdefault(fold(item), item)  # two spellings of one are asked for once, as the first
+            ids.setdefault(fold(item), item)  # two spellings of one identifier count once, as the first
         amenities = tuple({fold(item): None for item in _items(query, "amenity", MAX_ASKED_AMENITIES)})
         methods = [bool(places), bool(destination), bool(ids)]
         if sum(methods) > 1:
@@ -60,7 +61,7 @@ class Search:
         return cls(places, destination, tuple(ids.values()), amenities, hidden_sections(query))
 
     def condition(self) -> list[ColumnElement[bool]]:
-        """SQL that holds for the hotels asked for, the identifiers aside."""
+        """SQL that is true for the requested hotels, without the identifiers."""
         wanted: list[ColumnElement[bool]] = [hotels.c[column] == text for column, text in self.places]
         if self.destination:
             wanted.append(hotels.c.destination_key == self.destination)
@@ -100,7 +101,7 @@ def one(connection: Connection, hotel_id: str, hidden: frozenset[str]) -> bytes:
 
 
 def missing(snapshot: Snapshot, search: Search) -> list[str]:
-    """The identifiers asked for that no hotel has, in their order, as they were given."""
+    """The requested identifiers that no hotel has, in their order, as they were given."""
     if not search.ids:
         return []
     keys = select(hotels.c.hotel_key).where(hotels.c.hotel_key.in_(map(fold, search.ids)))
@@ -111,7 +112,7 @@ def missing(snapshot: Snapshot, search: Search) -> list[str]:
 def header_list(items: list[str]) -> str:
     """Texts as the value of a header: percent-encoded UTF-8 (RFC 3986, 2.1), separated by commas.
 
-    They come from the client: encoded, none of them can end the header and begin another.
+    They come from the client: encoded, they cannot end the header and begin another.
     """
     return ",".join(quote(item, safe="") for item in items)
 
@@ -144,7 +145,7 @@ def _contents(snapshot: Snapshot, search: Search) -> Iterator[str]:
 
 
 def unknown_hotel(hotel_id: str) -> RequestRefusedError:
-    """The refusal that names a hotel which is not there."""
+    """The refusal for an unknown hotel, which it names."""
     return RequestRefusedError(f"there is no hotel {hotel_id!r:.120}", problem="unknown-hotel")
 
 

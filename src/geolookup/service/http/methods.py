@@ -1,10 +1,10 @@
-"""Methods that every path has: ``OPTIONS`` says which there are, ``HEAD`` answers as ``GET`` without the body."""
+"""Methods that every path has: ``OPTIONS`` lists its methods, ``HEAD`` answers as ``GET`` without the body."""
 
 from typing import Any
 
 from geolookup.service.http.problems import ASKS_FOR_METHODS
 
-#: A method that no path has, so that the router names those that there are.
+#: An unknown method, so that the router names the known ones.
 _NO_METHOD = "-"
 
 

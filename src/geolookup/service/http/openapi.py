@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of an operation is made of: parameters, bodies, answers and every problem."""
+"""The parts that describe an operation in the OpenAPI document: parameters, bodies, answers and every problem."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +97,7 @@ def operation(
     answers: dict[str, OpenAPIResponse],
     refusals: tuple[str, ...],
 ) -> type[Operation]:
-    """A class that Litestar fills in from the handler, and that then says what the handler's signature cannot.
+    """A class that Litestar fills in from the handler, and that adds what the handler's signature cannot say.
 
     ``answers`` are by status; ``refusals`` are names of `problems.PROBLEMS`, in addition to those of every operation.
     """

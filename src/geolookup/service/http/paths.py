@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """The paths of an application that are not like the others; ``|`` joins those of several rooms."""
+    """The paths of an application that need special treatment; ``|`` joins those of several rooms."""
 
     #: A POST there changes nothing, so a token with the scope ``read`` is enough.
     reading_posts: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class Paths:
 
     def logged(self, path: str) -> str:
         """The path as the access log may keep it."""
-        # As routing reads it: what is refused before that still has its doubled slashes.
+        # As routing reads it: a request that was refused before routing still has its doubled slashes.
         plain = plain_path(path)
         return next((shown for begin, shown in self.private.items() if plain.startswith(begin)), path)
 
@@ -43,5 +43,5 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def plain_path(path: str) -> str:
-    """The path as routing reads it: slashes that are doubled or at the end mean nothing."""
+    """The path as routing reads it: doubled slashes and slashes at the end are ignored."""
     return "/" + "/".join(part for part in path.split("/") if part)

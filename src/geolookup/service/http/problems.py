@@ -15,7 +15,7 @@ logger = logging.getLogger("geolookup.service")
 
 MEDIA_TYPE = "application/problem+json"
 
-#: Names by which programs know the problems, with status and title. A name, once published, keeps its meaning.
+#: The names by which programs know the problems, with status and title. A published name never changes its meaning.
 PROBLEMS: dict[str, tuple[int, str]] = {
     "malformed-json": (400, "The body is not JSON"),
     "invalid-parameter": (400, "A query parameter or header cannot be used"),
@@ -66,7 +66,7 @@ ANYWHERE = (
     "shutting-down",
 )
 
-# What a client is told if the database fails: the error's own message names the database, and quotes it.
+# What a client is told if the database fails: the error's own message names the database and may quote its content.
 _STORAGE = {
     "storage-unavailable": "nothing was changed; try again later",
     "outcome-unknown": "it is not known whether the change was made: look before you send it again",
@@ -141,7 +141,7 @@ def _refused(request: Request[Any, Any, Any], error: RequestRefusedError) -> Res
     if (told := _STORAGE.get(error.problem)) is not None:
         logger.error("%s", error)
         body = problem(error.problem, told)
-    # The rest of a request that came too late may still arrive, and would be read as the next request's head.
+    # The rest of a late request may still arrive, and would be read as the head of the next one.
     closing = {408: {"Connection": "close"}, 503: {"Retry-After": str(RETRY_AFTER_S)}}
     return _answer(request, body, closing.get(body.status))
 
@@ -168,7 +168,7 @@ def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Probl
 
 
 async def no_html_not_found(response: Response[Any]) -> Response[Any]:
-    """Litestar answers an unknown path beside its OpenAPI document with an HTML page: put a problem in its place."""
+    """Litestar answers an unknown path next to its OpenAPI document with an HTML page: replace it by a problem."""
     if response.status_code != 404:
         return response
     return Response(problem("not-found", "Not Found"), status_code=404, media_type=MEDIA_TYPE)

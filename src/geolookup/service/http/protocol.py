@@ -1,6 +1,6 @@
-"""uvicorn's HTTP/1.1 connection with what it lacks: deadlines for slow clients, and refusals that are problems.
+"""uvicorn's HTTP/1.1 connection with two additions: deadlines for slow clients, and refusals that are problems.
 
-What is not even a request never reaches the application: uvicorn would answer it in plain text.
+Bytes that are not a request never reach the application: uvicorn would answer them in plain text.
 """
 
 import array
@@ -24,14 +24,14 @@ from geolookup.service.http.problems import MEDIA_TYPE, problem
 #: pyproject.toml allows no other, and a test fails with any other.
 TESTED_UVICORN = "0.54"
 
-#: Told the problem's name and the client's address: the id for the answer.
+#: Called with the problem's name and the client's address; returns the id for the answer.
 Refused = Callable[[str, str], str]
 
 _BY_STATUS = {431: "head-too-large", 501: "not-implemented"}
-#: Until a connection whose body does not come is cut, after the application had its time to say so; and until one that
-#: was refused is cut, whose client goes on sending.
+#: Seconds until a connection is closed whose body does not come, after the application had time to say so; and until a
+#: refused one is closed whose client continues to send.
 _LAST_WORDS_S = 3.0
-#: Progress is looked for so often before a client counts as one that takes nothing.
+#: How often progress is checked before a client counts as one that reads nothing.
 _LOOKS = 4
 
 
@@ -61,7 +61,7 @@ class Protocol(H11Protocol):
         self._watch_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection ended, by whomever."""
+        """The connection ended, from either side."""
         super().connection_lost(exc)
         for timer in (self._overdue, self._look):
             if timer is not None:
@@ -75,7 +75,7 @@ class Protocol(H11Protocol):
     # Requests that come slowly
 
     def handle_events(self) -> None:
-        """Read what has come."""
+        """Read what came."""
         super().handle_events()
         self._watch_request()
 
@@ -108,7 +108,7 @@ class Protocol(H11Protocol):
         else:
             self.transport.abort()
 
-    # Answers that are not taken
+    # Answers that are not read
 
     def pause_writing(self) -> None:
         """The client is slower than we are."""
@@ -116,7 +116,7 @@ class Protocol(H11Protocol):
         self._watch_answer()
 
     def on_response_complete(self) -> None:
-        """An answer was written, if not yet taken."""
+        """An answer was written, though perhaps not read yet."""
         super().on_response_complete()
         if self.transport.get_write_buffer_size():
             self._watch_answer()
@@ -134,7 +134,7 @@ class Protocol(H11Protocol):
         if not self.transport.get_write_buffer_size():
             return
         unsent = self._unsent()
-        # Several looks, since what was taken and what was added between two may come to the same.
+        # Several checks: between two of them, as many bytes may have been added as were read.
         self._looks_without_progress = self._looks_without_progress + 1 if unsent == self._unsent_before else 0
         self._unsent_before = unsent
         if self._looks_without_progress >= _LOOKS:
@@ -143,9 +143,9 @@ class Protocol(H11Protocol):
             self._look_later()
 
     def _unsent(self) -> int:
-        """Bytes that the client has not taken: ours, and those that the system holds for it.
+        """Bytes that the client has not read: ours, and those that the system holds for it.
 
-        The system takes some megabytes at once and then nothing for minutes, however steadily a slow client reads.
+        The system takes some megabytes at once and then nothing for minutes, even if a slow client reads steadily.
         """
         waiting = self.transport.get_write_buffer_size()
         system = array.array("i", [0])
@@ -156,13 +156,13 @@ class Protocol(H11Protocol):
     # What is not a request
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what could not be parsed; uvicorn calls this if its parser gave up."""
+        """Answer bytes that could not be parsed; uvicorn calls this if its parser fails."""
         error = sys.exc_info()[1]
         hint = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
         self._refuse(_BY_STATUS.get(hint, "bad-request"), str(error or msg))
 
     def _refuse(self, name: str, detail: str) -> None:
-        """Answer with a problem in the application's place, and close the connection."""
+        """Answer with a problem instead of the application, and close the connection."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             # The application is reading this request's body: for it, the client has left.
@@ -187,8 +187,8 @@ class Protocol(H11Protocol):
             h11.EndOfMessage(),
         )
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
-        # Closing with something unread would reset the connection, and the client would lose the answer: what still
-        # comes is read and forgotten for a while.
+        # Closing with unread bytes would reset the connection, and the client would lose the answer: for a while, what
+        # still comes is read and dropped.
         self._over = True
         self.transport.write_eof()
         if self._overdue is not None:

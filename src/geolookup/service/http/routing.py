@@ -23,9 +23,9 @@ def routed(
     health: Health | None = None,
     metrics: Metrics | None = None,
 ) -> Methods:
-    """The ASGI application of these handlers; ``dependencies`` are what they ask for by name.
+    """The ASGI application of these handlers; ``dependencies`` are the objects that they need, by name.
 
-    It refuses nobody by itself: `geolookup.service.http.access.guard.Guard` goes around it.
+    It does not refuse clients itself: `geolookup.service.http.access.guard.Guard` goes around it.
     """
     known = {**dependencies, "health": health or Health(), "metrics": metrics or Metrics()}
     app = Litestar(

@@ -8,13 +8,13 @@ from anyio import to_thread
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
-#: How long one piece may wait for a client that takes some of it. Who takes nothing is dropped by the connection much
+#: How long one piece may wait for a client that reads some of it. The connection drops a client that reads nothing much
 #: sooner (`geolookup.service.http.protocol`): the snapshot keeps the database's log from shrinking.
 STALL_S = 3600.0
 
 
 class Closable(Protocol):
-    """What is held open while its pieces are sent: a snapshot of a database, or a file."""
+    """Something that is held open while its pieces are sent: a snapshot of a database, or a file."""
 
     def close(self) -> None:
         """Give it back."""
@@ -40,7 +40,7 @@ class SnapshotStream(ASGIResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            # Shielded: who is cancelled because the client left must still give the connection back.
+            # Shielded: if this is cancelled because the client left, the connection must still be given back.
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(self._snapshot.close)
 
@@ -52,7 +52,7 @@ class SnapshotStream(ASGIResponse):
                 with anyio.move_on_after(self._stall_s) as waiting:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
                 if waiting.cancelled_caught:
-                    break  # the answer stays without its end, so the server closes the connection
+                    break  # the answer has no end, so the server closes the connection
             else:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             group.cancel_scope.cancel()

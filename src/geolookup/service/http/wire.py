@@ -1,4 +1,4 @@
-"""Query parameters, headers and bodies, read strictly: what is wrong gets its problem."""
+"""Query parameters, headers and bodies, read strictly: each error has its problem."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import IPBlock
 
-#: Bytes of a body: the largest that says anything here has about 3,000.
+#: Bytes of a body: the largest useful one has about 3,000.
 MAX_BODY_BYTES = 65536
 #: Characters of a text field.
 MAX_TEXT = 255
@@ -73,7 +73,7 @@ def locid(found: Mapping[str, str]) -> int:
     """The parameter ``locid``, which is required.
 
     :raises RequestRefusedError: ``invalid-parameter`` if it is missing, not a whole number, or zero;
-        ``unknown-geolocation`` if it is greater than any can be
+        ``unknown-geolocation`` if it is greater than any locid can be
     """
     text = found.get("locid", "")
     if not _SIGNED.fullmatch(text) or not int(text):
@@ -128,8 +128,8 @@ def tag_matches(header: str, accept: Callable[[bool, str], bool]) -> bool:
 def read_json(body: bytes) -> Any:
     """The value of a JSON text (RFC 8259) in UTF-8.
 
-    :raises RequestRefusedError: ``malformed-json``; also for what JSON allows and readers disagree upon: a member
-        given twice, NaN or an infinity, or nesting or numbers that are far too long
+    :raises RequestRefusedError: ``malformed-json``; also for what readers treat differently: a member given twice, NaN
+        or an infinity, or nesting or numbers that are far too long
     """
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
@@ -153,7 +153,7 @@ def _no_constant(name: str) -> float:
 def geolocation(value: Any) -> dict[str, Any]:
     """The fields of operations 2 and 4, coordinates as floats; members that we do not know are ignored.
 
-    Of a field that is newer than the client nothing is known.
+    A field that is newer than the client is unknown.
 
     :raises RequestRefusedError: ``invalid-body`` with an error for each field that is missing or wrong
     """
@@ -195,7 +195,7 @@ def coordinate(value: object, limit: float) -> float:
 
 
 def block(value: Any, start: str = "startip", end: str = "endip") -> IPBlock:
-    """The block that two members of the body say.
+    """The block that two members of the body give.
 
     :raises RequestRefusedError: ``invalid-body`` if one is missing or not a strict address, or the two are not a range
     """

@@ -40,7 +40,7 @@ class Compiler:
     def default_layer(self) -> tuple[int, IndexReader]:
         """The default layer as the database has it now, and the revision of it.
 
-        :raises GeoLookupError: if the database cannot be read, the file not be written, or the service ends
+        :raises GeoLookupError: if the database cannot be read, the file cannot be written, or the service ends
         """
         if self._folder is None:
             with contextlib.closing(self._store.snapshot()) as snapshot:
@@ -63,7 +63,7 @@ class Compiler:
 
     @contextlib.contextmanager
     def _turn(self, folder: str) -> Iterator[None]:
-        """Who has the lock compiles; the others wait: the same work done twice would take both longer."""
+        """The holder of the lock compiles, and the others wait: doing the same work twice would delay both."""
         path = os.path.join(folder, "compile.lock")
         with contextlib.ExitStack() as stack:
             while True:
@@ -79,13 +79,13 @@ class Compiler:
         folder = os.path.dirname(path)
         others = os.listdir(folder)
         for name in others:
-            if name.startswith(_TEMPORARY):  # of a worker that was killed: nobody else writes under the lock
+            if name.startswith(_TEMPORARY):  # left by a worker that was killed: nobody else writes under the lock
                 os.unlink(os.path.join(folder, name))
         temporary = os.path.join(folder, f"{_TEMPORARY}{os.getpid()}-{time.monotonic_ns():x}")
         self._write(snapshot, "default", temporary)
         os.rename(temporary, path)
         for name in others:
-            if name.startswith(_PREFIX):  # those who have it mapped keep it
+            if name.startswith(_PREFIX):  # processes that have it mapped keep it
                 files.remove_file(os.path.join(folder, name))
 
     def _private(self, snapshot: Snapshot, layer: Layer) -> IndexReader:

@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("geolookup.service")
 
-#: How often lookups look whether something was written.
+#: How often lookups check whether something was written.
 LOOK_INTERVAL_S = 0.25
-#: An answer that may be older than this waits for the look that is under way.
+#: An answer that may be older than this waits for the check that is under way.
 _OLDEST_S = 0.7
-#: A lookup waits no longer than this for a look or for the first index: then it is answered by what is there.
+#: A lookup waits at most this long for a check or for the first index: then the present index answers.
 _PATIENCE_S = 1.0
-#: A custom layer so large that a look takes longer than the interval gets at most half of a processor.
+#: If the custom layer is so large that a check takes longer than the interval, checks get at most half of a processor.
 _REST = 1.0
-#: Before the default layer is tried again, if it could not be compiled.
+#: Seconds before the default layer is tried again, if it could not be compiled.
 _RETRY_S = 10.0
 _CLOSING_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What lookups are answered from: both layers, and the database's revision that the custom one is of."""
+    """The answers of lookups: both layers, and the database's revision of the custom one."""
 
     base: OpenLayer
     custom: OpenLayer
     revision: int
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
+        """What an address resolves to and by which range, or None; the match repeats ``address``."""
         return match_in(self.base, self.custom, address, family, value)
 
 
@@ -60,10 +60,10 @@ class _Job:
 class LookupIndex:
     """Both layers of one database, compiled, for one process of the service.
 
-    A lookup sees what was committed, by whichever process, a second before: at most every `LOOK_INTERVAL_S` one of them
-    has a thread look at the database's revision, and compile the custom layer again if it moved. The default layer
-    is compiled when this is started and when its own revision has moved, which may take many seconds; until then the
-    one before serves, with the newest custom layer above it. While the database cannot be read, what is there serves.
+    A lookup sees what any process committed a second before: at most every `LOOK_INTERVAL_S` a lookup has a thread
+    check the database's revision, and compile the custom layer again if it changed. The default layer is compiled at
+    the start and if its own revision changed, which may take many seconds; meanwhile the previous one serves, with the
+    newest custom layer above it. If the database cannot be read, the present layers serve.
     """
 
     def __init__(self, store: Store, folder: str | None = None) -> None:
@@ -94,16 +94,16 @@ class LookupIndex:
 
     @property
     def problem(self) -> str | None:
-        """Why the newest attempt to follow the database failed; None while all is well."""
+        """Why the newest attempt to follow the database failed; None if it did not."""
         return next(iter(self._problems.copy().values()), None)
 
     def start(self) -> None:
-        """Begin to compile, in a thread, unless that was begun: the first lookup would do it otherwise."""
+        """Begin to compile, in a thread, unless that was begun; otherwise the first lookup does it."""
         if self._layers is None and monotonic() >= self._look_at:
             self._begin(self._compile)
 
     async def layers(self) -> Layers:
-        """What a lookup is to be answered from now.
+        """The layers that answer lookups now.
 
         :raises RequestRefusedError: ``index-not-ready`` if the first compilation has not ended
         """
@@ -125,7 +125,7 @@ class LookupIndex:
         return layers
 
     def close(self) -> None:
-        """End what is under way, so that the database can be closed; harmless when repeated."""
+        """End running work, so that the database can be closed; a second call does nothing."""
         self._closed.set()
         with self._starting:
             threads = [job.thread for job in self._jobs.values()]

@@ -48,20 +48,20 @@ _MANY = Schema(type=OpenAPIType.ARRAY, items=ADDRESS, max_items=MAX_ADDRESSES)
 
 
 class Layers(Protocol):
-    """Both layers at one moment: they do not change while someone holds them."""
+    """Both layers at one moment: they do not change as long as they are held."""
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """What an address resolves to and by which range, or None; ``address`` is for the match to repeat."""
+        """What an address resolves to and by which range, or None; the match repeats ``address``."""
 
 
 @runtime_checkable
 class Lookups(Protocol):
-    """What lookups are answered from."""
+    """The index behind lookups."""
 
     async def layers(self) -> Layers:
         """The layers as they are now.
 
-        :raises RequestRefusedError: ``index-not-ready`` if there is nothing to answer from yet
+        :raises RequestRefusedError: ``index-not-ready`` if there are none yet
         """
 
 
@@ -78,7 +78,7 @@ class Lookups(Protocol):
 )
 async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """One address: 200 whether it is covered or not."""
-    # Not Litestar's own parameter, in which slashes have been tidied away: an address with a slash is malformed.
+    # Not Litestar's own parameter, which has lost its slashes: an address with a slash is malformed.
     text = unquote(request.scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
     layers = await lookups.layers()
     try:
@@ -107,7 +107,7 @@ async def lookup_addresses(body: RawBody, lookups: NamedDependency[Lookups]) -> 
         detail = f"must be an array of at most {MAX_ADDRESSES} addresses"
         raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=(("", detail),))
     layers = await lookups.layers()
-    # In a thread: a thousand would hold up everyone else for a while.
+    # In a thread: a thousand lookups would block everyone else for a while.
     return _json(await to_thread.run_sync(_find_all, layers, asked))
 
 

@@ -1,1 +1,1 @@
-"""An ASGI application as processes: its address, its signals, uvicorn, several workers, an end in order."""
+"""An ASGI application as processes: its address, its signals, uvicorn, several workers, an orderly end."""

@@ -28,9 +28,9 @@ def launch(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end what is under way and return.
 
-    The address is taken first, and listened on only after ``prepared`` was entered, which may take long: a signal ends
-    that too. ``prepared`` is left when the last process that serves has ended. ``on_ready`` is called with the base
-    address once all processes serve.
+    The address is reserved first; the service listens only after ``prepared`` was entered. That may take long, and a
+    signal ends it too. ``prepared`` is left when the last process that serves has ended. ``on_ready`` is called with
+    the base address once all processes serve.
 
     :raises ServiceError: if the host is beyond loopback and there are no tokens, the address cannot be used, or a
         worker cannot start

@@ -1,4 +1,4 @@
-"""What a process of the service logs, on standard error: none of it can steer a terminal or pass for another line."""
+"""What a process of the service logs, on standard error: it cannot control a terminal or look like another line."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""uvicorn around one application, with the guard and the observer in between, and an end in order."""
+"""uvicorn around one application, with the guard and the observer in between, and an orderly end."""
 
 import asyncio
 import socket
@@ -56,7 +56,7 @@ class Server(uvicorn.Server):
         app: Any = observer
         if options.trusted_proxies:
             app = ProxyHeadersMiddleware(observer, list(options.trusted_proxies))
-        # uvicorn calls what it takes for a class.
+        # uvicorn would call it if it looked like a class.
         protocol: Any = partial(Protocol, limits=options.limits, refused=observer.refused_unread)
         super().__init__(
             uvicorn.Config(
@@ -64,13 +64,13 @@ class Server(uvicorn.Server):
                 http=protocol,
                 access_log=False,
                 log_config=None,
-                # It warns of what clients send: that belongs in the access log.
+                # It warns about what clients send, which belongs in the access log.
                 log_level="error",
                 lifespan="off",
                 server_header=False,
                 proxy_headers=False,
                 ws="none",
-                # asyncio accepts so many at once, before it closes those that are too many.
+                # asyncio accepts this many at once, before it closes those above the limit.
                 backlog=ACCEPTED_AT_ONCE,
                 h11_max_incomplete_event_size=options.limits.head_bytes,
                 timeout_keep_alive=options.limits.keep_alive_s,  # type: ignore[arg-type]  # it becomes a timer's delay

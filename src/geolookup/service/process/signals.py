@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: they end the server, or what is done before the server runs."""
+"""SIGTERM and SIGINT: they end the server, or the preparations before it runs."""
 
 import contextlib
 import signal
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class StopRequested(BaseException):
-    """A signal asked to stop before there was a server; a BaseException, so that nothing takes it for a failure."""
+    """A signal asked to stop before there was a server; a BaseException, so that it is not handled as a failure."""
 
 
 class Stop:

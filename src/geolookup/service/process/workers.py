@@ -24,18 +24,18 @@ from geolookup.service.process.log import log_to_standard_error
 
 logger = logging.getLogger("geolookup.service")
 
-#: What a worker runs: it is given a folder that all workers share, and what to call once it serves.
+#: What a worker runs: it gets a folder that all workers share, and a function to call once it serves.
 Target = Callable[[str, Callable[[], None]], None]
 
-#: A worker that dies is replaced at once; if it did not live for long, after a wait that doubles.
+#: A worker that dies is replaced at once; after a short life, it is replaced after a wait that doubles.
 _LONG_LIFE_S = 60.0
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
-#: Beyond what workers were given to end in, before they are killed.
+#: Seconds after the time that workers have to end, before they are killed.
 _PATIENCE_S = 5.0
 _TICK_S = 0.5
 
-# Spawned, not forked: a fork copies this process in the middle of what its threads do, and SQLite forbids it.
+# Spawned, not forked: a fork copies this process while its threads work, and SQLite forbids it.
 _spawn = multiprocessing.get_context("spawn")
 
 
@@ -64,7 +64,7 @@ class Supervisor:
         self._stop_within_s = stop_within_s
         self._stopping = False
         self._served = False
-        # A signal arrives anywhere, also just before a wait begins: a byte in a pipe ends that wait.
+        # A signal may arrive at any moment, even just before a wait begins: a byte in a pipe ends that wait.
         self._wake, self._woken = _spawn.Pipe(duplex=False)
         os.set_blocking(self._woken.fileno(), False)
 
@@ -124,7 +124,7 @@ class Supervisor:
                     worker.ready = None
 
     def _bury(self, metrics: str) -> None:
-        """Notice who died, and when there is to be another."""
+        """Note which workers died, and when each is replaced."""
         for worker in self._workers:
             process = worker.process
             if process is None or process.exitcode is None:

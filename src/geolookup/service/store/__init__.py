@@ -1,1 +1,1 @@
-"""The service's database: its tables, and what only one kind of database knows."""
+"""The service's database: its tables, and the code for each kind of database."""

@@ -10,7 +10,7 @@ from sqlalchemy.engine import ExceptionContext
 
 from geolookup.errors import RequestRefusedError, ServiceError
 
-#: How long a write waits for those before it, unless its caller is more patient.
+#: Seconds that a write waits for those before it, unless its caller gives more.
 WAIT_S = 10.0
 
 
@@ -34,7 +34,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def exclusive(self, wait_s: float) -> contextlib.AbstractContextManager[None]:
-        """What keeps other processes from writing, if the database's own locks are not enough.
+        """Keep other processes from writing, if the database's own locks are not enough.
 
         :raises TimeoutError: if it could not be taken in ``wait_s`` seconds
         """
@@ -49,7 +49,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def create_own(self, connection: Connection) -> None:
-        """Create what only this kind of database has, beside the tables."""
+        """Create what only this kind of database has, in addition to the tables."""
 
     @abc.abstractmethod
     def next_locid(self, connection: Connection) -> int:
@@ -71,7 +71,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Close every connection, and let other processes have the database; harmless when repeated."""
+        """Close every connection, and let other processes have the database; a second call does nothing."""
 
     def failure(self, error: object) -> ServiceError:
         """What to raise for an error of the driver, or for anything else that the database refused."""

@@ -1,4 +1,4 @@
-"""What the database says of itself to Prometheus."""
+"""Metrics of the database for Prometheus."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from geolookup.service.http.watch.metrics import Metrics
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Store
 
-#: Counting 4.5 million blocks takes a while: not more often than this.
+#: Counting 4.5 million blocks takes a while, so it is done at most once in this many seconds.
 _COUNT_EVERY_S = 30.0
 
 

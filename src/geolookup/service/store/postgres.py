@@ -82,11 +82,11 @@ class PostgreSQL(Database):
         super().__init__()
 
     def exclusive(self, wait_s: float) -> contextlib.AbstractContextManager[None]:  # noqa: ARG002 - the interface's
-        """Nothing to do: its row locks suffice."""
+        """Nothing to do: its row locks are enough."""
         return contextlib.nullcontext()
 
     def prepare_wait(self, connection: Connection, wait_s: float) -> None:
-        """See `Database.prepare_wait`. Who waits for long has much to do, and may rest in between."""
+        """See `Database.prepare_wait`. A transaction with a long wait has much to do, and may pause in between."""
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {int(wait_s * 1000)}")
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
 
@@ -129,7 +129,7 @@ class PostgreSQL(Database):
             raise self.failure(error) from error
 
     def analyze(self, connection: Connection, table: Table) -> None:
-        """Without it the planner takes millions of staged rows for a thousand: autovacuum sees no temporary table."""
+        """Without it the planner assumes a thousand staged rows: autovacuum ignores temporary tables."""
         connection.exec_driver_sql(f"ANALYZE {table.name}")
 
     def failure(self, error: object) -> ServiceError:
@@ -140,7 +140,7 @@ class PostgreSQL(Database):
         return super().failure(text)
 
     def close(self) -> None:
-        """Close every connection; harmless when repeated."""
+        """Close every connection; a second call does nothing."""
         self.reader.dispose()
         self.writer.dispose()
 
@@ -150,7 +150,7 @@ def _engine(url: URL, settings: dict[str, str], idle_s: int, isolation: str, **p
         url,
         isolation_level=isolation,
         connect_args=settings,
-        # A server that was restarted has forgotten every connection that the pool has.
+        # After a restart of the server, the connections in the pool are broken.
         pool_pre_ping=True,
         hide_parameters=True,
         **pool,

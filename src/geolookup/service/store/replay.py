@@ -1,4 +1,4 @@
-"""Idempotency keys: the first answer to a key is kept with what it changed, and given again."""
+"""Idempotency keys: the first answer to a key is stored with its changes, and repeated."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ def digest(operation: str, locid: int | None, body: Any) -> str:
 def find(transaction: Transaction, key: str, wanted: str) -> Answer | None:
     """The first answer to the key, None if there is none.
 
-    Refusals are not kept: they changed nothing, and what was in the way may be gone when the client asks again.
+    Refusals are not kept: they changed nothing, and their cause may be gone when the client asks again.
 
     :raises RequestRefusedError: ``idempotency-key-reused`` if it answered a request with another digest
     """

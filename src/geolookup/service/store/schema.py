@@ -42,7 +42,7 @@ meta = Table(
     Column("uuid", String(32), nullable=False),
     # Counts the transactions that changed geolocations or blocks: with the uuid it names one content.
     Column("revision", BigInteger, nullable=False),
-    # The lowest locid ever given out, so that no custom geolocation inherits a deleted one's number. Only where the
+    # The lowest locid ever given out, so that no custom geolocation inherits a deleted one's number. Only if the
     # database has no sequences: PostgreSQL keeps it in one, and leaves this at 0.
     Column("last_custom", BigInteger, nullable=False),
     # Counts those of the transactions above that changed the default layer: who compiled that need not do it again
@@ -58,7 +58,7 @@ def place_columns() -> list[Column[Any]]:
             Column(field.name, Text, nullable=False) if field.limit is None else Column(field.name, Float(53))
             for field in FIELDS
         ),
-        # lower() of a database may know ASCII only (SQLite's does), and knows no folding: Python folds.
+        # lower() of a database may know only ASCII (SQLite's does), and cannot fold: Python folds.
         *(Column(f"{name}_key", Text, nullable=False) for name in FILTER_NAMES),
     ]
 

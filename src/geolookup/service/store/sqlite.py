@@ -52,11 +52,11 @@ class SQLite(Database):
     def exclusive(self, wait_s: float) -> Iterator[None]:
         """Let no other process write or checkpoint.
 
-        Before 3.51.3, SQLite in WAL mode can lose commits and damage the file where two connections write or checkpoint
-        at the same instant (sqlite.org/wal.html, "the WAL-reset bug"), and many systems still carry such a version.
+        Before 3.51.3, SQLite in WAL mode can lose commits and damage the file if two connections write or checkpoint at
+        the same instant (sqlite.org/wal.html, "the WAL-reset bug"), and many systems still carry such a version.
 
-        Two locks, since a process that let go of a single one would have it again before those that wait wake up: who
-        waits holds the next turn.
+        Two locks: with one, the process that released it would often take it again before the waiting ones wake up. The
+        waiting process holds the lock for the next turn.
 
         :raises TimeoutError: if it could not be taken in ``wait_s`` seconds
         """
@@ -68,7 +68,7 @@ class SQLite(Database):
             yield
 
     def prepare_wait(self, connection: Connection, wait_s: float) -> None:
-        """Nothing to do: who is `exclusive` finds no lock of another process."""
+        """Nothing to do: inside `exclusive`, other processes hold no locks."""
 
     def lock_schema(self, connection: Connection) -> None:
         """Nothing to do: a write transaction locks the file."""
@@ -98,7 +98,7 @@ class SQLite(Database):
         """Nothing to do: staged tables have no indexes to choose from."""
 
     def close(self) -> None:
-        """Close every connection, and let other processes have the database; harmless when repeated."""
+        """Close every connection, and let other processes have the database; a second call does nothing."""
         if self._closed:  # the locks' descriptors may be someone else's by now
             return
         self._closed = True

@@ -14,7 +14,7 @@ from geolookup.service.store import migrations, postgres, schema
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.sqlite import SQLite
 
-# How often a transaction is begun before a lost connection makes its request fail.
+# How many times a transaction is begun before a lost connection makes its request fail.
 _ATTEMPTS = 3
 
 
@@ -45,7 +45,7 @@ class Snapshot:
         self.default_revision = default_revision
 
     def close(self) -> None:
-        """Give the connection back; harmless when repeated."""
+        """Give the connection back; a second call does nothing."""
         self.connection.close()
 
 
@@ -104,8 +104,8 @@ class Store:
 
         Of all processes that use the database, one is in here at a time; others wait, for ``wait_s`` at most.
 
-        :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be written; ``outcome-unknown``
-            if it was lost just as it was to keep the transaction
+        :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be written; ``outcome-unknown`` if
+            it was lost during the commit
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._database_errors())
@@ -143,7 +143,7 @@ class Store:
                 return connection, int(revision)
 
     def snapshot(self) -> Snapshot:
-        """The database as it is now; what is written later does not show in it.
+        """The database as it is now, without what is written later.
 
         :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be read
         """
@@ -163,7 +163,7 @@ class Store:
         return self._database.reader.pool.checkedout()  # type: ignore[attr-defined,no-any-return]  # a QueuePool has it
 
     def close(self) -> None:
-        """Close every connection, and let other processes have the database; harmless when repeated."""
+        """Close every connection, and let other processes have the database; a second call does nothing."""
         with contextlib.suppress(TimeoutError), self._turn(WAIT_S):
             pass  # a write that was under way has ended
         self._database.close()
@@ -185,7 +185,7 @@ class Store:
 
     @contextlib.contextmanager
     def _database_errors(self) -> Iterator[None]:
-        """What the database's driver raises is translated as it is raised: this is for everything else."""
+        """Errors of the database's driver are translated when they are raised: this is for all others."""
         try:
             yield
         except (TimeoutError, SQLAlchemyError) as error:

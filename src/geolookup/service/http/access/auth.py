@@ -1,4 +1,4 @@
-"""Bearer tokens (RFC 6750): which there are, what each may do, and the file of their hashes, which is followed."""
+"""Bearer tokens (RFC 6750): the known ones, what each may do, and following the file of their hashes."""
 
 import contextlib
 import enum
@@ -31,14 +31,14 @@ _BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.ASCII | re.IGNORECA
 
 
 class Scope(enum.IntEnum):
-    """What a token may do. Who may write may read."""
+    """What a token may do. A token that may write may also read."""
 
     READ = 1
     WRITE = 2
 
     @property
     def word(self) -> str:
-        """As files and headers have it."""
+        """The word for it in files and headers."""
         return self.name.lower()
 
 
@@ -69,8 +69,8 @@ def line_for(name: str, scope: Scope, token: str) -> str:
 
 
 def _digest(token: str) -> bytes:
-    # A fast hash without salt is right here, as it would not be for passwords: nobody guesses 256 random bits, and a
-    # slow one would let anybody keep this process busy with wrong tokens.
+    # A fast hash without salt is right here, though not for passwords: nobody can guess 256 random bits, and with a
+    # slow hash anybody could keep this process busy with wrong tokens.
     return hashlib.sha256(token.encode("ascii", "replace")).digest()
 
 
@@ -106,7 +106,7 @@ class Tokens:
     """The tokens that a service knows.
 
     A file is looked at once a second at most, in a request; while it cannot be used, the tokens from before are good.
-    ``reloaded`` is told of each change: whether it could be used.
+    ``reloaded`` is called for each change, with whether it could be used.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Tokens:
     ) -> "Tokens | None":
         """From the file, else from `VARIABLE`; None if neither is given.
 
-        :raises SettingsError: if both are given, or the one cannot be used
+        :raises SettingsError: if both are given, or the given one cannot be used
         """
         text = (os.environ if environ is None else environ).get(VARIABLE, "")
         if path is None:
@@ -151,7 +151,7 @@ class Tokens:
         if len(authorization) > _MAX_HEADER or not (given := _BEARER.fullmatch(authorization)):
             return None
         digest, found = _digest(given[1]), None
-        # Every one is compared, each in constant time: how long it takes tells nothing about any of them.
+        # All are compared, each in constant time: the time that it takes reveals nothing about them.
         for known, client in self._keys:
             if hmac.compare_digest(known, digest):
                 found = client
@@ -168,7 +168,7 @@ class Tokens:
         try:
             self._keys = _read(self._path)
         except SettingsError as error:
-            # No stack trace: what is wrong is in the file, and the message says what.
+            # No stack trace: the problem is in the file, and the message names it.
             logger.error("%s; the tokens from before remain valid", error)  # noqa: TRY400
             self.reloaded(False)
         else:
@@ -177,7 +177,7 @@ class Tokens:
 
 
 def _look(path: str) -> object:
-    """What differs when the file does; the mode and owner too, since mending them mends the file."""
+    """What changes if the file changes; also the mode and owner, since correcting them can make the file usable."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -187,7 +187,7 @@ def _look(path: str) -> object:
 
 def _read(path: str) -> Keys:
     try:
-        # Without waiting for a writer, should it be a pipe.
+        # Without waiting for a writer if it is a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise SettingsError(f"{path}: the tokens cannot be read: {error.strerror}") from error

@@ -16,7 +16,7 @@ from geolookup.service.http.watch.health import FREE_PATHS, Health
 
 HTTPScope: TypeAlias = Any
 
-#: Set in the state of a request whose connection is one too many.
+#: Set in the state of a request whose connection exceeds the limit.
 CROWDED = "geolookup.crowded"
 
 
@@ -29,9 +29,9 @@ class _Refusal:
 class Guard:
     """The application behind its guard: an ASGI application itself.
 
-    ``hosts`` are the names by which the service may be addressed, in addition to those of loopback. Without
-    ``tokens`` anyone may do anything, which is for loopback only. ``beyond_loopback`` lets the address on which a
-    connection came in be a name, too.
+    ``hosts`` are the names by which the service may be addressed, in addition to those of loopback. Without ``tokens``
+    anyone may do anything: use that on loopback only. With ``beyond_loopback``, the address on which a connection came
+    in is also allowed as a name.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Guard:
             self._lists -= 1
 
     def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """What is refused to every client: sizes, doubtful framing, and more than the limits allow."""
+        """What is refused to every client: too large sizes, doubtful framing, and more than the limits allow."""
         again = {"Retry-After": str(RETRY_AFTER_S)}
         if self._health.stopping:
             body = problem("shutting-down", "this process is ending: send the request again")
@@ -94,11 +94,12 @@ class Guard:
         target = len(scope["raw_path"]) + len(scope["query_string"])
         if target > self._limits.target_bytes:
             return _Refusal(problem("target-too-long", f"at most {self._limits.target_bytes} bytes"))
-        # The parser's own limit holds for heads that come in pieces only.
+        # The parser's own limit applies only to heads that come in pieces.
         if target + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > self._limits.head_bytes:
             return _Refusal(problem("head-too-large", f"at most {self._limits.head_bytes} bytes"))
         if b"content-length" in headers and b"transfer-encoding" in headers:
-            # RFC 9112, section 6.1: who sends both may be smuggling a request; the connection cannot be trusted.
+            # RFC 9112, section 6.1: a client that sends both may be smuggling a request; the connection cannot be
+            # trusted.
             detail = "Content-Length and Transfer-Encoding cannot both be given"
             return _Refusal(problem("bad-request", detail), {"Connection": "close"})
         if scope["http_version"] not in ("1.0", "1.1"):
@@ -108,7 +109,7 @@ class Guard:
         return None
 
     def _stranger(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """DNS rebinding, and writes that another site's page sends."""
+        """Refuse DNS rebinding, and writes from another site's page."""
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
             return _Refusal(problem("unknown-host", "use a name that the service is configured to have"))
@@ -124,7 +125,7 @@ class Guard:
         return None
 
     def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """Who it is, whether that one asks too often, and whether it may do this: 429 comes before 401 and 403."""
+        """Check who asks, whether too often, and whether it may do this: 429 comes before 401 and 403."""
         client: Client | None = None
         given = headers.get(b"authorization", [])
         if self._tokens is not None and len(given) == 1:
@@ -158,7 +159,7 @@ class Guard:
             return False
         if host in self._hosts or is_loopback(host):
             return True
-        # An address instead of a name cannot be rebound.
+        # DNS rebinding needs a name: it does not work with an address.
         server = scope.get("server")
         return self._beyond_loopback and server is not None and host == canonical_address(server[0].partition("%")[0])
 

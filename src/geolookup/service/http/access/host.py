@@ -17,8 +17,8 @@ _MAX_PORT = 65535
 def host_of(header: str) -> str | None:
     """The host that a ``Host`` names, without the port; None if the header is malformed.
 
-    Names are in lower case. An address is in one form (`geolookup.addresses.to_text`, without brackets), however it was
-    written. A port is not compared with ours: a proxy or a tunnel may have its own.
+    Names are in lower case. An address is always in the form of `geolookup.addresses.to_text`, without brackets. A port
+    is not compared with ours: a proxy or a tunnel may have its own.
     """
     found = _HOST.fullmatch(header)
     if found is None or int(found["port"] or 0) > _MAX_PORT:
@@ -35,7 +35,7 @@ def allowed_host(name: str) -> str:
     It is a name or an address, and an IPv6 address may be given without its brackets. A port is refused rather than
     ignored: RFC 9110, section 7.2, has it in ``Host``, but here it is not compared.
 
-    :raises SettingsError: if it is anything else, which no ``Host`` could match
+    :raises SettingsError: if it is anything else, which could never match a ``Host``
     """
     if (address := canonical_address(name)) is not None:
         return address

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 logger = logging.getLogger("geolookup.service")
 
-#: Clients whose requests are counted at once, the longest silent forgotten first: memory stays bounded.
+#: How many clients' requests are counted at once. The client that was silent longest is forgotten first, so that memory
+#: stays bounded.
 MAX_CLIENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a process of the service allows. Bodies have limits of their own, an operation each."""
+    """What a process of the service allows. Each operation has its own limit for bodies."""
 
     #: Bytes of a request's line and headers.
     head_bytes: int = 16384
@@ -48,8 +49,8 @@ _OTHER_FILES = 128 + ACCEPTED_AT_ONCE
 def with_files(limits: Limits) -> Limits:
     """Let this process and its children open as many files as the limits may need, or else allow fewer connections.
 
-    Commonly 1024 are allowed, though any process may ask for more. A process that has none left cannot accept
-    connections, and asyncio then does little except log that.
+    Usually 1024 are allowed, though any process may ask for more. A process that has none left cannot accept
+    connections, and asyncio then spends its time on logging that.
     """
     others = _FILES_OF_A_LIST * limits.lists + _OTHER_FILES
     needed = 2 * limits.connections + others
@@ -89,9 +90,9 @@ class RateLimit:
 
 
 def address_key(host: str) -> str:
-    """What a client without a token is counted by: its IPv4 address, or its IPv6 network of 64 bits.
+    """The key under which a client without a token is counted: its IPv4 address, or its IPv6 network of 64 bits.
 
-    Whoever has one IPv6 address commonly has such a network of them.
+    A client with one IPv6 address usually has such a network.
     """
     try:
         address = ipaddress.ip_address(host)

@@ -1,1 +1,1 @@
-"""What those who run the service see of it: the access log, metrics, and whether it is well."""
+"""What operators see of the service: the access log, metrics, and its health."""

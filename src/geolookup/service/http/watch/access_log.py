@@ -1,4 +1,4 @@
-"""One line for each request that has ended, without anything secret."""
+"""One line for each request that has ended, without secrets."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ _MAX_TEXT = 300
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the log tells it.
 
-    It has no query, header or body: tokens and addresses of guests may be in any of them. ``client`` is
+    It does not contain the query, headers or body, since each may hold tokens and addresses of guests. ``client`` is
     the address that asked, ``token`` the name of its token ("" for none), ``problem`` that of the problem it got;
     ``whole`` is false if the answer was cut short.
     """
@@ -70,7 +70,7 @@ def now() -> str:
 
 
 def shown(text: str) -> str:
-    """Text of a request, cut to a length that a log can bear."""
+    """Text of a request, cut to a length that suits a log."""
     return text[:_MAX_TEXT]
 
 

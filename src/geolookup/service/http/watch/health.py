@@ -12,15 +12,15 @@ from litestar.response.base import ASGIResponse
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.service.http import openapi
 
-#: Answered to everyone, under every host name, and also if the service is busy.
+#: These are answered to everyone, under every host name, and even if the service is busy.
 FREE_PATHS = frozenset({"/healthz", "/readyz"})
 
-#: Anybody may ask whether it is ready: what that costs is spent once in this many seconds.
+#: Anybody may ask whether it is ready: the checks run once in this many seconds at most.
 _KEEP_S = 0.5
 
 
 class Health:
-    """What is said about one process.
+    """The health of one process.
 
     ``checks`` are by name; each returns false or raises a `GeoLookupError` if it finds something wrong, and may take
     a moment.
@@ -58,10 +58,10 @@ def healthz() -> dict[str, str]:
 
 @get("/readyz", operation_id="readyz", operation_class=openapi.READYZ, sync_to_thread=True)
 def readyz(health: NamedDependency[Health]) -> ASGIResponse:
-    """Ready: everything that requests need is there, and the process is to stay."""
+    """Ready: everything that requests need is there, and the process was not told to end."""
     if health.draining:
         raise RequestRefusedError("it was told to end", problem="shutting-down")
     if failing := health.failing():
-        # Only their names: everyone may ask, and the log has the reasons.
+        # Only the names: everyone may ask, and the log has the reasons.
         raise RequestRefusedError(f"not ready: {', '.join(failing)}", problem="not-ready")
     return ASGIResponse(body=b'{"status":"ready"}', media_type="application/json")

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus: one registry a process, added up over all workers."""
+"""What the service counts, for Prometheus: one registry for each process, summed over all workers."""
 
 import os
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """The metrics of one process. Every label is from a fixed set: no request can make a new series."""
+    """The metrics of one process. Every label is from a fixed set, so that requests cannot create new series."""
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
@@ -58,11 +58,11 @@ class Metrics:
         self._workers.labels(__version__).set(1)
 
     def gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        """A gauge of this registry; of several workers, the one that set it last is believed."""
+        """A gauge of this registry; of several workers, the last value counts."""
         return Gauge(name, text, labels, registry=self._registry, multiprocess_mode="livemostrecent")
 
     def before_each(self, read: Callable[[], None]) -> None:
-        """Have gauges set again for each `exposition`: ``read`` does it, and raises nothing."""
+        """Have ``read`` set gauges for each `exposition`; it must not raise."""
         self._readers.append(read)
 
     def observe(self, operation: str, method: str, status: int, seconds: float, body_bytes: int, problem: str) -> None:

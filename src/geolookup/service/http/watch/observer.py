@@ -14,9 +14,9 @@ from geolookup.service.http.watch.metrics import Metrics
 
 AsgiScope: TypeAlias = Any
 
-#: An id that a client sent is kept if it is harmless in every log.
+#: An id from the client is kept if it is harmless in every log.
 _HARMLESS_ID = re.compile(rb"[A-Za-z0-9._~+/=:-]{1,128}")
-#: nginx's word for a client that left before there was an answer.
+#: nginx's status for a client that left before there was an answer.
 _CLIENT_LEFT = 499
 
 
@@ -70,7 +70,7 @@ class Observer:
             self._over(scope, record, time.perf_counter() - began)
 
     def refused_unread(self, problem: str, client: str) -> str:
-        """Count and log a request that could not be read far enough to be one: the id that its answer gets."""
+        """Count and log a request that could not be parsed; returns the id for its answer."""
         record = Record(uuid.uuid4().hex, PROBLEMS[problem][0], whole=True, problem=problem)
         scope = {"client": (client, 0), "method": "", "path": ""}
         self._over(scope, record, 0.0)

@@ -4,6 +4,9 @@ import json
 import logging
 import sys
 
+import pytest
+
+from geolookup.cli import app
 from geolookup.cli.logs import JsonFormatter, TextFormatter
 
 
@@ -36,3 +39,14 @@ def test_as_json_a_traceback_is_a_member_of_the_one_line() -> None:
 def test_a_record_without_an_exception_is_one_line() -> None:
     assert TextFormatter().format(record("it failed", failed=False)) == "geolookup: it failed"
     assert "traceback" not in json.loads(JsonFormatter().format(record("it failed", failed=False)))
+
+
+def test_what_any_command_logs_is_harmless_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = logging.getLogger("geolookup")
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(log, "propagate", log.propagate)
+    assert app.run(["--version"]) == 0
+    log.warning("a place named \x1b[2J%s", "\u202egeolookup: forged")
+    assert capsys.readouterr().err == "geolookup: a place named \\x1b[2J\\u202egeolookup: forged\n"

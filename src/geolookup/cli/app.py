@@ -92,7 +92,7 @@ def _run(arguments: list[str] | None) -> int:
         streams.fail(str(error))
         return exit_codes.of_error(error)
     except click.ClickException as error:
-        with contextlib.suppress(OSError):  # standard error is full: there is nobody left to tell
+        with contextlib.suppress(OSError):  # standard error is full, so nobody can be told
             error.show()
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
@@ -108,8 +108,15 @@ def _log_to_standard_error() -> None:
 
     # A retry that helps need not be reported; one that does not ends in an error.
     logging.getLogger("stamina").setLevel(logging.ERROR)
+
+    class Harmless(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            from geolookup.cli.logs import TextFormatter  # late: most commands log nothing
+
+            return TextFormatter(levels=False).format(record)
+
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("geolookup: %(message)s"))
+    handler.setFormatter(Harmless())
     log = logging.getLogger("geolookup")
     if not log.handlers:
         log.addHandler(handler)

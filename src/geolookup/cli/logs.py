@@ -17,12 +17,16 @@ _MAX_LENGTH = 10_000
 class TextFormatter(logging.Formatter):
     """``geolookup: message`` on one line, with the level unless it is an error; below it any traceback, indented.
 
-    All of it is harmless for a terminal.
+    All of it is harmless for a terminal. Without ``levels``, no level is written.
     """
+
+    def __init__(self, *, levels: bool = True) -> None:
+        super().__init__()
+        self._levels = levels
 
     def format(self, record: logging.LogRecord) -> str:
         """One record as text."""
-        level = "" if record.levelno >= logging.ERROR else f"{record.levelname.lower()}: "
+        level = "" if record.levelno >= logging.ERROR or not self._levels else f"{record.levelname.lower()}: "
         lines = [f"geolookup: {level}{harmless(record.getMessage(), _MAX_LENGTH)}"]
         if record.exc_info:
             lines += harmless_below(self.formatException(record.exc_info), _MAX_LENGTH)
@@ -49,8 +53,8 @@ class JsonFormatter(logging.Formatter):
 def log_as(form: Format) -> None:
     """Have everything that this program logs, or its libraries warn of, come out in one format.
 
-    As text only what is wrong is told, so that a run that went well is silent there, and cron sends no mail; as JSON
-    each stage is.
+    As text only problems are written, so that a run without problems is silent and cron sends no mail; as JSON each
+    stage is written.
     """
     handler = _StandardError()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())

@@ -33,7 +33,7 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """What may be wrong, with a result that is right so far."""
+    """A possible problem; the result is still right."""
     note(f"geolookup: warning: {text}")
 
 

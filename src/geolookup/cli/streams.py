@@ -32,7 +32,7 @@ def prepare() -> None:
     if sys.stdout is None:
         sys.stdout = _stand_in(1, os.O_RDONLY, "w")
     if sys.stderr is None:
-        sys.stderr = _stand_in(2, os.O_WRONLY, "w")  # nobody could be told of that loss
+        sys.stderr = _stand_in(2, os.O_WRONLY, "w")  # nobody could be told of the loss
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)  # a test's stand-in has none
         if reconfigure is not None:
@@ -59,7 +59,7 @@ def fail(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Anything that is not a result, on standard error. If writing it fails, there is nobody left to tell."""
+    """Anything that is not a result, on standard error. If writing it fails, nobody can be told."""
     try:
         sys.stderr.write(harmless_lines(text) + "\n")
         sys.stderr.flush()

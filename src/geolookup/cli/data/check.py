@@ -32,8 +32,8 @@ def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -
     """Say what kind of file it is, what is in it, and which of its rows are bad. Nothing is changed.
 
     \b
-    FILE is a file or a folder, plain or compressed, of any kind that `geolookup sync` reads; what
-    is at an https address is fetched, and not kept.
+    FILE is a file or a folder, plain or compressed, of any kind that `geolookup sync` reads, or an
+    https address: what it brings is checked and not kept.
     Exit status: 0 all rows are good, 1 some are bad, or a sync would refuse the file.
 
     \b
@@ -60,7 +60,7 @@ def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -
 
 @contextlib.contextmanager
 def _as_a_file(location: str, settings: Settings) -> Iterator[str]:
-    """The path of a file; what an address brings is a temporary file for as long as the context lasts.
+    """The path of a file. An address is fetched into a temporary file, which lasts as long as the context.
 
     :raises UpstreamError: if it cannot be fetched
     :raises DataFileError: from the context, too: with the address in place of the temporary file's name

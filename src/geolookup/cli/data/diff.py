@@ -13,7 +13,7 @@ _NOTHING = {"added": 0, "removed": 0, "changed": 0}
 
 
 def say_sources(sides: Sides, sources: list[SourceDifference], top: int | None, *, blocks: bool) -> None:
-    """What changed, source by source; of a state with one source without its name."""
+    """What changed, source by source. A single source is not named."""
     old, new = sides.stacks()
     if old == new and len(new) == 1:
         rows = sources[0].rows if sources else None

@@ -55,8 +55,8 @@ def export() -> None:
 
     \b
     OUT is a file, - is standard output; a name that ends in .gz is compressed. The file appears once
-    it is complete, in the place of one that was there. The same state gives the same bytes.
-    If the licence of a source does not let others have its data, nothing is written (exit status 2).
+    it is complete, and replaces one that was there. The same state gives the same bytes.
+    If the licence of a source does not allow passing its data on, nothing is written (exit status 2).
 
     \b
     Examples:
@@ -102,9 +102,9 @@ def geofeed(**options: Any) -> None:
     """Write a geofeed (RFC 8805): for those who collect where networks are.
 
     \b
-    Of your own blocks, unless --layer says otherwise. Ranges become networks. A region that is no ISO
-    3166-2 code is left out; so is a place without country and city. A comma or # in a city becomes a
-    blank. Private addresses are refused: --public-only leaves them out.
+    Of your own blocks, unless --layer says otherwise. Ranges become networks. A region that is not an
+    ISO 3166-2 code is left out, and so is a place without country and city. A comma or # in a city
+    becomes a blank. Private addresses are refused: --public-only leaves them out.
 
     \b
     Example: geolookup export geofeed geofeed.csv --public-only
@@ -175,7 +175,7 @@ def _size(count: int) -> str:
 
 
 class _Harmless:
-    """Text for a terminal: whole lines, in which nothing commands it."""
+    """Text for a terminal: whole lines, without characters that control it."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out

@@ -1,4 +1,4 @@
-"""``geolookup generations …``: what was published here, compared, gone back to, pinned and pruned."""
+"""``geolookup generations …``: list, compare, restore, pin and prune what was published here."""
 
 import sys
 from collections.abc import Sequence
@@ -222,11 +222,11 @@ def unpin(generation: str, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
 def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
-    """Remove old generations now, and not only with the next publish.
+    """Remove old generations now instead of with the next publish.
 
     \b
-    The generations that were served last are kept (as many as keep_generations says, with the
-    served one), and pinned ones.
+    It keeps the generations that were served last (as many as keep_generations says, the served one
+    included), and pinned ones.
     Example: geolookup generations prune --keep 2 --dry-run
     """
     _, directory = _configured()

@@ -28,7 +28,7 @@ def say_impact(found: Impact, top: int | None) -> None:
 
 
 def say_rest(count: int, top: int | None) -> None:
-    """That there are more rows than were shown."""
+    """Say that there are more rows than were shown."""
     if top is not None and count > top:
         output.done(f"  and {count - top} more: --top 0 shows all")
 
@@ -38,7 +38,7 @@ def _country(code: str | None) -> str:
 
 
 def changed_of_file(comparison: Comparison, name: str, exits: output.Exits) -> tuple[list[ChangedAnswer], int]:
-    """Those of a file's addresses whose answer differs, and how many there were; malformed ones are named."""
+    """The addresses of a file whose answer differs, and how many addresses it has; malformed ones are named."""
     changed = []
     asked = 0
     for where, address in read_addresses(name):

@@ -26,9 +26,9 @@ _LAST_SUCCESS = "geolookup_refresh_last_success_timestamp_seconds"
 def write(path: str, report: RefreshReport, current: Current | None, exit_status: int, *, succeeded: bool) -> None:
     """Replace the file, so that whoever reads sees the old metrics or the new ones. Its mode is 0644.
 
-    The moment of the last success is carried over from the old file if this run is none.
+    If this run failed, the moment of the last success is carried over from the old file.
 
-    :raises StateUnwritableError: if that cannot be done
+    :raises StateUnwritableError: if the file cannot be replaced
     """
     path = os.path.abspath(os.path.expanduser(path))
     with files.file_errors(path):
@@ -40,7 +40,7 @@ def write(path: str, report: RefreshReport, current: Current | None, exit_status
 
 
 def gauges(report: RefreshReport, current: Current | None, exit_status: int, last_success: float | None) -> list[Gauge]:
-    """What there is to tell; what is not known is left out. Moments are seconds since 1970, durations seconds."""
+    """The metrics of a run, without unknown ones. Moments are seconds since 1970, durations seconds."""
     found: list[Gauge] = [
         (
             "geolookup_refresh_last_run_timestamp_seconds",

@@ -30,7 +30,7 @@ _USER = "geolookup"
 _STATE = "/var/lib"
 _HOMES = ("/home", "/root", "/run/user")
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
-# Where a secret that came from the environment is to be put, since nothing printed here may hold it.
+# The file for a secret that came from the environment: the printed text must not contain secrets.
 _SECRETS = "/etc/geolookup"
 
 
@@ -40,8 +40,8 @@ class Job:
 
     ``command`` is the executable and its arguments, ``environment`` the settings that neither a file nor a default
     gives, ``config`` the settings file if there is one. ``home`` and ``textfile`` are absolute, ``home`` None if
-    nobody chose it. ``secrets`` are files by their setting: ``token_file``, ``ping_url_file``. ``notes`` say what is
-    left to be done by hand.
+    nobody chose it. ``secrets`` are files by their setting: ``token_file``, ``ping_url_file``. ``notes`` say what a
+    person must still do.
     """
 
     command: tuple[str, ...]
@@ -117,7 +117,7 @@ def _secrets(settings: Settings) -> tuple[dict[str, str], list[str]]:
 
 
 def systemd_notes(planned: Job) -> list[str]:
-    """What is left to be done by hand before the units work."""
+    """What a person must still do before the units work."""
     notes = list(planned.notes)
     user = _user(planned)
     if user == _USER and not _exists(user):
@@ -203,7 +203,7 @@ def service_unit(planned: Job) -> str:
 
 
 def timer_unit() -> str:
-    """The timer: every night, at a moment of this machine's own; a night that was slept through is made up for."""
+    """The timer: every night, at a moment of this machine's own. A missed night is made up for."""
     return "\n".join(
         [
             f"# /etc/systemd/system/{TIMER}",
@@ -254,7 +254,7 @@ _HARDENING = (
 
 
 def _user(planned: Job) -> str:
-    """Whoever owns the state that is there, since nobody else can use it; else a user of its own."""
+    """The owner of an existing state, since other users cannot use it; else a user of its own."""
     if planned.home is None or not os.path.isdir(planned.home):
         return _USER
     owner = os.stat(planned.home).st_uid
@@ -273,7 +273,7 @@ def _exists(user: str) -> bool:
 
 
 def _state_directory(home: str) -> str | None:
-    """What StateDirectory= calls a directory below /var/lib; None for any other, or a name that it cannot hold."""
+    """The value of StateDirectory= for a directory below /var/lib; None for others, or if it cannot hold the name."""
     relative = home.removeprefix(f"{_STATE}/")
     plain = all((character.isalnum() and character.isascii()) or character in "_.-/" for character in relative)
     return relative if relative != home and plain else None

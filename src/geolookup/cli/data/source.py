@@ -35,8 +35,8 @@ _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESET
 def source() -> None:
     """Say where default geolocations come from: files, web addresses and providers, in their order.
 
-    An address has the answer of the first source that has a block for it. Below your own blocks,
-    that is: those answer first.
+    Your own blocks answer first. For other addresses, the first source that has a block for the
+    address answers.
 
     \b
     Example: geolookup source add dbip-city-lite
@@ -69,8 +69,8 @@ def add(
     """Add a source to the settings: a file, a folder, an https address, or a provider's preset.
 
     \b
-    A file is opened, and refused if it is not of a kind that is known. A folder that has a preset's
-    name is written ./NAME. In an address, {YYYY}, {MM} and {DD} stand for the day in UTC, and {token}
+    A file is opened, and refused if its kind is unknown. Write a folder that has a preset's name as
+    ./NAME. In an address, {YYYY}, {MM} and {DD} stand for the day in UTC, and {token}
     for the content of --token-file.
 
     \b
@@ -93,7 +93,7 @@ def add(
 
 
 def _values(location: str, name: str | None, kind: str | None, fields: dict[str, str]) -> dict[str, Any]:
-    """What the table of a new source holds, without what belongs to no kind."""
+    """The values in the table of a new source, without the options that were not given."""
     values: dict[str, Any] = {"name": name or ""}
     if location == _REGISTRY:
         values |= {"name": name or _REGISTRY, "kind": _REGISTRY}
@@ -233,7 +233,7 @@ def _as_dict(source: SourceSettings, url: str | None) -> dict[str, Any]:
 
 
 def _shown(location: str) -> str:
-    """A location without what looks like a secret in it: somebody may have written one into the settings."""
+    """A location without parts that look like a secret: somebody may have written one into the settings."""
     return _SECRET.sub(r"\1[secret]", re.sub(r"(?<=://)[^/@]*@", "[secret]@", location))
 
 

@@ -42,8 +42,8 @@ def sync(
     """Pull every source of the settings, and publish what they are together.
 
     \b
-    FILE is a file, a folder or an https address, for when nothing is configured: it becomes the
-    only source, and later syncs pull it again. What kind of file it is, its content says.
+    If nothing is configured, give FILE, a file, a folder or an https address: it becomes the only
+    source, and later syncs pull it again. Its content says which kind of file it is.
 
     \b
     A list that is incomplete, unreadable or suspiciously small is not published: the last good

@@ -102,7 +102,7 @@ class Annotator:
 
     @staticmethod
     def _pass_over(source: BinaryIO, target: BinaryIO) -> None:
-        """Copy the rest of a line that is one endless word and not text."""
+        """Copy the rest of a line that is one endless word."""
         while data := source.readline(_PIECE_BYTES):
             target.write(data)
             if data.endswith(b"\n"):
@@ -131,7 +131,7 @@ class Annotator:
         """What to write after a token; nothing for an address that is not covered; None for anything else."""
         text = token.decode("ascii")
         if not _HEX.search(token):
-            return None  # "::" is an address, and far more often a mark
+            return None  # "::" is an address, but far more often punctuation
         try:
             place = self._geo.lookup(text)
         except InvalidAddressError as error:

@@ -119,7 +119,7 @@ def _run(name: str, reader: "Reader", writer: Any, column: str, names: tuple[str
 
 
 def _nothing(chunk: Any) -> Any:
-    """The column of rows none of which has the address' member."""
+    """The column of addresses for rows without the address' member."""
     from geolookup.columns.arrowlib import pa
 
     return pa.nulls(chunk.batch.num_rows)

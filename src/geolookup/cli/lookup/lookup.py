@@ -52,7 +52,7 @@ def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of:
         without_city = False
         for where, address in _asked(addresses, files):
             without_city |= _answer(geo, write, exits, where, address)
-        # Only for a person who looks on: a program's standard error is somebody's log.
+        # Only on a terminal: elsewhere, standard error is usually a log.
         if without_city and form == "text" and sys.stderr.isatty() and geo.status().source == BUNDLED:
             output.note(MORE)
     return exits.code

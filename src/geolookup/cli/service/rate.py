@@ -77,7 +77,7 @@ def put(file: str, url: str | None, form: str) -> int:
 
 
 def _nothing() -> None:
-    """For people, standard error has it."""
+    """People read it on standard error."""
 
 
 def _rows(stream: BinaryIO) -> Iterator[tuple[int | None, bytes]]:
@@ -103,7 +103,7 @@ def _is_row(text: bytes) -> bool:
     try:
         RatePlan.parse(text)
     except EditError as error:
-        return not isinstance(error.__cause__, Exception)  # JSON, but no rate plan
+        return not isinstance(error.__cause__, Exception)  # JSON, but not a rate plan
     return True
 
 

@@ -22,7 +22,7 @@ class _Sectioned(click.Command):
     """A command whose help has its options by section."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write them; what is in no section stands at the end."""
+        """Write the options; those without a section stand at the end."""
         rows = {parameter.name: row for parameter in self.get_params(ctx) if (row := parameter.get_help_record(ctx))}
         for title, names in _SECTIONS.items():
             with formatter.section(title):
@@ -161,10 +161,10 @@ def serve(
     """Run the reference service: the upstream interface with its own database.
 
     \b
-    What is loaded is a file of any kind that `geolookup check` knows, or a CSV with the columns
-    startip, endip, locid and the eight fields, or startip, endip and country. If a row is bad,
-    the bad ones are named and nothing is loaded; so it is with hotels. It listens when loading
-    is done, and prints its address on standard error.
+    --load takes a file of any kind that `geolookup check` knows, or a CSV with the columns startip,
+    endip, locid and the eight fields, or startip, endip and country. If any row is bad, the bad rows
+    are named and nothing is loaded; the same is true for hotels. It listens when loading is done, and
+    prints its address on standard error.
 
     \b
     Example: geolookup serve --demo --port 8080

@@ -109,7 +109,7 @@ class Guard:
         return None
 
     def _stranger(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """Refuse DNS rebinding, and writes from another site's page."""
+        """What is refused as DNS rebinding, or as a write from another site's page."""
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
             return _Refusal(problem("unknown-host", "use a name that the service is configured to have"))
@@ -125,7 +125,7 @@ class Guard:
         return None
 
     def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """Check who asks, whether too often, and whether it may do this: 429 comes before 401 and 403."""
+        """Whether the client is unknown, asks too often, or may not do this: 429 comes before 401 and 403."""
         client: Client | None = None
         given = headers.get(b"authorization", [])
         if self._tokens is not None and len(given) == 1:

@@ -11,10 +11,10 @@ from geolookup.state.generations.assemble import Layer
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal
+from geolookup.sync.pull.layers import adopted, part_directory, served_names
 from geolookup.sync.pull.record import record_done
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Run
-from geolookup.sync.pull.sources import adopted, part_directory, served_names
 
 _DIGEST_LEAST = 8
 

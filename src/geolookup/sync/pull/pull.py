@@ -8,10 +8,11 @@ from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Start
+from geolookup.sync.pull.publishing import Preview
 from geolookup.sync.pull.record import record_done, record_failed
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress as PullProgress
-from geolookup.sync.pull.sources import Preview, pull_all
+from geolookup.sync.pull.sources import pull_all
 
 
 def pull(

@@ -1,0 +1,190 @@
+"""Publishing what the pulls of all sources came to, or showing what would be published."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from geolookup.errors import IndexFileError, StateDamagedError
+from geolookup.sources.definition import Definition
+from geolookup.state.clock import now_text
+from geolookup.state.current import Current
+from geolookup.state.directory import Candidate, StateDirectory
+from geolookup.state.generations.assemble import Layer, assemble
+from geolookup.state.generations.parts import parts_of, refusal_of_stack
+from geolookup.state.marks import Begun
+from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
+from geolookup.sync.pull.layers import adopted, is_changed, layer_of, part_directory, served_names
+from geolookup.sync.pull.outcome import raise_failures, say_rolled_back
+from geolookup.sync.pull.report import PullReport
+from geolookup.sync.pull.run import Result, Run
+
+#: Told a candidate generation and when its service's list began, in place of its being published.
+Preview = Callable[[Candidate, Begun], None]
+
+
+def publish(
+    run: Run,
+    results: Sequence[Result],
+    report: PullReport,
+    *,
+    given: bool,
+    preview: Preview | None,
+    url_moved: bool = False,
+) -> None:
+    """Publish what changed, hold what must be held, note the rest, and then say what went wrong."""
+    directory, current = run.directory, run.current
+    layers = {result.definition.name: layer for result in results if (layer := layer_of(run, result)) is not None}
+    wanted = [result.definition.name for result in results if result.definition.name in layers]
+    served = served_names(current)
+    change = Change(names=wanted)
+    if current is not None and served and not given:
+        old = {part.name: part for part in parts_of(current.published)}
+        for part in old.values():  # one that is configured no more goes on in the old stack
+            layers.setdefault(part.name, Layer(part=part, path=part_directory(run, part)))
+        _hold_what_hides(run, results, layers, served)
+        change = change_of(directory.home, run.settings, current, layers, wanted, served)
+    names = change.names
+    new = {result.definition.name: result for result in results if result.published is not None}
+    entries = _entries(run, results, change)
+    changed = is_changed(run, names, layers, served)
+    if preview is not None:
+        if changed or any(result.candidate is not None for result in results):
+            record = _show(run, [layers[name] for name in names], preview)
+            if len(results) > 1:
+                report.rows, report.digest = record["rows"], record["digest"]
+            if report.outcome != "rolled-back":
+                report.outcome = "previewed"
+        elif current is not None:
+            report.generation, report.digest = current.generation, current.digest
+    elif names and changed:
+        begun = time.monotonic()
+        stacked = [adopted(run, layers[name]) for name in names]
+        spare = [layers[name] for name in new if name not in names]
+        document = report.as_dict() if len(results) == 1 else {**report.as_dict(), "outcome": "published"}
+        published = directory.publish_stack(
+            stacked,
+            spare=spare,
+            entries=entries,
+            refused=_refused(run, change),
+            report=document,
+            next_locid=run.following,
+            url_moved=url_moved,
+        )
+        report.generation, report.outcome = published.generation, "published"
+        if len(results) > 1:
+            report.rows, report.digest = published.published["rows"], published.digest
+        for name in new:
+            directory.holding.drop(name)
+        _say_carried(run, published, report, url_moved=url_moved)
+        report.durations_s["publish"] = round(time.monotonic() - begun, 3)
+    elif current is not None and current.recovered is None:
+        spare = [layers[name] for name in new]
+        if spare or entries != list(current.sources):
+            current = directory.note_sources(entries, spare=spare, next_locid=run.following)
+        report.generation = current.generation
+        if report.digest is None or len(results) > 1:
+            report.digest = current.digest
+    for result in results:
+        if result.rolled_back:
+            say_rolled_back(report, result, current)
+        if result.candidate is not None and result.published is None and not (run.preview and result.rolled_back):
+            directory.holding.hold(result.candidate, result.definition.name)
+    if preview is None:
+        if change.held is not None:
+            directory.holding.hold_stack(wanted, change.held.digest, list(change.held.reasons))
+        else:
+            directory.holding.drop_stack()
+        _expire(directory, report)
+    raise_failures(results, change, report)
+
+
+def _say_carried(run: Run, published: Current, report: PullReport, *, url_moved: bool) -> None:
+    """That a service came after another had left, and what waits to be pushed to it."""
+    origin = None if run.current is None else run.current.published.get("custom")
+    url = published.published.get("url")
+    pending = 0 if origin is None or url in (None, origin) or url_moved else run.directory.local.pending()
+    if pending:
+        report.warnings.append(
+            f"{url} comes after {origin}, which has left: {pending} edits wait, which give it the custom geolocations "
+            "that it never had: `geolookup push` sends them"
+        )
+
+
+def _expire(directory: StateDirectory, report: PullReport) -> None:
+    """Destroy what a licence wants gone, and say so if somebody had pinned it."""
+    current = directory.current_or_none()
+    if current is None:
+        return
+    for number, name in directory.expire().items():
+        if number in current.pins:
+            report.warnings.append(
+                f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"
+            )
+
+
+def _hold_what_hides(run: Run, results: Sequence[Result], layers: dict[str, Layer], served: list[str]) -> None:
+    """Hold each new snapshot whose masks would hide too much of what is served."""
+    assert run.current is not None
+    for result in results:
+        name = result.definition.name
+        if result.published is None or name not in served or not (result.report.rows or {}).get("masks"):
+            continue
+        reasons = pulls_that_hide(run.directory, run.current, [layers[each] for each in served])
+        if reasons and not run.preview:
+            result.reasons = tuple(reasons)
+            before = run.baseline(name)
+            assert before is not None, "it is served"
+            layers[name] = Layer(part=before.part, path=before.path)
+
+
+def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]:
+    """Show what would be published, made where nobody looks; returns its record."""
+    candidate = run.candidate()
+    custom = run.directory.custom_of(run.current)
+    try:
+        about = run.directory.about(run.current, layers)
+        record = assemble(candidate, layers, custom=custom, about=about, report={})
+    except IndexFileError as error:
+        raise StateDamagedError(f"what would be published cannot be made: {error}") from error
+    preview(candidate, Begun.of(record))
+    return record
+
+
+def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[str, Any]]:
+    """What CURRENT knows of each source from now on: of those that are configured, and of those that still answer."""
+    found = []
+    for result in results:
+        name = result.definition.name
+        entry = {**run.entries.get(name, {}), **_terms(result.definition)}
+        if result.published is not None:
+            entry.pop("pulled_at", None)
+        if result.candidate is None or result.published is not None:
+            entry |= result.entry
+        problem = str(result.error).partition("\n")[0] if result.error is not None else None
+        if result.reasons:
+            problem = f"held: {'; '.join(result.reasons)}"
+        if problem is None:
+            entry.pop("problem", None)
+            entry.pop("since", None)
+        else:
+            since = entry.get("since") if entry.get("problem") else None
+            entry |= {"problem": problem, "since": since or now_text()}
+        if "snapshot" not in entry and result.published is None:
+            if result.error is None or result.definition.given:
+                continue
+            entry = {"kind": result.definition.kind, "snapshot": 0, "digest": "", "checked_at": "", **entry}
+        found.append({**entry, "name": name})
+    known = {result.definition.name for result in results}
+    return found + [dict(entry) for name, entry in run.entries.items() if name in change.names and name not in known]
+
+
+def _terms(definition: Definition) -> dict[str, Any]:
+    return {name: value for name, value in definition.terms().items() if name != "attribution" or value}
+
+
+def _refused(run: Run, change: Change) -> tuple[str, ...] | None:
+    """What was rolled back: a stack that the settings do not ask for any more is forgotten."""
+    if run.current is None:
+        return None
+    kept = refusal_of_stack(change.refused) if change.refused is not None else None
+    return tuple(text for text in run.current.refused if not text.startswith("stack ") or text == kept)

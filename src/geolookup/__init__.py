@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from geolookup.state.edits.editor import Editor
     from geolookup.state.edits.layer import Laid
     from geolookup.state.edits.operations import Operation
-    from geolookup.state.edits.outbox import OutboxRow
-    from geolookup.state.edits.outbox import State as EditState
+    from geolookup.state.edits.row import OutboxRow
+    from geolookup.state.edits.row import State as EditState
     from geolookup.state.generations.kept import Reference
 
 __all__ = [
@@ -138,7 +138,7 @@ __all__ = [
 #: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
     "CoveringBlock": "model",
-    "EditState": "state.edits.outbox:State",
+    "EditState": "state.edits.row:State",
     "Editor": "state.edits.editor",
     "Explanation": "model",
     "ExportForm": "exports.export",
@@ -152,7 +152,7 @@ _HOMES = {
     "Match": "model",
     "NewGeolocation": "model",
     "Operation": "state.edits.operations",
-    "OutboxRow": "state.edits.outbox",
+    "OutboxRow": "state.edits.row",
     "Reference": "state.generations.kept",
     "Segment": "model",
     "Settings": "settings.table",

@@ -11,7 +11,7 @@ from geolookup.cli.exit_codes import of_push
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.outbox import State
+from geolookup.state.edits.row import State
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push import attempts
 from geolookup.sync.push.push import PushReport, push

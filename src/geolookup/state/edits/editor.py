@@ -27,7 +27,8 @@ from geolookup.state.edits.operations import (
     TakingBlock,
     Update,
 )
-from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
+from geolookup.state.edits.outbox import Outbox
+from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.generations.digest import digest

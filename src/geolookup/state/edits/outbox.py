@@ -3,145 +3,36 @@
 import json
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError, EditsDamagedError
-from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, UNKNOWN
-from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.fields import FIELD_NAMES
+from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state import machine
 from geolookup.state.clock import now_text
-from geolookup.state.edits.journal import is_half_done, laid_over
-from geolookup.state.edits.operations import FREEING, Create, Edit, Operation, ReplaceBlock, read_edit
-from geolookup.state.edits.payload import geolocation
-from geolookup.state.edits.schema import RESTORING, require_shapes
+from geolookup.state.edits.operations import FREEING, Create, Edit, Operation, ReplaceBlock
+from geolookup.state.edits.row import (
+    MARKS,
+    PENDING_STATES,
+    UNDER_WAY,
+    OutboxRow,
+    State,
+    as_column,
+    read_row,
+    was_sent_again,
+)
+from geolookup.state.edits.schema import RESTORING
+from geolookup.state.edits.soundness import SOUND, is_custom
 from geolookup.state.marks import Begun, Mark
-from geolookup.state.sqlite import column_type
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
-class State(StrEnum):
-    """Where a row stands on its way to the service."""
-
-    #: Waits to be sent.
-    QUEUED = "queued"
-    #: Committed before the request leaves: after a crash it cannot be told from sent.
-    SENDING = "sending"
-    #: Sent, or perhaps sent, and the outcome cannot be told.
-    UNKNOWN = "unknown"
-    #: The service has it.
-    DONE = "done"
-    #: The service refused it for good: a person must decide.
-    REJECTED = "rejected"
-    #: It conflicts with what the service has: a person must decide.
-    HELD = "held"
-    #: A person gave it up; it has no effect any more.
-    DROPPED = "dropped"
-
-
-#: States of rows that are neither over nor waiting for a person.
-OPEN_STATES = (State.QUEUED, State.SENDING, State.UNKNOWN)
-#: States of rows whose request may be on its way, or may have arrived.
-UNDER_WAY = (State.SENDING, State.UNKNOWN)
-#: States of rows that wait for a person.
-PERSON_STATES = (State.REJECTED, State.HELD)
-#: States of rows whose effect the service does not have yet.
-PENDING_STATES = (*OPEN_STATES, *PERSON_STATES)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxRow:
-    """One edit.
-
-    ``key`` is its ``Idempotency-Key``; ``locid`` the number that the geolocation has on this machine (provisional for
-    one created here, for ever). ``edit`` is what shall be done; ``base`` what it was made against (``fields`` and
-    ``blocks``), None for a create. ``baseline`` numbers the kept list of custom locids that the service had before the
-    first attempt of a create that may have arrived; ``attempted_at`` is that attempt's moment. ``journal`` holds what
-    the edit needs remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) if that is
-    why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land. Moments
-    are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
-
-    ``attempted``, ``ended`` and ``acknowledged`` are the marks of those moments: these order what happened, texts are
-    for people. ``concluded`` is the counter of the first list that was conclusive for an acknowledged edit: a list
-    with that counter or a higher one has it already; ``seen`` of the first list that showed it. ``number`` is the
-    service's of what an acknowledged delete deleted. ``made`` numbers the baseline of when a create was made here, as
-    ``baseline`` that of its first attempt. ``stored`` are the fields that the service made of those sent, as the first
-    list that showed them had them.
-    """
-
-    id: int
-    key: str
-    locid: int
-    edit: Edit
-    base: dict[str, Any] | None
-    state: State
-    attempts: int
-    created_at: str
-    attempted_at: str | None
-    ended_at: str | None
-    acknowledged_at: str | None
-    baseline: int | None
-    journal: dict[str, Any] | None
-    problem: str | None
-    attempted: Mark | None = None
-    ended: Mark | None = None
-    acknowledged: Mark | None = None
-    concluded: int | None = None
-    seen: int | None = None
-    number: int | None = None
-    made: int | None = None
-    stored: dict[str, Any] | None = None
-
-    @property
-    def operation(self) -> Operation:
-        """The kind of the edit."""
-        return self.edit.operation
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """What the kind needs: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
-        return self.edit.payload
-
-    def describe(self) -> str:
-        """The edit in words."""
-        return self.edit.describe(self.locid)
-
-    def laid_over(self, place: Geolocation | None, locid: int) -> Geolocation | None:
-        """What a geolocation of a list is after the edit, under the number ``locid``; None if it is gone.
-
-        Once a removal has begun to delete, the list may lack what it shall bring back: until then its target stands in.
-        """
-        if self.journal is None or not is_half_done(self.journal):
-            return self.edit.laid_over(place, locid, self.base)
-        return laid_over(self.journal, place or geolocation(locid, (self.base or {})["fields"], ()))
-
-    def is_laid_over(self, begun: Begun) -> bool:
-        """Whether a list that began then may lack the edit."""
-        if self.state == State.DROPPED:
-            return False
-        if self.acknowledged is None:  # by an earlier release, if at all
-            return self.acknowledged_at is None or self.acknowledged_at >= begun.at
-        return self.concluded is None or self.concluded > begun.counter
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it by name, for ``--json``."""
-        return {name: getattr(self, name) for name in _SHOWN} | {"description": self.describe()}
-
-
 #: The setting that says which machine edited or pushed last.
 MACHINE = "machine"
-_SHOWN = (
-    *("id", "key", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
-    *("ended_at", "acknowledged_at", "baseline", "journal", "problem", "stored"),
-)
 #: As many as tell how a service stores what it is sent.
 _MOST_FORMS = 500
-_JSON = ("payload", "base", "journal", "stored")
-_MARKS = ("attempted", "ended", "acknowledged")
-_COLUMNS = (*_SHOWN, *_MARKS, "concluded", "seen", "number", "made")
 
 
 class Outbox:
@@ -184,7 +75,7 @@ class Outbox:
         :raises EditError: if there is none of that number
         """
         for found in self._database.query("SELECT * FROM outbox WHERE id = ?", (number,)):
-            return _row(found)
+            return read_row(found)
         raise EditError(f"the outbox has no edit {number}: see `geolookup outbox list`")
 
     def rows(self, *states: State, locid: int | None = None) -> list[OutboxRow]:
@@ -197,7 +88,7 @@ class Outbox:
             conditions.append("locid = ?")
             parameters.append(locid)  # type: ignore[arg-type] # one list for all parameters
         sql = f"SELECT * FROM outbox WHERE {' AND '.join(conditions)} ORDER BY id"  # noqa: S608 - no values in it
-        return [_row(row) for row in self._database.query(sql, parameters)]
+        return [read_row(row) for row in self._database.query(sql, parameters)]
 
     def rows_in_the_way(self, locid: int) -> list[OutboxRow]:
         """The pending edits that others may have to wait for: creates under way, and what takes blocks away.
@@ -210,7 +101,7 @@ class Outbox:
             f" OR operation IN ({_places(FREEING)}) AND state IN ({_places(PENDING_STATES)})) ORDER BY id"
         )
         texts = map(str, (Operation.CREATE, *UNDER_WAY, *FREEING, *PENDING_STATES))
-        return [_row(row) for row in self._database.query(sql, (locid, *texts))]
+        return [read_row(row) for row in self._database.query(sql, (locid, *texts))]
 
     def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
         """The edits that a list begun then may lack, oldest first."""
@@ -219,7 +110,7 @@ class Outbox:
             " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
             " ORDER BY id"
         )
-        return [_row(row) for row in self._database.query(sql, (begun.at, begun.counter))]
+        return [read_row(row) for row in self._database.query(sql, (begun.at, begun.counter))]
 
     # Marks
 
@@ -230,7 +121,7 @@ class Outbox:
 
     def found_here(self, found: Mark) -> None:
         """Count all ages from now: the marks are another machine's, whose clocks say nothing here."""
-        for name in _MARKS:
+        for name in MARKS:
             self._database.execute(
                 f"UPDATE outbox SET {name} = ? WHERE {name} IS NOT NULL AND concluded IS NULL",  # noqa: S608 - our names
                 (found.text,),
@@ -255,7 +146,7 @@ class Outbox:
             "SELECT * FROM outbox WHERE id IN (SELECT max(id) FROM outbox WHERE state = 'done' AND operation IN (?, ?)"
             " GROUP BY locid) AND stored IS NOT NULL"
         )
-        found = map(_row, self._database.query(sql, (str(Operation.CREATE), str(Operation.UPDATE))))
+        found = map(read_row, self._database.query(sql, (str(Operation.CREATE), str(Operation.UPDATE))))
         return [row for row in found if row.stored != row.payload["fields"]]
 
     def recent(self, locid: int) -> list[OutboxRow]:
@@ -270,7 +161,7 @@ class Outbox:
     def acknowledged(self) -> list[OutboxRow]:
         """The edits that the service acknowledged, and that no list was conclusive for yet; oldest first."""
         sql = "SELECT * FROM outbox WHERE concluded IS NULL AND acknowledged IS NOT NULL AND state = 'done' ORDER BY id"
-        return [_row(row) for row in self._database.query(sql)]
+        return [read_row(row) for row in self._database.query(sql)]
 
     # Edits and their attempts
 
@@ -283,8 +174,8 @@ class Outbox:
             "SELECT * FROM outbox WHERE operation = ? AND journal IS NOT NULL"
             " AND state IN ('done', 'rejected', 'dropped') ORDER BY id"
         )
-        found = map(_row, self._database.query(sql, (str(Operation.CREATE),)))
-        return [row for row in found if _was_sent_again(row)]
+        found = map(read_row, self._database.query(sql, (str(Operation.CREATE),)))
+        return [row for row in found if was_sent_again(row)]
 
     def twins(self) -> dict[int, int]:
         """The twins that were found and are watched: each with the edit that made it."""
@@ -318,7 +209,7 @@ class Outbox:
 
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
-        values = {name: _as_column(name, value) for name, value in changes.items()}
+        values = {name: as_column(name, value) for name, value in changes.items()}
         self._database.table("outbox").update(
             number, {**values, "state": str(values["state"])} if "state" in values else values
         )
@@ -475,7 +366,7 @@ class Outbox:
         :raises EditsDamagedError: naming the table and the row that is not what was written
         """
         self.rows()
-        for table, check in _SOUND.items():
+        for table, check in SOUND.items():
             for row in self._database.query(f"SELECT * FROM {table}"):  # noqa: S608 - our names
                 try:
                     check(row)
@@ -507,7 +398,7 @@ class Outbox:
         """The service's locid of each geolocation that was created here and has one."""
         sql = "SELECT locid, service_locid FROM custom WHERE service_locid IS NOT NULL"
         found = {row["locid"]: row["service_locid"] for row in self._database.query(sql)}
-        if not all(_is_custom(locid) and _is_custom(service) for locid, service in found.items()):
+        if not all(is_custom(locid) and is_custom(service) for locid, service in found.items()):
             self.require_sound()  # here, and not where a lookup stumbles over the number
         return found
 
@@ -533,89 +424,8 @@ class Outbox:
         self.touch()
 
 
-def _row(found: dict[str, Any]) -> OutboxRow:
-    values = {name: found[name] for name in _COLUMNS}
-    try:
-        for name in _JSON:
-            values[name] = None if values[name] is None else _completed(json.loads(values[name]))
-        for name in _MARKS:
-            values[name] = None if values[name] is None else Mark.read(values[name])
-        require_shapes(values)
-        edit = read_edit(values.pop("operation"), values.pop("payload"))
-        return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
-    except (ValueError, TypeError) as error:
-        # Taken for another kind, it would become another's request.
-        raise EditsDamagedError(
-            f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; {RESTORING}"
-        ) from error
-
-
-def _whole(row: dict[str, Any], *names: str) -> None:
-    for name in names:
-        if row[name] is not None and type(row[name]) is not int:
-            raise ValueError(f"{name} is not a whole number")
-
-
-def _sound_baseline(row: dict[str, Any]) -> None:
-    known = json.loads(row["locids"])
-    if isinstance(known, dict):
-        if not all(isinstance(digest, str) and int(locid) for locid, digest in known.items()):
-            raise ValueError("a digest is not text")
-    elif not all(type(locid) is int for locid in known):
-        raise ValueError("a number is missing")
-
-
-def _is_custom(locid: object) -> bool:
-    return type(locid) is int and locid < 0
-
-
-def _sound_custom(row: dict[str, Any]) -> None:
-    _whole(row, "deleted")
-    for name in ("locid", "service_locid"):
-        if row[name] is not None and not _is_custom(row[name]):
-            raise ValueError(f"{name} is not a number below zero")
-    for first, last in json.loads(row["blocks"]):
-        IPBlock.parse(first, last)
-
-
-def _sound_history(row: dict[str, Any]) -> None:
-    for name in ("before", "after"):
-        if row[name] is not None:
-            json.loads(row[name])
-
-
-#: What each row of the other tables must be.
-_SOUND: dict[str, Callable[[dict[str, Any]], None]] = {
-    "baselines": _sound_baseline,
-    "custom": _sound_custom,
-    "counters": lambda row: _whole(row, "value"),
-    "history": _sound_history,
-    "twins": lambda row: _whole(row, "locid", "edit"),
-}
-
-
-def _was_sent_again(row: OutboxRow) -> bool:
-    journal = row.journal or {}
-    return bool(journal.get("resent") or journal.get("sent"))
-
-
-def _as_column(name: str, value: Any) -> Any:
-    if isinstance(value, Mark):
-        return value.text
-    return json.dumps(value) if name in _JSON and value is not None else value
-
-
 def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _completed(value: Any) -> Any:
-    """What a row holds; of a field that came after it was written nothing is known."""
-    if isinstance(value, dict) and isinstance(value.get("fields"), dict):
-        value["fields"] = {**{name: UNKNOWN[name] for name in LATER_NAMES}, **value["fields"]}
-    if isinstance(value, dict) and "theirs" in value:
-        value["theirs"] = _completed(value["theirs"])
-    return value
 
 
 def insert_history(
@@ -638,48 +448,3 @@ def insert_history(
             "outcome": outcome,
         }
     )
-
-
-def migrate_m002(database: "Database") -> None:
-    """The tables of the outbox."""
-    database.table("custom").create(
-        {
-            "locid": int,
-            "service_locid": int,
-            "deleted": int,
-            "blocks": str,
-            **{field.name: column_type(field) for field in FIELDS if not field.later},
-        },
-        pk="locid",
-        not_null={"deleted", "blocks"},
-    )
-    database.table("custom").create_index(["service_locid"], unique=True)
-    database.table("outbox").create(
-        {
-            "id": int,
-            "key": str,
-            "locid": int,
-            "operation": str,
-            "payload": str,
-            "base": str,
-            "state": str,
-            "attempts": int,
-            "created_at": str,
-            "attempted_at": str,
-            "ended_at": str,
-            "acknowledged_at": str,
-            "baseline": int,
-            "journal": str,
-            "problem": str,
-        },
-        pk="id",
-        not_null={"key", "locid", "operation", "payload", "state", "attempts", "created_at"},
-        foreign_keys=[("locid", "custom", "locid")],
-    )
-    database.table("outbox").create_index(["key"], unique=True)
-    database.table("outbox").create_index(["locid", "id"])
-    database.table("outbox").create_index(["state", "id"])
-    database.table("baselines").create({"id": int, "locids": str}, pk="id", not_null={"locids"})
-    database.table("settings").create({"name": str, "value": str}, pk="name")
-    database.table("counters").create({"name": str, "value": int}, pk="name")
-    database.table("counters").insert({"name": "edits", "value": 0})

@@ -1,8 +1,11 @@
-"""What edits.db holds besides plain columns: the shapes of its JSON, and the columns that came with marks."""
+"""What edits.db holds: the tables of the outbox, the columns that came with marks, and the shapes of their JSON."""
 
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from geolookup.fields import FIELDS
+from geolookup.state.sqlite import column_type
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -69,6 +72,51 @@ def require_shapes(row: dict[str, Any]) -> None:
     journal = row.get("journal") or {}
     if journal.get("phase") == "deleting" and not {"before", "after"} <= set(journal):
         raise ValueError("journal: a removal has begun, and its blocks are missing")
+
+
+def migrate_m002(database: "Database") -> None:
+    """The tables of the outbox."""
+    database.table("custom").create(
+        {
+            "locid": int,
+            "service_locid": int,
+            "deleted": int,
+            "blocks": str,
+            **{field.name: column_type(field) for field in FIELDS if not field.later},
+        },
+        pk="locid",
+        not_null={"deleted", "blocks"},
+    )
+    database.table("custom").create_index(["service_locid"], unique=True)
+    database.table("outbox").create(
+        {
+            "id": int,
+            "key": str,
+            "locid": int,
+            "operation": str,
+            "payload": str,
+            "base": str,
+            "state": str,
+            "attempts": int,
+            "created_at": str,
+            "attempted_at": str,
+            "ended_at": str,
+            "acknowledged_at": str,
+            "baseline": int,
+            "journal": str,
+            "problem": str,
+        },
+        pk="id",
+        not_null={"key", "locid", "operation", "payload", "state", "attempts", "created_at"},
+        foreign_keys=[("locid", "custom", "locid")],
+    )
+    database.table("outbox").create_index(["key"], unique=True)
+    database.table("outbox").create_index(["locid", "id"])
+    database.table("outbox").create_index(["state", "id"])
+    database.table("baselines").create({"id": int, "locids": str}, pk="id", not_null={"locids"})
+    database.table("settings").create({"name": str, "value": str}, pk="name")
+    database.table("counters").create({"name": str, "value": int}, pk="name")
+    database.table("counters").insert({"name": "edits", "value": 0})
 
 
 def migrate_m004(database: "Database") -> None:

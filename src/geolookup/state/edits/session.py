@@ -6,8 +6,9 @@ from geolookup.errors import BlockError, DefaultGeolocationError, EditError, Unk
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.operations import Create, Edit
-from geolookup.state.edits.outbox import Outbox, OutboxRow, State
+from geolookup.state.edits.outbox import Outbox
 from geolookup.state.edits.payload import described
+from geolookup.state.edits.row import OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
 
 

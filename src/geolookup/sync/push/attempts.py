@@ -20,7 +20,8 @@ from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.operations import Delete, SettingFields
-from geolookup.state.edits.outbox import PENDING_STATES, Outbox, OutboxRow, State
+from geolookup.state.edits.outbox import Outbox
+from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Mark, Start, is_conclusive
 from geolookup.sync.push.accounts import hold_against
 from geolookup.sync.push.likeness import Forms, may_be_stored

@@ -14,8 +14,8 @@ from geolookup.state.edits.operations import (
     ReplaceBlock,
     Update,
 )
-from geolookup.state.edits.outbox import UNDER_WAY, OutboxRow, State
 from geolookup.state.edits.payload import blocks_of, described, ends_of, geolocation
+from geolookup.state.edits.row import UNDER_WAY, OutboxRow, State
 from geolookup.sync.push.likeness import Fields, Forms
 
 _GONE = "the geolocation is gone from the service"

@@ -1,0 +1,176 @@
+"""A row of the outbox: one edit, where it stands on its way to the service, and how edits.db holds it."""
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from geolookup.errors import EditsDamagedError
+from geolookup.fields import LATER_NAMES, UNKNOWN
+from geolookup.model import Geolocation
+from geolookup.state.edits.journal import is_half_done, laid_over
+from geolookup.state.edits.operations import Edit, Operation, read_edit
+from geolookup.state.edits.payload import geolocation
+from geolookup.state.edits.schema import RESTORING, require_shapes
+from geolookup.state.marks import Begun, Mark
+
+
+class State(StrEnum):
+    """Where a row stands on its way to the service."""
+
+    #: Waits to be sent.
+    QUEUED = "queued"
+    #: Committed before the request leaves: after a crash it cannot be told from sent.
+    SENDING = "sending"
+    #: Sent, or perhaps sent, and the outcome cannot be told.
+    UNKNOWN = "unknown"
+    #: The service has it.
+    DONE = "done"
+    #: The service refused it for good: a person must decide.
+    REJECTED = "rejected"
+    #: It conflicts with what the service has: a person must decide.
+    HELD = "held"
+    #: A person gave it up; it has no effect any more.
+    DROPPED = "dropped"
+
+
+#: States of rows that are neither over nor waiting for a person.
+OPEN_STATES = (State.QUEUED, State.SENDING, State.UNKNOWN)
+#: States of rows whose request may be on its way, or may have arrived.
+UNDER_WAY = (State.SENDING, State.UNKNOWN)
+#: States of rows that wait for a person.
+PERSON_STATES = (State.REJECTED, State.HELD)
+#: States of rows whose effect the service does not have yet.
+PENDING_STATES = (*OPEN_STATES, *PERSON_STATES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxRow:
+    """One edit.
+
+    ``key`` is its ``Idempotency-Key``; ``locid`` the number that the geolocation has on this machine (provisional for
+    one created here, for ever). ``edit`` is what shall be done; ``base`` what it was made against (``fields`` and
+    ``blocks``), None for a create. ``baseline`` numbers the kept list of custom locids that the service had before the
+    first attempt of a create that may have arrived; ``attempted_at`` is that attempt's moment. ``journal`` holds what
+    the edit needs remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) if that is
+    why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land. Moments
+    are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
+
+    ``attempted``, ``ended`` and ``acknowledged`` are the marks of those moments: these order what happened, texts are
+    for people. ``concluded`` is the counter of the first list that was conclusive for an acknowledged edit: a list
+    with that counter or a higher one has it already; ``seen`` of the first list that showed it. ``number`` is the
+    service's of what an acknowledged delete deleted. ``made`` numbers the baseline of when a create was made here, as
+    ``baseline`` that of its first attempt. ``stored`` are the fields that the service made of those sent, as the first
+    list that showed them had them.
+    """
+
+    id: int
+    key: str
+    locid: int
+    edit: Edit
+    base: dict[str, Any] | None
+    state: State
+    attempts: int
+    created_at: str
+    attempted_at: str | None
+    ended_at: str | None
+    acknowledged_at: str | None
+    baseline: int | None
+    journal: dict[str, Any] | None
+    problem: str | None
+    attempted: Mark | None = None
+    ended: Mark | None = None
+    acknowledged: Mark | None = None
+    concluded: int | None = None
+    seen: int | None = None
+    number: int | None = None
+    made: int | None = None
+    stored: dict[str, Any] | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """The kind of the edit."""
+        return self.edit.operation
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What the kind needs: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
+        return self.edit.payload
+
+    def describe(self) -> str:
+        """The edit in words."""
+        return self.edit.describe(self.locid)
+
+    def laid_over(self, place: Geolocation | None, locid: int) -> Geolocation | None:
+        """What a geolocation of a list is after the edit, under the number ``locid``; None if it is gone.
+
+        Once a removal has begun to delete, the list may lack what it shall bring back: until then its target stands in.
+        """
+        if self.journal is None or not is_half_done(self.journal):
+            return self.edit.laid_over(place, locid, self.base)
+        return laid_over(self.journal, place or geolocation(locid, (self.base or {})["fields"], ()))
+
+    def is_laid_over(self, begun: Begun) -> bool:
+        """Whether a list that began then may lack the edit."""
+        if self.state == State.DROPPED:
+            return False
+        if self.acknowledged is None:  # by an earlier release, if at all
+            return self.acknowledged_at is None or self.acknowledged_at >= begun.at
+        return self.concluded is None or self.concluded > begun.counter
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--json``."""
+        return {name: getattr(self, name) for name in _SHOWN} | {"description": self.describe()}
+
+
+_SHOWN = (
+    *("id", "key", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
+    *("ended_at", "acknowledged_at", "baseline", "journal", "problem", "stored"),
+)
+_JSON = ("payload", "base", "journal", "stored")
+#: The columns that hold marks.
+MARKS = ("attempted", "ended", "acknowledged")
+_COLUMNS = (*_SHOWN, *MARKS, "concluded", "seen", "number", "made")
+
+
+def read_row(found: dict[str, Any]) -> OutboxRow:
+    """An edit from the columns of its row.
+
+    :raises EditsDamagedError: if the row is not what was written
+    """
+    values = {name: found[name] for name in _COLUMNS}
+    try:
+        for name in _JSON:
+            values[name] = None if values[name] is None else _completed(json.loads(values[name]))
+        for name in MARKS:
+            values[name] = None if values[name] is None else Mark.read(values[name])
+        require_shapes(values)
+        edit = read_edit(values.pop("operation"), values.pop("payload"))
+        return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
+    except (ValueError, TypeError) as error:
+        # Taken for another kind, it would become another's request.
+        raise EditsDamagedError(
+            f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; {RESTORING}"
+        ) from error
+
+
+def was_sent_again(row: OutboxRow) -> bool:
+    """Whether a create was sent again, or changed after it was sent: an earlier request may still arrive."""
+    journal = row.journal or {}
+    return bool(journal.get("resent") or journal.get("sent"))
+
+
+def as_column(name: str, value: Any) -> Any:
+    """A value of a row as its column holds it."""
+    if isinstance(value, Mark):
+        return value.text
+    return json.dumps(value) if name in _JSON and value is not None else value
+
+
+def _completed(value: Any) -> Any:
+    """What a row holds; a field that is newer than the row is unknown."""
+    if isinstance(value, dict) and isinstance(value.get("fields"), dict):
+        value["fields"] = {**{name: UNKNOWN[name] for name in LATER_NAMES}, **value["fields"]}
+    if isinstance(value, dict) and "theirs" in value:
+        value["theirs"] = _completed(value["theirs"])
+    return value

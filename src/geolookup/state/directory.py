@@ -18,12 +18,12 @@ from geolookup.state.edits.outbox import MACHINE, Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import licences
 from geolookup.state.generations import retention as retention
-from geolookup.state.generations.assemble import Layer, assemble
+from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, read_report
 from geolookup.state.generations.candidate import Candidate as Candidate
 from geolookup.state.generations.digest import digest
-from geolookup.state.generations.entries import entries, entries_of, entry_of
+from geolookup.state.generations.entries import entries, entries_of
 from geolookup.state.generations.parts import (
     BUNDLED,
     REGISTRY,
@@ -209,7 +209,7 @@ class StateDirectory:
             before = self.current_or_none()
             custom = self.custom_of(before)
             record = assemble(
-                generation, stack, custom=custom, about=self.about(before, stack), report=dict(report or {})
+                generation, stack, custom=custom, about=about_of(before, stack), report=dict(report or {})
             )
             with self.publishing() as publish:
                 publish.refused = publish.refused if refused is None else refused
@@ -219,7 +219,7 @@ class StateDirectory:
                 # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
                 draft = publish.draft_overlay(1 + publish.newest, Cache(generation.cache), record)
                 now = now_text()
-                members = self._entries(placed.values(), entries, checked_at or now)
+                members = entries_with(placed.values(), entries, checked_at or now)
                 for path, snapshot in moves:
                     publish.move(path, snapshot)
                 publish.move(generation.path, target)
@@ -285,7 +285,7 @@ class StateDirectory:
         placed, moves = self._numbered_layers(spare)
         with self.publishing() as publish:
             current = publish.required()
-            members = self._entries(placed.values(), entries, now_text())
+            members = entries_with(placed.values(), entries, now_text())
             for path, snapshot in moves:
                 publish.move(path, snapshot)
             served = {part.name for part in parts_of(current.published)}
@@ -305,39 +305,6 @@ class StateDirectory:
         if current is None or not (current.published.get("url") or current.published.get("custom")):
             return None
         return self.cache(current.generation).path
-
-    def about(self, before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
-        """What a generation's record says of its list: that of the service in it, else of the one that has left."""
-        records = [layer.record() for layer in stack]
-        service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
-        about: dict[str, Any] = {"source": ", ".join(str(own["source"]) for own in records), "url": None, "etag": None}
-        if service is not None:
-            served = parts_of(before.published) if before is not None else ()
-            newest = service
-            if before is not None and any(layer.part in served for layer in stack if layer.part.kind == SERVICE):
-                newest = before.published  # which the service may have confirmed since
-            about |= {name: newest.get(name) for name in ("url", "etag", "began_at", "mark")}
-            if len(records) > 1:
-                about["list_rows"] = service["rows"]
-        elif before is not None and (url := before.published.get("url") or before.published.get("custom")):
-            about |= {"custom": url, **{name: before.published.get(name) for name in ("began_at", "mark")}}
-        elif len(records) == 1:
-            about["began_at"] = records[0].get("began_at", "")
-        about["pulled_at"] = min(str(own.get("pulled_at", "")) for own in records)
-        if len(records) == 1 and "dated" in records[0]:
-            about["dated"] = records[0]["dated"]
-        return about
-
-    def _entries(
-        self, layers: Iterable[Layer], entries: Sequence[Mapping[str, Any]], checked_at: str
-    ) -> tuple[dict[str, Any], ...]:
-        known = {str(entry["name"]): entry for entry in entries}
-        found = []
-        for layer in layers:
-            own = known.pop(layer.part.name, {})
-            base = entry_of(layer.part, layer.record(), checked_at=checked_at)
-            found.append({**base, **own, **layer.part.as_dict()})
-        return (*found, *(dict(entry) for entry in known.values()))
 
     def republish(
         self,

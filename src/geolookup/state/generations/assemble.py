@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,10 @@ from geolookup.errors import IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, write_stack
 from geolookup.state import files
+from geolookup.state.current import Current
 from geolookup.state.generations.candidate import Candidate, read_report
-from geolookup.state.generations.parts import SERVICE, Part, stack_digest
+from geolookup.state.generations.entries import entry_of
+from geolookup.state.generations.parts import SERVICE, Part, parts_of, stack_digest
 
 _COUNTED = ("geolocations", "custom_geolocations", "blocks", "custom_blocks")
 # A file system without hard links says one of these, or that the two are on different ones.
@@ -92,6 +94,42 @@ def assemble(
         "answers": answers,
     }
     return into.seal(record, report, known=found)
+
+
+def about_of(before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
+    """What a generation's record says of its list: that of the service in it, else of the one that has left."""
+    records = [layer.record() for layer in stack]
+    service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
+    about: dict[str, Any] = {"source": ", ".join(str(own["source"]) for own in records), "url": None, "etag": None}
+    if service is not None:
+        served = parts_of(before.published) if before is not None else ()
+        newest = service
+        if before is not None and any(layer.part in served for layer in stack if layer.part.kind == SERVICE):
+            newest = before.published  # which the service may have confirmed since
+        about |= {name: newest.get(name) for name in ("url", "etag", "began_at", "mark")}
+        if len(records) > 1:
+            about["list_rows"] = service["rows"]
+    elif before is not None and (url := before.published.get("url") or before.published.get("custom")):
+        about |= {"custom": url, **{name: before.published.get(name) for name in ("began_at", "mark")}}
+    elif len(records) == 1:
+        about["began_at"] = records[0].get("began_at", "")
+    about["pulled_at"] = min(str(own.get("pulled_at", "")) for own in records)
+    if len(records) == 1 and "dated" in records[0]:
+        about["dated"] = records[0]["dated"]
+    return about
+
+
+def entries_with(
+    layers: Iterable[Layer], entries: Sequence[Mapping[str, Any]], checked_at: str
+) -> tuple[dict[str, Any], ...]:
+    """What is known of each source once these layers are placed: ``entries`` over what their records say."""
+    known = {str(entry["name"]): entry for entry in entries}
+    found = []
+    for layer in layers:
+        own = known.pop(layer.part.name, {})
+        base = entry_of(layer.part, layer.record(), checked_at=checked_at)
+        found.append({**base, **own, **layer.part.as_dict()})
+    return (*found, *(dict(entry) for entry in known.values()))
 
 
 def _can_stand_alone(name: str, reader: IndexReader) -> bool:

@@ -9,7 +9,7 @@ from geolookup.sources.definition import Definition
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import Candidate, StateDirectory
-from geolookup.state.generations.assemble import Layer, assemble
+from geolookup.state.generations.assemble import Layer, about_of, assemble
 from geolookup.state.generations.parts import parts_of, refusal_of_stack
 from geolookup.state.marks import Begun
 from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
@@ -142,7 +142,7 @@ def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]
     candidate = run.candidate()
     custom = run.directory.custom_of(run.current)
     try:
-        about = run.directory.about(run.current, layers)
+        about = about_of(run.current, layers)
         record = assemble(candidate, layers, custom=custom, about=about, report={})
     except IndexFileError as error:
         raise StateDamagedError(f"what would be published cannot be made: {error}") from error

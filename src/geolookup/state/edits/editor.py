@@ -13,8 +13,8 @@ from geolookup.model import Geolocation, IPBlock, NewGeolocation
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
+from geolookup.state.edits import decisions
 from geolookup.state.edits.fields import checked_fields, refuse_unknown
-from geolookup.state.edits.journal import cut_short, is_half_done, turned_round
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.operations import (
     AddBlock,
@@ -23,13 +23,11 @@ from geolookup.state.edits.operations import (
     Delete,
     RemoveBlock,
     ReplaceBlock,
-    SettingFields,
-    TakingBlock,
     Update,
 )
 from geolookup.state.edits.outbox import Outbox
 from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.session import EditSession, is_provisional
+from geolookup.state.edits.session import EditSession
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.generations.digest import digest
 from geolookup.state.generations.parts import has_service
@@ -397,26 +395,7 @@ class Editor:
         :raises EditError: if it waits for nobody
         """
         with self.transaction():
-            session = self._in_session()
-            row = session.waiting(number)
-            # What a removal has done so far stays known: else the blocks that it must bring back were lost.
-            journal = dict(row.journal or {})
-            journal.pop("refused", None)
-            if "lost" in journal and isinstance(row.edit, RemoveBlock):
-                journal = cut_short(journal, row.base or {}, row.edit.block)
-            base = journal.pop("theirs", None) or row.base
-            if strangers := journal.pop("strangers", None):
-                journal["accepted"] = [*journal.get("accepted", []), *strangers]
-            if isinstance(row.edit, Create) and row.state == State.HELD:
-                journal["resent"] = True  # what it was held for may be what an earlier attempt made
-                journal.pop("put_back", None)
-                # The person has seen what it was held for: taken for new again, it would be held for ever.
-                shown = {int(number): digest for number, digest in journal.pop("candidates", {}).items()}
-                session.outbox.widen_baseline(row, shown)
-            changes = {"state": State.QUEUED, "problem": None, "base": base, "journal": journal or None}
-            session.outbox.change(number, **changes)
-            session.note_decision("retry", row, State.QUEUED)
-            return session.outbox.row(number)
+            return decisions.retry(self._in_session(), number)
 
     def amend(
         self, number: int, *, fields: Mapping[str, Any] | None = None, block: tuple[str, str | None] | None = None
@@ -428,26 +407,7 @@ class Editor:
         :raises EditError: if it may be under way, or the change does not fit the operation
         """
         with self.transaction():
-            session = self._in_session()
-            row = session.outbox.row(number)
-            if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
-                raise EditError(f"edit {number} is {row.state}, so what it says is settled: make a new edit")
-            edit = row.edit
-            if fields:
-                if not isinstance(edit, SettingFields):
-                    raise EditError(f"edit {number} is to {row.describe()}: it has no fields")
-                edit = replace(edit, fields=checked_fields({**edit.fields, **fields}))
-            if block is not None:
-                if not isinstance(edit, TakingBlock):
-                    raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")
-                wanted = IPBlock.parse(*block)
-                laid = session.layer.get(session.shown(row.locid))
-                if laid is not None and wanted != edit.takes:
-                    session.require_free(wanted, laid.place)
-                edit = edit.taking(wanted)
-            session.outbox.amend(row, edit)
-            session.note_decision("edit", row, State.QUEUED)
-            return session.outbox.row(number)
+            return decisions.amend(self._in_session(), number, fields=fields, block=block)
 
     def drop(self, number: int) -> list[OutboxRow]:
         """Give up an edit that waits for a person, or was not sent yet.
@@ -459,23 +419,7 @@ class Editor:
         :raises EditError: if it may be under way
         """
         with self.transaction():
-            session = self._in_session()
-            row = session.outbox.row(number)
-            if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
-                raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped")
-            if row.journal is not None and is_half_done(row.journal):
-                session.outbox.change(number, state=State.QUEUED, problem=None, journal=turned_round(row.journal))
-                session.note_decision("drop", row, State.QUEUED)
-                return [session.outbox.row(number)]
-            given_up = [row]
-            if isinstance(row.edit, Create):
-                given_up += [
-                    later for later in session.outbox.rows(*PENDING_STATES, locid=row.locid) if later.id > row.id
-                ]
-            for each in given_up:
-                session.outbox.change(each.id, state=State.DROPPED)
-                session.note_decision("drop", each, State.DROPPED)
-            return given_up
+            return decisions.drop(self._in_session(), number)
 
     def adopt(self, number: int, locid: int) -> OutboxRow:
         """Say which of the service's geolocations a held create became.
@@ -483,19 +427,7 @@ class Editor:
         :raises EditError: if the edit is no held create, or ``locid`` cannot be it
         """
         with self.transaction():
-            session = self._in_session()
-            row = session.waiting(number)
-            if not isinstance(row.edit, Create):
-                raise EditError(f"edit {number} is to {row.describe()}: only a create can be adopted")
-            if locid >= 0 or is_provisional(locid):
-                raise EditError(f"{locid} is no locid that the service gave to a custom geolocation")
-            if locid in session.outbox.created_here():
-                raise EditError(f"{locid} is another of the geolocations created here already")
-            session.outbox.assign(row.locid, locid)
-            mark = session.outbox.mark()
-            session.outbox.change(number, state=State.DONE, acknowledged_at=now_text(), acknowledged=mark, problem=None)
-            session.note_decision("adopt", row, State.DONE)
-            return session.outbox.row(number)
+            return decisions.adopt(self._in_session(), number, locid)
 
     def keep_twin(self, locid: int) -> None:
         """Say that a geolocation which a pull reported as made twice is wanted: it is not reported any more.
@@ -503,10 +435,7 @@ class Editor:
         :raises EditError: if it was not reported
         """
         with self.transaction():
-            session = self._in_session()
-            if not session.outbox.dismiss_twin(locid):
-                raise EditError(f"geolocation {locid} was not reported as made twice")
-            session.outbox.record("keep", "done", locid=locid)
+            decisions.keep_twin(self._in_session(), locid)
 
     def _in_session(self) -> "EditSession":
         assert self._session is not None

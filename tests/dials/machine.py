@@ -22,7 +22,6 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.store import Edits
 from geolookup.state.restore import restore
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.push import attempts as attempts_module
 from geolookup.sync.push.push import push
 from geolookup.sync.refresh import refresh
 from tests.dials.faces import InProcess
@@ -116,7 +115,6 @@ class Machine:
                 patch.setattr(clock_module, name, getattr(self, name))
             patch.setattr(clock_module, "sleep", self.time.sleep)
             patch.setattr(machine_module, "machine_id", lambda: self.name)
-            patch.setattr(attempts_module.time, "sleep", self.time.sleep)
             patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
             patch.setattr(httpx, "Client", lambda **given: real(**{**given, "transport": face}))
             patch.setattr(Edits, "transaction", self._watched(Edits.transaction))

@@ -9,11 +9,11 @@ import pytest
 
 from geolookup.cli.exit_codes import of_push
 from geolookup.settings.table import Settings
+from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.row import State
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.push import attempts
 from geolookup.sync.push.push import PushReport, push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead, silence
 from tests.faults.raw_server import answer
@@ -160,7 +160,7 @@ def test_a_busy_service_is_waited_for_as_it_asks(
     home: str, proxy: FaultProxy, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    monkeypatch.setattr(attempts.time, "sleep", waits.append)
+    monkeypatch.setattr(clock, "sleep", waits.append)
     office(home, proxy)
     proxy.faults = [instead(problem("429 Too Many Requests", "", "Retry-After: 7"))]
     assert of_push(pushed(home, proxy)) == 0
@@ -182,7 +182,7 @@ def test_a_wait_past_the_limit_ends_the_push_with_the_edit_queued(
 def test_a_service_that_is_always_busy_is_not_asked_for_ever(
     home: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attempts.time, "sleep", lambda _s: None)
+    monkeypatch.setattr(clock, "sleep", lambda _s: None)
     office(home, proxy)
     proxy.faults = [instead(problem("429 Too Many Requests", "", "Retry-After: 0"))] * 50
     assert of_push(pushed(home, proxy)) == 1

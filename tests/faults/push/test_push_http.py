@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from geolookup.cli.exit_codes import of_push
 from geolookup.errors import EditError
 from geolookup.settings.table import Settings
+from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.push import attempts
 from geolookup.sync.push.push import push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead
 from tests.faults.raw_server import answer
@@ -74,7 +74,7 @@ def _edit(editor: Editor, what: str, number: int, block: str, other: str) -> Non
 def test_whatever_the_network_does_the_service_has_in_the_end_what_was_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_sweep: bool, keys: bool
 ) -> None:
-    monkeypatch.setattr(attempts.time, "sleep", lambda _s: None)
+    monkeypatch.setattr(clock, "sleep", lambda _s: None)
     csv = tmp_path / "defaults.csv"
     csv.write_text("startip,endip,country\n192.0.2.0,192.0.2.255,US\n")
     homes = (str(tmp_path / f"state{number}") for number in itertools.count())

@@ -28,7 +28,6 @@ from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.sync.pull import pull as pull_module
 from geolookup.sync.pull import service as service_module
-from geolookup.sync.push import attempts as attempts_module
 from geolookup.sync.push import push as push_module
 from tests.oracle.outbox_model import Clock, Crash, Ends, FakeService, Faults, laid_over, winner
 
@@ -113,7 +112,8 @@ class PushMachine(RuleBasedStateMachine):
         self.patch.setattr(clock_module, "steady_s", self.clock.steady_s)
         self.patch.setattr(clock_module, "boot_s", self.clock.steady_s)
         self.patch.setattr(clock_module, "boot_id", lambda: "the one boot")
-        self.patch.setattr(attempts_module.time, "sleep", self.clock.sleep)
+        # Not time.sleep: a thread of another test in this process would spin, and move the clock.
+        self.patch.setattr(clock_module, "sleep", self.clock.sleep)
         self.patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
         for module in (push_module, pull_module):
             self.patch.setattr(module, "Transport", NoTransport)

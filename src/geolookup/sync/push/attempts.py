@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,6 +16,7 @@ from geolookup.errors import (
 )
 from geolookup.model import Geolocation
 from geolookup.settings.table import Settings
+from geolookup.state import clock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.operations import Delete, SettingFields
@@ -385,4 +385,4 @@ class Attempts:
                 f"{reason}; waiting {wait_s:.0f} s would be more than `max_wait_s` allows: try again later"
             )
         self.report.waited_s += wait_s
-        time.sleep(wait_s)
+        clock.sleep(wait_s)

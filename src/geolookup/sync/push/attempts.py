@@ -19,7 +19,7 @@ from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.operations import Delete, SettingFields
+from geolookup.state.edits.operations import Create, Delete, SettingFields
 from geolookup.state.edits.outbox import Outbox
 from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Mark, Start, is_conclusive
@@ -100,6 +100,15 @@ def _learn(outbox: Outbox, recent: list[OutboxRow], found: Geolocation | None) -
             if may_be_stored(row.edit.fields, found.fields()):
                 outbox.change(row.id, stored=found.fields())
             return
+
+
+def _may_be_from_before(row: OutboxRow, found: Geolocation | None, forms: Forms) -> bool:
+    """Whether this can be what a replica has that does not know our edit: fields of somebody else's cannot."""
+    if found is None:
+        return True
+    if isinstance(row.edit, Create):
+        return False
+    return not isinstance(row.edit, SettingFields) or forms.same((row.base or {})["fields"], found.fields())
 
 
 class RequestOutcome(Enum):
@@ -221,8 +230,10 @@ class Attempts:
         with self.outbox() as outbox:
             recent = outbox.recent(row.locid)
             _learn(outbox, recent, found)
+            forms = Forms(outbox.stored_forms())
         for each in recent:
-            if each.acknowledged and not is_conclusive(read, each.acknowledged, self.settings.settle_s):
+            settled = each.acknowledged is None or is_conclusive(read, each.acknowledged, self.settings.settle_s)
+            if not settled and _may_be_from_before(each, found, forms):
                 found = each.laid_over(found, locid)
         return found
 

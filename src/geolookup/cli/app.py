@@ -10,6 +10,7 @@ from click_default_group import DefaultGroup
 from geolookup._version import __version__
 from geolookup.cli import exit_codes, streams
 from geolookup.cli.lazy import Announced, LazyGroup
+from geolookup.cli.logs import TextFormatter
 from geolookup.errors import GeoLookupError
 
 _COMMANDS = {
@@ -109,14 +110,9 @@ def _log_to_standard_error() -> None:
     # A retry that helps need not be reported; one that does not ends in an error.
     logging.getLogger("stamina").setLevel(logging.ERROR)
 
-    class Harmless(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            from geolookup.cli.logs import TextFormatter  # late: most commands log nothing
-
-            return TextFormatter(levels=False).format(record)
-
     handler = logging.StreamHandler()
-    handler.setFormatter(Harmless())
+    # Not imported when the first record comes: that may be of files that cannot be opened.
+    handler.setFormatter(TextFormatter(levels=False))
     log = logging.getLogger("geolookup")
     if not log.handlers:
         log.addHandler(handler)

@@ -76,7 +76,14 @@ def test_more_idle_connections_than_files_leave_the_service_answering(tmp_path: 
             for _ in range(800):
                 with contextlib.suppress(ConnectionError):
                     idle.enter_context(connected(url))
-        assert httpx.get(f"{url}/healthz", timeout=PATIENCE_S, verify=PLAIN).status_code == 200
+        for left in (4, 3, 2, 1, 0):  # while it still drops the 800, it may drop this one with them
+            try:
+                assert httpx.get(f"{url}/healthz", timeout=PATIENCE_S, verify=PLAIN).status_code == 200
+                break
+            except httpx.TransportError:
+                if not left:
+                    raise
+                time.sleep(1)
         assert log.stat().st_size < 10_000, log.read_text()[:2000]
 
 

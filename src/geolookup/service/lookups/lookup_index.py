@@ -110,10 +110,13 @@ class LookupIndex:
         layers, now = self._layers, monotonic()
         if now >= self._look_at:
             job = self._begin(self._compile if layers is None else self._look)
-            if job is not None and (
-                layers is None or (now - self._as_of > _OLDEST_S and self._look not in self._problems)
-            ):
+            if job is not None and self._must_wait(now):
                 await self._wait(job)
+                # What was waited for may have begun to look long before this lookup, as the first compilation does.
+                if self._layers is not None and self._must_wait(now):
+                    job = self._begin(self._look)
+                    if job is not None:
+                        await self._wait(job)
                 layers = self._layers
         if layers is None:
             raise RequestRefusedError(
@@ -123,6 +126,10 @@ class LookupIndex:
                 problem="index-not-ready",
             )
         return layers
+
+    def _must_wait(self, now: float) -> bool:
+        """Whether an answer of that moment would come from layers that are missing or too old."""
+        return self._layers is None or (now - self._as_of > _OLDEST_S and self._look not in self._problems)
 
     def close(self) -> None:
         """End running work, so that the database can be closed; a second call does nothing."""

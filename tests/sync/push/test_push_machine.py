@@ -539,9 +539,6 @@ def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any)
     )
 
 
-# Hypothesis takes a timeout in the middle for a find that cannot be played again, and says so (FlakyFailure): on a busy
-# machine this must be let to its end.
-@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("honours_keys", [False, True], ids=["keys ignored", "keys honoured"])
 def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full_sweep: bool) -> None:
     play(type("Machine", (PushMachine,), {"kind": Kind(honours_keys=honours_keys)}), full_sweep=full_sweep)

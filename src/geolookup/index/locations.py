@@ -15,7 +15,7 @@ except ImportError:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
     from typing import Any
 
     from geolookup.index.layout import Header
@@ -43,27 +43,21 @@ class Locations:
         "sources",
     )
 
-    def __init__(
-        self, path: str, header: "Header", whole: memoryview, view: "Callable[[str], memoryview[Any]]"
-    ) -> None:
-        """``whole`` is the file at ``path``, and ``view`` gives a section of it by name, in the section's type.
+    def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
+        """``sections`` are those of the file at ``path``, by name, each in its type.
 
         :raises IndexDamagedError: if the table of texts is damaged
         """
-
-        def optional(name: str) -> "memoryview[Any] | None":
-            return view(name) if name in header.sections else None
-
         self._path = path
         self.count = header.counts["locations"]
         self.sources = tuple(header.metadata.get(SOURCES, "").split())
-        self._locid: memoryview[int] = view("loc.locid")
-        self.columns: tuple[memoryview[Any] | None, ...] = tuple([optional(f"loc.{name}") for name in FIELD_NAMES])
-        self._country: memoryview[int] = view("loc.country")
-        self._pending = optional("loc.pending")
-        self._source = optional("loc.source")
-        self._offsets: memoryview[int] = view("strings.offsets")
-        self._bytes = whole[header.sections["strings.bytes"].begin : header.sections["strings.bytes"].end]
+        self._locid: memoryview[int] = sections["loc.locid"]
+        self.columns: tuple[memoryview[Any] | None, ...] = tuple([sections.get(f"loc.{name}") for name in FIELD_NAMES])
+        self._country: memoryview[int] = sections["loc.country"]
+        self._pending = sections.get("loc.pending")
+        self._source = sections.get("loc.source")
+        self._offsets: memoryview[int] = sections["strings.offsets"]
+        self._bytes = sections["strings.bytes"]
         if self._offsets[0] != 0 or self._offsets[len(self._offsets) - 1] != len(self._bytes):
             raise damaged(path, "strings.offsets: its ends are not 0 and the number of bytes")
 

@@ -94,25 +94,22 @@ class IndexReader:
         self.size_bytes = len(whole)
         self._map = mapped
 
-        def view(name: str) -> "memoryview[Any]":
-            section = header.sections[name]
-            typed: memoryview[Any] = whole[section.begin : section.end].cast(ITEM_FORMATS[section.dtype][0])  # type: ignore[call-overload] # its stub knows no computed format
-            return typed
-
-        def optional(name: str) -> "memoryview[Any] | None":
-            return view(name) if name in header.sections else None
-
-        self._v4_low: memoryview[int] = view("v4.low")
-        self._v4_slot: memoryview[int] = view("v4.slot")
-        self._v4_slot_high = optional("v4.slot_high")
-        self._v4_table: memoryview[int] = view("v4.table")
-        self._v6_hi: memoryview[int] = view("v6.hi")
-        self._v6_lo = optional("v6.lo")
-        self._v6_slot: memoryview[int] = view("v6.slot")
-        self._v6_slot_high = optional("v6.slot_high")
-        self._v6_table: memoryview[int] = view("v6.table")
+        sections: dict[str, memoryview[Any]] = {
+            name: whole[section.begin : section.end].cast(ITEM_FORMATS[section.dtype][0])  # type: ignore[call-overload] # its stub knows no computed format
+            for name, section in header.sections.items()
+            if section.dtype in ITEM_FORMATS  # a later minor version may have sections of types not known here
+        }
+        self._v4_low: memoryview[int] = sections["v4.low"]
+        self._v4_slot: memoryview[int] = sections["v4.slot"]
+        self._v4_slot_high = sections.get("v4.slot_high")
+        self._v4_table: memoryview[int] = sections["v4.table"]
+        self._v6_hi: memoryview[int] = sections["v6.hi"]
+        self._v6_lo = sections.get("v6.lo")
+        self._v6_slot: memoryview[int] = sections["v6.slot"]
+        self._v6_slot_high = sections.get("v6.slot_high")
+        self._v6_table: memoryview[int] = sections["v6.table"]
         self._empty = NARROW_EMPTY if self._v4_slot_high is None else WIDE_EMPTY
-        self._locations = Locations(path, header, whole, view)
+        self._locations = Locations(path, header, sections)
         self.location_count = self._locations.count
         self.sources = self._locations.sources
         self._check_ends()

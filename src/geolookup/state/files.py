@@ -78,6 +78,18 @@ def make_directory(path: str) -> None:
         sync_directory(parent)
 
 
+def make_directories(*paths: str) -> None:
+    """Create each that is not there, as `make_directory` does."""
+    for path in paths:
+        make_directory(path)
+
+
+def names_in(path: str) -> list[str]:
+    """The names in a directory, in any order."""
+    with file_errors(path):
+        return os.listdir(path)
+
+
 def _sync(path: str, flags: int) -> None:
     descriptor = os.open(path, flags | os.O_CLOEXEC)
     try:

@@ -50,11 +50,9 @@ class Locks:
         path = os.path.join(self._home, name)
         if not os.path.exists(path):  # else nothing is touched before whoever publishes reads CURRENT under the lock
             self._refuse_newer()
-        for directory in (
-            self._home,
-            *(os.path.join(self._home, name) for name in ("generations", SNAPSHOTS, "custom")),
-        ):
-            files.make_directory(directory)
+        files.make_directories(
+            self._home, *(os.path.join(self._home, name) for name in ("generations", SNAPSHOTS, "custom"))
+        )
         with files.locked(path, wait_s=wait_s, busy=busy):
             yield
 

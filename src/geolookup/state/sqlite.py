@@ -3,11 +3,11 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
-from geolookup.fields import Field
+from geolookup.fields import FIELDS, Field
 from geolookup.state import files
 
 
@@ -38,9 +38,9 @@ def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[Non
         raise StateDamagedError(f"{path}: {error}{advice()}") from error
 
 
-def column_type(field: Field) -> type[str] | type[float]:
-    """What sqlite-utils makes a field's column of."""
-    return str if field.kind == "text" else float
+def column_types(fields: Iterable[Field] = FIELDS) -> dict[str, type[str] | type[float]]:
+    """What sqlite-utils makes the columns of fields of, by their names."""
+    return {field.name: str if field.kind == "text" else float for field in fields}
 
 
 def published_uri(path: str) -> str:

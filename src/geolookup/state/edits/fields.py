@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from geolookup.errors import EditError
-from geolookup.fields import FIELD_NAMES, FIELDS
+from geolookup.fields import FIELD_NAMES, FIELDS, UNKNOWN
 
 #: No field of a real geolocation is longer, and the service may refuse more.
 MAX_TEXT = 1000
@@ -22,7 +22,7 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         name = field.name
         if name not in fields and not field.later:
             raise EditError(f"{name} is missing: a geolocation needs {', '.join(FIELD_NAMES)}")
-        value = fields.get(name, field.unknown)
+        value = fields.get(name, UNKNOWN[name])
         if field.limit is None:
             if not isinstance(value, str):
                 raise EditError(f"{name} is text, not {value!r}")

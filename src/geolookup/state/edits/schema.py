@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from geolookup.fields import FIELDS
-from geolookup.state.sqlite import column_type
+from geolookup.state.sqlite import column_types
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -82,7 +82,7 @@ def migrate_m002(database: "Database") -> None:
             "service_locid": int,
             "deleted": int,
             "blocks": str,
-            **{field.name: column_type(field) for field in FIELDS if not field.later},
+            **column_types([field for field in FIELDS if not field.later]),
         },
         pk="locid",
         not_null={"deleted", "blocks"},

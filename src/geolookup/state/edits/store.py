@@ -18,7 +18,7 @@ from geolookup.state.edits.outbox import Outbox, insert_history
 from geolookup.state.edits.schema import RESTORING, migrate_m002, migrate_m004
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.marks import Mark, Start
-from geolookup.state.sqlite import column_type, create_private, sqlite_errors
+from geolookup.state.sqlite import column_types, create_private, sqlite_errors
 
 if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
@@ -76,7 +76,7 @@ def _migrations() -> "Migrations":
 
 def _adding(field: Field) -> Callable[["Database"], None]:
     def migrate(db: "Database") -> None:
-        db.table("custom").add_column(field.name, column_type(field))
+        db.table("custom").add_column(field.name, column_types([field])[field.name])
 
     return migrate
 

@@ -11,7 +11,7 @@ from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.fields import FIELD_NAMES, FIELDS, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
-from geolookup.state.sqlite import column_type, create_private, open_published, published_uri, sqlite_errors
+from geolookup.state.sqlite import column_types, create_private, open_published, published_uri, sqlite_errors
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
 WITH_TEXT = 1
@@ -80,7 +80,7 @@ class CacheWriter:
         self._database.table("geolocations").create(
             {
                 "locid": int,
-                **{field.name: column_type(field) for field in FIELDS},
+                **column_types(),
                 "blocks": int,
                 "digest": str,
             },

@@ -113,9 +113,7 @@ def remove_uncommitted(home: str) -> None:
 def remove_publish_temporaries(home: str) -> None:
     """Temporary names that only a holder of the publish lock makes."""
     for directory, prefix in ((os.path.join(home, "custom"), TEMPORARY), (home, f"CURRENT{TEMPORARY}")):
-        with files.file_errors(directory):
-            names = os.listdir(directory)
-        for name in names:
+        for name in files.names_in(directory):
             if name.startswith(prefix):
                 files.remove_file(os.path.join(directory, name))
 

@@ -21,7 +21,7 @@ from geolookup.index.layout import VERSION
 from geolookup.model import FIELD_NAMES
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.sync.pull.staging import Staging
+from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 
 SMALL = Size(name="small", v4=155_000, v6=45_000, locations=5_400)

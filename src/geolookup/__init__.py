@@ -65,9 +65,9 @@ if TYPE_CHECKING:
     from geolookup.settings.table import Settings
     from geolookup.state.edits.editor import Editor
     from geolookup.state.edits.layer import Laid
-    from geolookup.state.edits.operations import Operation
-    from geolookup.state.edits.row import OutboxRow
-    from geolookup.state.edits.row import State as EditState
+    from geolookup.state.edits.outbox.operations import Operation
+    from geolookup.state.edits.outbox.row import OutboxRow
+    from geolookup.state.edits.outbox.row import State as EditState
     from geolookup.state.generations.kept import Reference
 
 __all__ = [
@@ -138,7 +138,7 @@ __all__ = [
 #: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
     "CoveringBlock": "model",
-    "EditState": "state.edits.row:State",
+    "EditState": "state.edits.outbox.row:State",
     "Editor": "state.edits.editor",
     "Explanation": "model",
     "ExportForm": "exports.export",
@@ -151,8 +151,8 @@ _HOMES = {
     "LayerChoice": "exports.content",
     "Match": "model",
     "NewGeolocation": "model",
-    "Operation": "state.edits.operations",
-    "OutboxRow": "state.edits.row",
+    "Operation": "state.edits.outbox.operations",
+    "OutboxRow": "state.edits.outbox.row",
     "Reference": "state.generations.kept",
     "Segment": "model",
     "Settings": "settings.table",

@@ -21,8 +21,8 @@ from geolookup.sites.site import Site
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from tests.support.states import place, publish
 
 

@@ -6,7 +6,7 @@ from geolookup.model import IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
-from geolookup.sync.pull.staging import Staging
+from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 
 URL = "http://127.0.0.1:9"

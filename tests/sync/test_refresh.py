@@ -11,8 +11,8 @@ from geolookup.cli import exit_codes
 from geolookup.errors import StateBusyError
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from geolookup.state.verify import verify
 from geolookup.sync.advice import CODES, next_action
 from geolookup.sync.refresh import RefreshReport, refresh

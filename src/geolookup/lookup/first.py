@@ -19,7 +19,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.generations.parts import REGISTRY
-from geolookup.sync.pull.columns import ColumnStaging
+from geolookup.sync.pull.source.columns import ColumnStaging
 
 _log = logging.getLogger("geolookup")
 

@@ -14,7 +14,7 @@ from geolookup.state.current import Current, Published, generation_name
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
-from geolookup.state.edits.outbox import MACHINE, Outbox
+from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import licences
 from geolookup.state.generations import retention as retention

@@ -13,8 +13,8 @@ from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import OPEN_STATES, State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import OPEN_STATES, State
 from geolookup.state.edits.store import Edits
 from geolookup.state.sqlite import create_private, sqlite_errors
 

@@ -15,8 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.cli.app import run
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.raw_server import RawServer, Script, answer

@@ -6,8 +6,8 @@ import pytest
 
 from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.states import place, publish
 

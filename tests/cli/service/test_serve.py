@@ -13,8 +13,8 @@ import pytest
 from geolookup.service.http.access.auth import Scope, Tokens, line_for, new_token
 from geolookup.service.process.options import Options
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.running_service import RunningService
 from tests.support.states import publish

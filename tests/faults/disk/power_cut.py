@@ -19,8 +19,8 @@ from typing import Any
 
 from geolookup.errors import GeoLookupError
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from geolookup.state.verify import verify
 from tests.faults.disk import recording
 from tests.faults.disk.disk_model import Disk, Tree

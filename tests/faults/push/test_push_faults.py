@@ -12,7 +12,7 @@ from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import PushReport, push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead, silence

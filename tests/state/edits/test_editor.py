@@ -17,7 +17,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.row import State
 from geolookup.state.publish import Publish
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.state.generations.staged import staged

@@ -16,8 +16,8 @@ from geolookup.model import FIELD_NAMES, IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import PENDING_STATES, State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import PENDING_STATES, State
 from geolookup.state.generations.recovery import numbered
 from tests.oracle.linear_scan import Block, winner
 from tests.support.states import place, publish

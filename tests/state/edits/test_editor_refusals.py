@@ -28,7 +28,7 @@ from geolookup.errors import (
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.row import State
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.support.states import place, publish
 

@@ -9,7 +9,7 @@ from geolookup.index.reader import EMPTY
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import Candidate, StateDirectory
-from geolookup.sync.pull.staging import Staging
+from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.states import URL, place
 

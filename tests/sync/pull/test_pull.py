@@ -30,7 +30,7 @@ from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.service import PROBE_TOP
+from geolookup.sync.pull.source.service import PROBE_TOP
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.lists import item, listed, many
 from tests.support.running_service import FIELDS

@@ -13,8 +13,8 @@ from geolookup.errors import PlanError
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push

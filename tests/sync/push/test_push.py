@@ -13,9 +13,9 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.operations import Create
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.operations import Create
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.attempts import PushReport
 from geolookup.sync.push.push import push

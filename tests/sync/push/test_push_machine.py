@@ -23,8 +23,8 @@ from geolookup.state import clock as clock_module
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.sync.pull import pull as pull_module
 from geolookup.sync.pull import service as service_module

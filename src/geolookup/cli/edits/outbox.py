@@ -12,8 +12,8 @@ from geolookup.cli.edits.pending import edit_object, pending_objects, say_pendin
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.journal import is_half_done
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.journal import is_half_done
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.restore import restore as restore_edits
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from geolookup.cli import output, words
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.row import PERSON_STATES, OutboxRow
+from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 
 
 def say_pending(editor: Editor) -> None:

@@ -13,7 +13,7 @@ from geolookup.cli.options import (
     url_moved_option,
     url_option,
 )
-from geolookup.state.edits.row import State
+from geolookup.state.edits.outbox.row import State
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push as push_edits
 

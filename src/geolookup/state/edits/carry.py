@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from geolookup.model import Geolocation
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.operations import AddBlock, Create
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.payload import described
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.operations import AddBlock, Create
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import is_provisional
 
 #: The setting that says from which address to which everything was carried last.

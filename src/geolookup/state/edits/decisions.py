@@ -8,14 +8,14 @@ from geolookup.errors import EditError
 from geolookup.model import IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.edits.fields import checked_fields
-from geolookup.state.edits.journal import cut_short, is_half_done, turned_round
-from geolookup.state.edits.operations import (
+from geolookup.state.edits.outbox.journal import cut_short, is_half_done, turned_round
+from geolookup.state.edits.outbox.operations import (
     Create,
     RemoveBlock,
     SettingFields,
     TakingBlock,
 )
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
 
 

@@ -16,7 +16,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits import decisions
 from geolookup.state.edits.fields import checked_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid, lay_over
-from geolookup.state.edits.operations import (
+from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,
     Create,
@@ -25,8 +25,8 @@ from geolookup.state.edits.operations import (
     ReplaceBlock,
     Update,
 )
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.generations.digest import digest

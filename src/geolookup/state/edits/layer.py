@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from geolookup.model import Geolocation, IPBlock
-from geolookup.state.edits.payload import blocks_of
-from geolookup.state.edits.row import OutboxRow, State
+from geolookup.state.edits.outbox.payload import blocks_of
+from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.marks import Begun
 
 

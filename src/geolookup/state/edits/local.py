@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from geolookup.model import Geolocation
 from geolookup.state.edits.layer import Laid, lay_over
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.edits.store import Edits
 from geolookup.state.marks import Begun
 

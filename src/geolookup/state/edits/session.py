@@ -5,10 +5,10 @@ from collections.abc import Callable
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.operations import Create, Edit
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.payload import described
-from geolookup.state.edits.row import OutboxRow, State
+from geolookup.state.edits.outbox.operations import Create, Edit
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
 
 

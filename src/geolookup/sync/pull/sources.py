@@ -13,12 +13,12 @@ from geolookup.state.files import open_to_all
 from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.marks import Start
 from geolookup.state.verify import damaged_sources
-from geolookup.sync.pull.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.outcome import join_reports, summary
 from geolookup.sync.pull.publishing import Preview, publish
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress, Result, Run
-from geolookup.sync.pull.service import pull_service
+from geolookup.sync.pull.source.file import numbers_of_ours, pull_file
+from geolookup.sync.pull.source.service import pull_service
 
 
 def pull_all(

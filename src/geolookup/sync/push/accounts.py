@@ -7,10 +7,10 @@ from typing import Any
 from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.operations import ClearBlocks, Create, Delete, RemoveBlock, SettingFields
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.payload import blocks_of
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.operations import ClearBlocks, Create, Delete, RemoveBlock, SettingFields
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import blocks_of
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Start, is_conclusive
 from geolookup.sync.push.creates import shown
 from geolookup.sync.push.likeness import Forms, like, may_be_stored

@@ -19,9 +19,9 @@ from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.operations import Create, Delete, SettingFields
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.operations import Create, Delete, SettingFields
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Mark, Start, is_conclusive
 from geolookup.sync.push.accounts import hold_against
 from geolookup.sync.push.likeness import Forms, may_be_stored

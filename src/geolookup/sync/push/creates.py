@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model import Geolocation
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import OutboxRow
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.digest import digest
 from geolookup.sync.push.likeness import Forms
 from geolookup.sync.push.matching import Candidates, Match, match_creates

@@ -11,10 +11,10 @@ from geolookup.http.transport import Transport
 from geolookup.model import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.operations import RemoveBlock, Requests, SingleRequest
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.payload import block_of, described
-from geolookup.state.edits.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.operations import RemoveBlock, Requests, SingleRequest
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import block_of, described
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.push import require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict

@@ -22,11 +22,11 @@ from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.journal import is_half_done
-from geolookup.state.edits.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.payload import described
-from geolookup.state.edits.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
+from geolookup.state.edits.outbox.journal import is_half_done
+from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.edits.session import is_provisional
 from geolookup.state.files import open_to_all
 from geolookup.state.generations.digest import digest

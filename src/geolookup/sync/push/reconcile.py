@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, assert_never
 
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
-from geolookup.state.edits.operations import (
+from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,
     Create,
@@ -14,8 +14,8 @@ from geolookup.state.edits.operations import (
     ReplaceBlock,
     Update,
 )
-from geolookup.state.edits.payload import blocks_of, described, ends_of, geolocation
-from geolookup.state.edits.row import UNDER_WAY, OutboxRow, State
+from geolookup.state.edits.outbox.payload import blocks_of, described, ends_of, geolocation
+from geolookup.state.edits.outbox.row import UNDER_WAY, OutboxRow, State
 from geolookup.sync.push.likeness import Fields, Forms
 
 _GONE = "the geolocation is gone from the service"

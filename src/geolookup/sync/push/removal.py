@@ -3,8 +3,8 @@
 from functools import partial
 
 from geolookup.errors import UpstreamRefusedError
-from geolookup.state.edits.payload import ends_of
-from geolookup.state.edits.row import OutboxRow, State
+from geolookup.state.edits.outbox.payload import ends_of
+from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
 from geolookup.sync.push.reconcile import Decision, Removal

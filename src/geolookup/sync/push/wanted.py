@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from geolookup.model import Geolocation, IPBlock
-from geolookup.state.edits.operations import Create
-from geolookup.state.edits.outbox import Outbox
-from geolookup.state.edits.row import OutboxRow
+from geolookup.state.edits.outbox.operations import Create
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.sync.push.likeness import Fields, Forms, like
 from geolookup.sync.push.matching import Candidates, Wanted
 

@@ -11,11 +11,11 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import SERVICE
 from geolookup.state.marks import Start
-from geolookup.sync.pull.compare import compare_snapshots
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Result, Run
-from geolookup.sync.pull.staging import Staged, Staging
-from geolookup.sync.pull.twins import late_twins
+from geolookup.sync.pull.source.compare import compare_snapshots
+from geolookup.sync.pull.source.staging import Staged, Staging
+from geolookup.sync.pull.source.twins import late_twins
 from geolookup.sync.push.accounts import hold_against
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox import Outbox
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations.cache import Cache
 from geolookup.sync.push.likeness import Forms
 from geolookup.sync.push.wanted import note_twins

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias
 from geolookup.errors import GeoLookupError
 from geolookup.fields import FIELD_NAMES
 from geolookup.model import Geolocation, IPBlock
-from geolookup.state.edits.payload import block_of, blocks_of, ends_of, geolocation
+from geolookup.state.edits.outbox.payload import block_of, blocks_of, ends_of, geolocation
 
 
 class Operation(StrEnum):

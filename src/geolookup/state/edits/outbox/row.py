@@ -8,10 +8,10 @@ from typing import Any
 from geolookup.errors import EditsDamagedError
 from geolookup.fields import LATER_NAMES, UNKNOWN
 from geolookup.model import Geolocation
-from geolookup.state.edits.journal import is_half_done, laid_over
-from geolookup.state.edits.operations import Edit, Operation, read_edit
-from geolookup.state.edits.payload import geolocation
-from geolookup.state.edits.schema import RESTORING, require_shapes
+from geolookup.state.edits.outbox.journal import is_half_done, laid_over
+from geolookup.state.edits.outbox.operations import Edit, Operation, read_edit
+from geolookup.state.edits.outbox.payload import geolocation
+from geolookup.state.edits.outbox.schema import RESTORING, require_shapes
 from geolookup.state.marks import Begun, Mark
 
 

@@ -10,8 +10,8 @@ from geolookup.fields import FIELD_NAMES
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state import machine
 from geolookup.state.clock import now_text
-from geolookup.state.edits.operations import FREEING, Create, Edit, Operation, ReplaceBlock
-from geolookup.state.edits.row import (
+from geolookup.state.edits.outbox.operations import FREEING, Create, Edit, Operation, ReplaceBlock
+from geolookup.state.edits.outbox.row import (
     MARKS,
     PENDING_STATES,
     UNDER_WAY,
@@ -21,8 +21,8 @@ from geolookup.state.edits.row import (
     read_row,
     was_sent_again,
 )
-from geolookup.state.edits.schema import RESTORING
-from geolookup.state.edits.soundness import SOUND, is_custom
+from geolookup.state.edits.outbox.schema import RESTORING
+from geolookup.state.edits.outbox.soundness import SOUND, is_custom
 from geolookup.state.marks import Begun, Mark
 
 if TYPE_CHECKING:

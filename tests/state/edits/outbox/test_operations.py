@@ -11,7 +11,7 @@ from geolookup.errors import StateDamagedError
 from geolookup.model import Geolocation, IPBlock
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from geolookup.state.edits.operations import (
+from geolookup.state.edits.outbox.operations import (
     FREEING,
     AddBlock,
     ClearBlocks,

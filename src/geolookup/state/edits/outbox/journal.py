@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model import Geolocation, IPBlock
-from geolookup.state.edits.payload import blocks_of, ends_of
+from geolookup.state.edits.outbox.payload import blocks_of, ends_of
 
 
 def is_half_done(journal: Mapping[str, Any] | None) -> bool:

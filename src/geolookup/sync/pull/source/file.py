@@ -16,12 +16,12 @@ from geolookup.state import clock
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import BUNDLED, REGISTRY, Part, refusal
-from geolookup.sync.pull.columns import ColumnStaging, earlier_places
-from geolookup.sync.pull.compare import compare_snapshots
-from geolookup.sync.pull.fetching import Found, local_file
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Result, Run
-from geolookup.sync.pull.staging import Staged
+from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
+from geolookup.sync.pull.source.compare import compare_snapshots
+from geolookup.sync.pull.source.fetching import Found, local_file
+from geolookup.sync.pull.source.staging import Staged
 
 
 def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: frozenset[int] = frozenset()) -> Result:

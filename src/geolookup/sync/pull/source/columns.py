@@ -15,7 +15,7 @@ from geolookup.sources.places import PlaceFields, Places
 from geolookup.state import files
 from geolookup.state.generations.cache import Cache, CacheWriter, GeolocationRow
 from geolookup.state.generations.candidate import Candidate
-from geolookup.sync.pull.staging import Staged
+from geolookup.sync.pull.source.staging import Staged
 
 #: The locid of a mask's blocks, which is no geolocation's.
 MASK = 0

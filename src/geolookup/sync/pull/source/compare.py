@@ -10,7 +10,7 @@ from geolookup.state.generations.candidate import Candidate
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Run
-from geolookup.sync.pull.staging import Staged
+from geolookup.sync.pull.source.staging import Staged
 
 
 def compare_snapshots(

@@ -41,7 +41,7 @@ def test_sequence_and_overlay_numbers_always_rise_whatever_is_published(home: st
     directory = StateDirectory(home)
     found = [publish(home, stamped(1)), publish(home, stamped(2))]
     found.append(directory.republish())
-    found.append(directory.rollback())
+    found.append(directory.keeping.rollback())
     with directory.locks.run():
         found.append(directory.confirm(etag='"x"'))
     found.append(publish(home, stamped(3)))
@@ -75,7 +75,7 @@ def test_numbers_and_refusals_survive_where_only_the_generations_are_damaged(hom
     publish(home, stamped(1))
     publish(home, stamped(2))
     directory = StateDirectory(home)
-    refused = directory.rollback().refused
+    refused = directory.keeping.rollback().refused
     with directory.locks.run():
         directory.confirm(etag=None)
     for number in (1, 2):
@@ -115,7 +115,7 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path, umask: int) ->
         with staged(directory, stamped(2)) as candidate:
             directory.hold(candidate)
         publish(home, stamped(3))
-        directory.rollback()
+        directory.keeping.rollback()
     finally:
         os.umask(before)
     modes = {}
@@ -170,7 +170,7 @@ def test_a_second_run_is_busy_at_once_and_edits_go_on(home: str, monkeypatch: py
         with pytest.raises(StateBusyError, match="another sync"), directory.locks.run():
             pytest.fail("the lock was given twice")
         with pytest.raises(StateBusyError, match="another sync"):
-            directory.rollback()
+            directory.keeping.rollback()
         monkeypatch.undo()
         assert directory.republish().overlay == 2
 
@@ -332,7 +332,7 @@ def test_the_served_generation_is_kept_however_old(home: str) -> None:
     publish(home, stamped(1), keep=2)
     publish(home, stamped(2), keep=2)
     directory = StateDirectory(home, keep_generations=2)
-    directory.rollback()
+    directory.keeping.rollback()
     with staged(directory, stamped(3)) as candidate:
         directory.hold(candidate)
     directory.republish()
@@ -371,11 +371,11 @@ def test_what_is_removed_loses_its_name_before_its_files(home: str, monkeypatch:
 def test_rolled_back_content_is_remembered_until_it_is_served_again(home: str) -> None:
     first, second, third = (publish(home, stamped(number)) for number in (1, 2, 3))
     directory = StateDirectory(home)
-    assert directory.rollback().refused == (third.digest,)
-    back = directory.rollback()
+    assert directory.keeping.rollback().refused == (third.digest,)
+    back = directory.keeping.rollback()
     assert (back.generation, back.refused) == (1, (third.digest, second.digest))
     assert served(home) == (1, {"1"})
-    again = directory.rollback(3)
+    again = directory.keeping.rollback(3)
     assert (again.generation, again.refused) == (3, (second.digest, first.digest))
     assert (served(home), verify(home)) == ((3, {"3"}), [])
     assert [line["after"] for line in directory.edits.history()] == [{"generation": number} for number in (2, 1, 3)]
@@ -391,7 +391,7 @@ def test_a_rollback_that_cannot_be_written_in_the_history_is_done_all_the_same(
         raise StateUnwritableError("the disk is full")
 
     monkeypatch.setattr(Edits, "record", record)
-    assert StateDirectory(home).rollback().generation == 1
+    assert StateDirectory(home).keeping.rollback().generation == 1
     assert served(home) == (1, {"1"})
     assert "missing from the history" in caplog.text
 
@@ -401,7 +401,7 @@ def test_a_rollback_to_what_is_not_kept_changes_nothing(home: str, generation: i
     publish(home, stamped(1))
     before = read_current(home).as_json()
     with pytest.raises(StateError, match="kept besides the served one: none"):
-        StateDirectory(home).rollback(generation)
+        StateDirectory(home).keeping.rollback(generation)
     assert read_current(home).as_json() == before
 
 
@@ -414,7 +414,7 @@ def test_a_rollback_to_a_damaged_generation_is_refused(home: str, name: str) -> 
     data[len(data) // 2] ^= 0x80
     path.write_bytes(data)
     with pytest.raises(StateDamagedError, match=name):
-        StateDirectory(home).rollback()
+        StateDirectory(home).keeping.rollback()
     assert (served(home), verify(home)) == ((2, {"2"}), [])
 
 
@@ -441,7 +441,7 @@ def test_a_run_is_not_begun_where_it_would_not_fit(home: str, monkeypatch: pytes
     begin()
     record = {name: {"bytes": 100 << 20, "sha256": ""} for name in ("cache.db", "index")}
     monkeypatch.setattr(
-        StateDirectory, "current", lambda _self: read_current(home).replace(published={"files": record})
+        StateDirectory, "current_or_none", lambda _self: read_current(home).replace(published={"files": record})
     )
     free(239)
     with pytest.raises(StateUnwritableError, match="240 MiB are needed and 239 MiB are free"):

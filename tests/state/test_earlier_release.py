@@ -108,9 +108,9 @@ def test_a_source_is_added_while_the_service_is_away_and_the_edits_still_wait(ol
     assert cities(old) == expected
     assert waiting(old) == edits
     assert (verify(old), strays(old)) == ([], [])
-    StateDirectory(old).rollback()
+    StateDirectory(old).keeping.rollback()
     assert (cities(old), waiting(old)) == (answers, edits)
-    StateDirectory(old).rollback(1)
+    StateDirectory(old).keeping.rollback(1)
     with geolookup.GeoLookup(old) as geo:
         match = geo.match("11.0.0.1")
         assert match is not None

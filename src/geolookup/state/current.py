@@ -288,9 +288,14 @@ class Published:
         self.overlay.close()
 
 
+def generation_path(home: str, generation: int) -> str:
+    """The directory of a generation."""
+    return os.path.join(home, "generations", generation_name(generation))
+
+
 def index_path(home: str, generation: int) -> str:
     """The compiled default layer of a generation."""
-    return os.path.join(home, "generations", generation_name(generation), "index")
+    return os.path.join(generation_path(home, generation), "index")
 
 
 def overlay_path(home: str, overlay: int) -> str:

@@ -1,4 +1,4 @@
-"""The state directory: its candidates, what is held, what is published, and what is gone back to, pinned or pruned."""
+"""The state directory: its candidates, what is held, and what is published."""
 
 import contextlib
 import logging
@@ -7,23 +7,21 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from geolookup.errors import NoStateError, StateDamagedError, StateError, UnknownGenerationError
 from geolookup.state import files, machine
 from geolookup.state.clock import now_text
-from geolookup.state.current import Current, Published, generation_name
+from geolookup.state.current import Current, Published, generation_path
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.edits.store import Edits
-from geolookup.state.generations import licences
-from geolookup.state.generations import retention as retention
+from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import HELD_MARK, read_report
-from geolookup.state.generations.candidate import Candidate as Candidate
+from geolookup.state.generations.candidate import HELD_MARK, Candidate, read_report
 from geolookup.state.generations.digest import digest
-from geolookup.state.generations.entries import entries, entries_of
+from geolookup.state.generations.entries import entries
+from geolookup.state.generations.keeping import Keeping
 from geolookup.state.generations.parts import (
     BUNDLED,
     REGISTRY,
@@ -31,18 +29,14 @@ from geolookup.state.generations.parts import (
     SNAPSHOTS,
     Part,
     parts_of,
-    refusal,
-    refusal_of_stack,
-    refused_in,
     snapshot_path,
 )
 from geolookup.state.generations.recovery import numbered
-from geolookup.state.generations.timeline import by_recency
 from geolookup.state.held import Held
 from geolookup.state.locks import Locks
 from geolookup.state.marks import Begun, Start
 from geolookup.state.publish import Publish, publishing
-from geolookup.state.served import open_served
+from geolookup.state.served import current_or_none, open_served, required_current, served_current
 
 _log = logging.getLogger("geolookup")
 
@@ -54,7 +48,8 @@ class StateDirectory:
     """One state directory. Opening it touches nothing; whatever writes creates what is missing.
 
     ``locks`` are its two locks; ``edits`` is its edits.db, and ``local`` what is asked of that; ``holding`` is what
-    waits for a person. ``keep_generations`` is how many generations a publish keeps.
+    waits for a person, and ``keeping`` decides which generation is served and which are kept. ``keep_generations`` is
+    how many a publish keeps.
     """
 
     def __init__(self, home: str, *, keep_generations: int = 7) -> None:
@@ -64,6 +59,7 @@ class StateDirectory:
         self.edits = Edits(home)
         self.local = LocalEdits(self.edits)
         self.holding = Held(home)
+        self.keeping = Keeping(home, self.locks, self.edits, self.local, keep_generations=keep_generations)
 
     def path(self, *parts: str) -> str:
         """A path inside the directory."""
@@ -85,29 +81,18 @@ class StateDirectory:
 
         :raises StateTooNewError: if a newer release wrote CURRENT
         """
-        try:
-            published = self.open()
-        except NoStateError:
-            return None
-        published.close()
-        return published.current
+        return served_current(self.home)
 
     def current_or_none(self) -> Current | None:
         """`current` for whoever publishes: if nothing whole is left, what comes next is the first again."""
-        try:
-            return self.current()
-        except StateDamagedError:
-            return None
+        return current_or_none(self.home)
 
     def require_current(self) -> Current:
         """What is published.
 
         :raises NoStateError: if nothing is
         """
-        current = self.current_or_none()
-        if current is None:
-            raise NoStateError(f"{self.home}: nothing has been published here yet: run `geolookup sync`")
-        return current
+        return required_current(self.home)
 
     @contextlib.contextmanager
     def publishing(self) -> Iterator[Publish]:
@@ -116,19 +101,19 @@ class StateDirectory:
         :raises StateBusyError: if another process has been publishing for ten seconds
         :raises StateTooNewError: if a newer release wrote CURRENT
         """
-        with self.locks.publish(), publishing(self.home, self.local) as publish:
+        with publishing(self.home, self.locks, self.local) as publish:
             yield publish
 
     def cache(self, generation: int) -> Cache:
         """A generation's cache.db."""
-        return Cache(self.path("generations", generation_name(generation), "cache.db"))
+        return Cache(os.path.join(generation_path(self.home, generation), "cache.db"))
 
     def report(self, generation: int) -> dict[str, Any]:
         """What a generation's report.json holds.
 
         :raises StateDamagedError: if it is not what was written
         """
-        return read_report(self.path("generations", generation_name(generation)))
+        return read_report(generation_path(self.home, generation))
 
     # Candidates
 
@@ -215,7 +200,7 @@ class StateDirectory:
                 publish.refused = publish.refused if refused is None else refused
                 if before is not None and not url_moved:
                     self._carry_over(before, stack)
-                target = self.path("generations", generation_name(1 + publish.newest))
+                target = generation_path(self.home, 1 + publish.newest)
                 # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
                 draft = publish.draft_overlay(1 + publish.newest, Cache(generation.cache), record)
                 now = now_text()
@@ -306,31 +291,13 @@ class StateDirectory:
             return None
         return self.cache(current.generation).path
 
-    def republish(
-        self,
-        *,
-        generation: int | None = None,
-        refused: tuple[str, ...] | None = None,
-        pins: tuple[int, ...] | None = None,
-        **changes: Any,
-    ) -> Current:
-        """Publish again with a freshly compiled overlay: after an edit, or to serve another kept ``generation``.
-
-        ``refused`` and ``pins`` are as in `Current`, and so are ``changes``: other members of it.
+    def republish(self, **changes: Any) -> Current:
+        """Publish again with a freshly compiled overlay; ``changes`` are members of `Current`.
 
         :raises NoStateError: if nothing has been published
         """
         with self.publishing() as publish:
-            current = publish.required()
-            publish.refused = publish.refused if refused is None else refused
-            publish.pins = publish.pins if pins is None else pins
-            number = current.generation if generation is None else generation
-            record = current.published if generation is None else self.report(number)["published"]
-            draft = publish.draft_overlay(number, self.cache(number), record)
-            members = {"generation": number, "published": record, "published_at": now_text(), **changes}
-            published = publish.commit(draft, **members)
-            publish.clean(published, keep_generations=self.keep_generations)
-        return published
+            return publish.again(keep_generations=self.keep_generations, **changes)
 
     def confirm(self, *, etag: str | None, start: Start | None = None) -> Current:
         """Note that the service still has what is published, by the list of that start.
@@ -388,142 +355,6 @@ class StateDirectory:
             if publish.current is not None:
                 publish.write_current(publish.current.replace(sequence=publish.sequence, pushed=counter))
         return copied
-
-    def rollback(self, generation: int | None = None, *, reason: str = "") -> Current:
-        """Serve another kept generation: by default the one served before, of those that were not rolled back.
-
-        A publish like any other, under the run lock. What was served until now is not published by itself again.
-        ``reason`` goes into the history.
-
-        :raises UnknownGenerationError: if there is no such generation
-        :raises StateDamagedError: if it is not, byte for byte, what was published
-        :raises StateBusyError: if a run is under way: it would publish over this
-        """
-        with self.locks.run():
-            current = self.require_current()
-            kept = numbered(self.path("generations"))
-            target = self._before(current, kept) if generation is None else generation
-            if target is None or target not in kept or target == current.generation:
-                wanted = "older generation" if generation is None else f"generation {generation} to go back to"
-                names = ", ".join(str(number) for number in reversed(kept) if number != current.generation) or "none"
-                raise UnknownGenerationError(f"{self.home}: there is no {wanted}: kept besides the served one: {names}")
-            Candidate(path=self.path("generations", generation_name(target))).verify()
-            record = self.report(target)["published"]
-            again = {refusal(part) for part in parts_of(record)}
-            left = [part for part in parts_of(current.published) if refusal(part) not in again]
-            refused = dict.fromkeys((*current.refused, *map(refusal, left)))
-            left_names, names_again = ([part.name for part in parts_of(each)] for each in (current.published, record))
-            if left_names != names_again:
-                refused[refusal_of_stack(left_names)] = None
-                again.add(refusal_of_stack(names_again))
-            back = {str(entry["name"]): entry for entry in entries_of(self.home, target, record)}
-            rest = (entry for entry in current.sources if entry["name"] not in back)
-            published = self.republish(
-                generation=target,
-                refused=tuple(each for each in refused if each not in again),
-                sources=(*back.values(), *rest),
-                # That is when the service is known to have had this, however often it confirmed the other.
-                checked_at=str(record.get("pulled_at", "")),
-            )
-            before = {"generation": current.generation}
-            after = {"generation": published.generation, **({"reason": reason} if reason else {})}
-            self._note_done("rollback", before, after)
-        return published
-
-    def _before(self, current: Current, kept: list[int]) -> int | None:
-        """The generation that was served last before the one that is, leaving out what was rolled back."""
-        recent = [number for number in by_recency(current.served) if number in kept]
-        older = [number for number in kept if number < current.generation]  # which no record has: published by others
-        for number in dict.fromkeys((*recent, *older)):
-            if number == current.generation:
-                continue
-            try:
-                record = self.report(number)["published"]
-                digest = record["digest"]
-            except StateDamagedError:
-                return number  # that it cannot be used is for the caller to say
-            if digest == current.digest or refused_in(record, current.refused):
-                continue
-            return number
-        return None
-
-    def pin(self, generation: int) -> Current:
-        """Keep a generation whatever retention says, until `unpin`.
-
-        :raises UnknownGenerationError: if there is no such generation
-        """
-        return self._pinned(generation, keep=True)
-
-    def unpin(self, generation: int) -> Current:
-        """Leave a pinned generation to retention again: the next publish, or `prune`, removes it if it is past that.
-
-        :raises UnknownGenerationError: if it is not pinned
-        """
-        return self._pinned(generation, keep=False)
-
-    def _pinned(self, generation: int, *, keep: bool) -> Current:
-        with self.locks.run():
-            current = self.require_current()
-            if keep and generation not in numbered(self.path("generations")):
-                raise UnknownGenerationError(f"{self.home}: there is no generation {generation} to pin")
-            if not keep and generation not in current.pins:
-                raise UnknownGenerationError(f"{self.home}: generation {generation} is not pinned")
-            if keep and generation in current.pins:
-                return current
-            pins = {*current.pins, generation} if keep else {*current.pins} - {generation}
-            published = self.republish(pins=tuple(sorted(pins)), published_at=current.published_at)
-            self._note_done("pin" if keep else "unpin", None, {"generation": generation})
-        return published
-
-    def prune(self, *, keep: int | None = None, dry_run: bool = False) -> dict[int, int]:
-        """Remove what retention would: its generations, each with its size in bytes.
-
-        ``keep`` stands in for `keep_generations` this once; with ``dry_run`` nothing is removed.
-
-        :raises StateDamagedError: if CURRENT is damaged, so that nobody can tell what must stay
-        :raises StateBusyError: if a run is under way
-        """
-        if dry_run:
-            return self._past_retention(keep)
-        with self.locks.run(), self.locks.publish():
-            doomed = self._past_retention(keep)
-            retention.retain(self.home, self.require_current(), self.keep_generations if keep is None else keep)
-            left = numbered(self.path("generations"))
-        removed = {number: size for number, size in doomed.items() if number not in left}
-        if removed:
-            self._note_done("prune", None, {"generations": sorted(removed)})
-        return removed
-
-    def expire(self) -> dict[int, str]:
-        """Remove the generations that a licence wants gone, pinned ones too; each with the source's name.
-
-        The run lock must be held.
-        """
-        with self.locks.publish():
-            current = self.require_current()
-            doomed = {} if current.recovered is not None else licences.expired(self.home, current)
-            for number in doomed:
-                path = self.path("generations", generation_name(number))
-                files.discard_tree(path, retention.temporary_path(path))
-            if doomed:
-                retention.retain(self.home, current, self.keep_generations)
-        if doomed:
-            self._note_done("expire", None, {"generations": sorted(doomed)})
-        return doomed
-
-    def _past_retention(self, keep: int | None) -> dict[int, int]:
-        current = self.require_current()
-        if current.recovered is not None:
-            raise StateDamagedError(f"{current.recovered}: nothing is removed until `geolookup sync` has mended that")
-        doomed = retention.past_retention(self.home, current, self.keep_generations if keep is None else keep)
-        return {number: files.tree_bytes(self.path("generations", generation_name(number))) for number in doomed}
-
-    def _note_done(self, what: str, before: Any, after: Any) -> None:
-        try:
-            self.edits.record(what, "done", before=before, after=after)
-        except StateError as error:
-            # It is done: to fail now would say that it is not.
-            _log.warning("the %s is missing from the history, and all else is done: %s", what, error)
 
     def custom_layer(self, generation: int, record: dict[str, Any]) -> dict[int, Laid]:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it."""

@@ -18,20 +18,21 @@ from geolookup.state.current import (
     content_check,
     current_bytes,
     current_of,
-    generation_name,
+    generation_path,
     overlay_path,
 )
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import HELD_MARK, dump
+from geolookup.state.generations.candidate import HELD_MARK, dump, read_report
 from geolookup.state.generations.parts import SNAPSHOTS, has_service
 from geolookup.state.generations.recovery import memory_text, numbered, remembered
 from geolookup.state.generations.timeline import advanced
+from geolookup.state.locks import Locks
 from geolookup.state.marks import Begun
 from geolookup.state.overlay import compile_overlay
-from geolookup.state.served import open_current, open_other
+from geolookup.state.served import nothing_published, open_current, open_other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +45,19 @@ class Draft:
 
 
 @contextlib.contextmanager
-def publishing(home: str, local: LocalEdits) -> Iterator["Publish"]:
-    """A publish under way, for who holds the publish lock. If it fails before CURRENT is replaced, what it made goes.
+def publishing(home: str, locks: Locks, local: LocalEdits) -> Iterator["Publish"]:
+    """The publish lock, and a publish under way. If it fails before CURRENT is replaced, what it made goes.
 
+    :raises StateBusyError: if another process has been publishing for ten seconds
     :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
     """
-    publish = Publish(home, local, current_bytes(home))
-    try:
-        yield publish
-    except BaseException:
-        publish.take_back()
-        raise
+    with locks.publish():
+        publish = Publish(home, local, current_bytes(home))
+        try:
+            yield publish
+        except BaseException:
+            publish.take_back()
+            raise
 
 
 class Publish:
@@ -117,7 +120,7 @@ class Publish:
         :raises NoStateError: if nothing was
         """
         if self.current is None:
-            raise NoStateError(f"{self.home}: nothing has been published here yet: run `geolookup sync`")
+            raise nothing_published(self.home)
         return self.current
 
     def _path(self, *parts: str) -> str:
@@ -183,6 +186,33 @@ class Publish:
         self.write_current(published)
         return published
 
+    def again(
+        self,
+        generation: int | None = None,
+        *,
+        refused: tuple[str, ...] | None = None,
+        pins: tuple[int, ...] | None = None,
+        keep_generations: int,
+        **changes: Any,
+    ) -> Current:
+        """Publish again with a freshly compiled overlay: after an edit, or to serve another kept ``generation``.
+
+        ``refused`` and ``pins`` are as in `Current`, and so are ``changes``: other members of it.
+
+        :raises NoStateError: if nothing has been published
+        """
+        current = self.required()
+        self.refused = self.refused if refused is None else refused
+        self.pins = self.pins if pins is None else pins
+        number = current.generation if generation is None else generation
+        path = generation_path(self.home, number)
+        record = current.published if generation is None else read_report(path)["published"]
+        draft = self.draft_overlay(number, Cache(os.path.join(path, "cache.db")), record)
+        members = {"generation": number, "published": record, "published_at": now_text(), **changes}
+        published = self.commit(draft, **members)
+        self.clean(published, keep_generations=keep_generations)
+        return published
+
     def write_current(self, current: Current) -> None:
         """Replace CURRENT, durably, and tell the lookups of this process."""
         data = dump({**current.as_json(), "check": "0" * 16})
@@ -196,7 +226,7 @@ class Publish:
         """Remove overlays no longer needed and, unless ``keep_generations`` is None, generations past retention."""
         # It is published already: what cannot be removed now waits for the next time.
         with contextlib.suppress(StateError, OSError):
-            files.remove_file(self._path("generations", generation_name(published.generation), HELD_MARK))
+            files.remove_file(os.path.join(generation_path(self.home, published.generation), HELD_MARK))
             retention.retain(self.home, published, keep_generations, overlays=self._overlays)
             retention.remove_publish_temporaries(self.home)
 

@@ -1,6 +1,6 @@
 """Opening what is served: what CURRENT names, or the newest whole generation if that is damaged."""
 
-from geolookup.errors import IndexFileError, IndexTooNewError, StateDamagedError, StateTooNewError
+from geolookup.errors import IndexFileError, IndexTooNewError, NoStateError, StateDamagedError, StateTooNewError
 from geolookup.state.current import Current, Published, open_named, open_published
 
 
@@ -15,6 +15,44 @@ def open_served(home: str) -> Published:
         return open_published(home)
     except StateDamagedError as error:
         return open_other(home, str(error))
+
+
+def served_current(home: str) -> Current | None:
+    """What is published, or what recovery falls back to; None if nothing was ever published.
+
+    :raises StateDamagedError: if nothing whole is left
+    :raises StateTooNewError: if a newer release wrote CURRENT
+    """
+    try:
+        published = open_served(home)
+    except NoStateError:
+        return None
+    published.close()
+    return published.current
+
+
+def current_or_none(home: str) -> Current | None:
+    """`served_current` for whoever publishes: if nothing whole is left, what comes next is the first again."""
+    try:
+        return served_current(home)
+    except StateDamagedError:
+        return None
+
+
+def required_current(home: str) -> Current:
+    """What is published.
+
+    :raises NoStateError: if nothing is
+    """
+    current = current_or_none(home)
+    if current is None:
+        raise nothing_published(home)
+    return current
+
+
+def nothing_published(home: str) -> NoStateError:
+    """The error of who needs what is published, and finds nothing."""
+    return NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
 
 
 def open_current(home: str, current: Current) -> Published:

@@ -246,7 +246,7 @@ def test_on_a_read_only_disk_lookups_go_on_and_whatever_writes_is_refused(small:
     attempts: list[Callable[[], object]] = [
         lambda: publish(home, stamped(3)),
         directory.republish,
-        directory.rollback,
+        directory.keeping.rollback,
         lambda: directory.edits.record("test", "again"),
         lambda: StateDirectory(os.path.join(small, "another")).locks.run().__enter__(),
     ]

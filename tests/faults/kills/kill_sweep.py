@@ -73,7 +73,7 @@ def _accept(home: str) -> None:
 
 def _roll_back(home: str) -> None:
     if served(home)[0] == 2:
-        StateDirectory(home).rollback()
+        StateDirectory(home).keeping.rollback()
 
 
 def _publish_two(home: str) -> None:
@@ -125,8 +125,8 @@ def scenarios(url: str) -> dict[str, Scenario]:
             lambda home: publish(home, stamped(1)), lambda home: StateDirectory(home).republish(), after=1
         ),
         "rollback": Scenario(_publish_two, _roll_back, after=1),
-        "pin": Scenario(_publish_two, lambda home: StateDirectory(home).pin(1), after=2, also=_both_are_kept),
-        "prune": Scenario(_publish_three, lambda home: StateDirectory(home).prune(keep=1), after=3),
+        "pin": Scenario(_publish_two, lambda home: StateDirectory(home).keeping.pin(1), after=2, also=_both_are_kept),
+        "prune": Scenario(_publish_three, lambda home: StateDirectory(home).keeping.prune(keep=1), after=3),
     }
 
 

@@ -123,7 +123,7 @@ def test_forked_workers_follow_what_is_published_within_a_second_of_it(home: str
         # A worker that takes a dead one's place is forked from what was opened before all that.
         victim = min(first)
         os.kill(victim, signal.SIGKILL)
-        StateDirectory(home).rollback()
+        StateDirectory(home).keeping.rollback()
         published = time.monotonic()
         deadline = published + PATIENCE_S
         while set(seen) == first and time.monotonic() < deadline:

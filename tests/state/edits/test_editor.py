@@ -159,7 +159,7 @@ def test_edits_survive_a_pull_a_held_pull_its_acceptance_and_a_rollback(editor: 
     with directory.locks.run():
         directory.publish(candidate)
     assert_kept()
-    directory.rollback(1)
+    directory.keeping.rollback(1)
     assert_kept()
 
 

@@ -186,7 +186,7 @@ class Edited(RuleBasedStateMachine):
         publish(self.home, self.service)
         # After many of these the old number is past retention; then to the one before.
         kept = numbered(directory.path("generations"))
-        directory.rollback(current.generation if current.generation in kept else None)
+        directory.keeping.rollback(current.generation if current.generation in kept else None)
 
     @rule()
     def the_service_takes_everything(self) -> None:

@@ -8,7 +8,8 @@ from geolookup.addresses import parse
 from geolookup.index.reader import EMPTY
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published
-from geolookup.state.directory import Candidate, StateDirectory
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.candidate import Candidate
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.states import URL, place

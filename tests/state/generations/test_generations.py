@@ -76,22 +76,22 @@ def test_after_a_rollback_the_one_gone_back_to_and_the_one_rolled_back_outlive_o
 ) -> None:
     directory = nights(home, wall, 5, keep=3)
     assert generations(home) == [3, 4, 5]
-    directory.rollback(3)
+    directory.keeping.rollback(3)
     publish(home, stamped(6), keep=3)
     # By number, 3 would go: the one that was served last, and is the one to go back to.
     assert generations(home) == [3, 5, 6]
-    assert directory.rollback().generation == 3
+    assert directory.keeping.rollback().generation == 3
     assert (served(home), verify(home), strays(home)) == ((3, {"3"}), [], [])
 
 
 def test_a_rollback_without_a_number_leaves_out_what_was_rolled_back(home: str, wall: Clock) -> None:
     directory = nights(home, wall, 3)
-    directory.rollback(1)
+    directory.keeping.rollback(1)
     publish(home, stamped(9))
-    assert directory.rollback().generation == 1
-    assert directory.rollback().generation == 2  # 3 and 4 were rolled back
+    assert directory.keeping.rollback().generation == 1
+    assert directory.keeping.rollback().generation == 2  # 3 and 4 were rolled back
     with pytest.raises(UnknownGenerationError, match=r"kept besides the served one: 1, 3, 4"):
-        directory.rollback()
+        directory.keeping.rollback()
 
 
 def test_an_edit_removes_no_generation_whatever_its_editor_thinks_is_kept(home: str, wall: Clock) -> None:
@@ -104,20 +104,20 @@ def test_an_edit_removes_no_generation_whatever_its_editor_thinks_is_kept(home: 
 @pytest.mark.parametrize("keep", [1, 2, 4])
 def test_a_pinned_generation_is_kept_besides_the_others(home: str, wall: Clock, keep: int) -> None:
     directory = nights(home, wall, 2, keep=9)
-    directory.pin(1)
+    directory.keeping.pin(1)
     for number in range(3, 9):
         publish(home, stamped(number), keep=keep)
     assert generations(home) == [1, *range(9 - keep, 9)]
     assert read_current(home).pins == (1,)
-    StateDirectory(home, keep_generations=keep).unpin(1)
+    StateDirectory(home, keep_generations=keep).keeping.unpin(1)
     assert generations(home) == list(range(9 - keep, 9))
     assert [line["what"] for line in directory.edits.history()] == ["pin", "unpin"]
 
 
 def test_pins_and_refusals_and_the_record_of_what_was_served_survive_a_lost_current(home: str, wall: Clock) -> None:
     directory = nights(home, wall, 3)
-    directory.pin(1)
-    before = directory.rollback()
+    directory.keeping.pin(1)
+    before = directory.keeping.rollback()
     Path(home, "CURRENT").write_bytes(b"{")
     for number in (4, 5):
         wall.day(number)
@@ -133,26 +133,26 @@ def test_pinning_what_is_not_there_and_unpinning_what_is_not_pinned_are_refused(
     before = read_current(home).as_json()
     directory = StateDirectory(home)
     with pytest.raises(UnknownGenerationError, match="no generation 7"):
-        directory.pin(7)
+        directory.keeping.pin(7)
     with pytest.raises(UnknownGenerationError, match="not pinned"):
-        directory.unpin(1)
+        directory.keeping.unpin(1)
     assert read_current(home).as_json() == before
-    pinned = directory.pin(1)
-    assert directory.pin(1).sequence == pinned.sequence
+    pinned = directory.keeping.pin(1)
+    assert directory.keeping.pin(1).sequence == pinned.sequence
     assert pinned.published_at == before["published_at"]
 
 
 def test_prune_removes_what_retention_would_and_says_how_much(home: str, wall: Clock) -> None:
     directory = nights(home, wall, 6, keep=9)
-    directory.pin(2)
+    directory.keeping.pin(2)
     sizes = {
         number: sum(path.stat().st_size for path in Path(home, "generations", f"{number:06d}").iterdir())
         for number in generations(home)
     }
-    assert directory.prune() == {}
-    promised = directory.prune(keep=2, dry_run=True)
+    assert directory.keeping.prune() == {}
+    promised = directory.keeping.prune(keep=2, dry_run=True)
     assert generations(home) == [1, 2, 3, 4, 5, 6]
-    assert directory.prune(keep=2) == promised == {number: sizes[number] for number in (1, 3, 4)}
+    assert directory.keeping.prune(keep=2) == promised == {number: sizes[number] for number in (1, 3, 4)}
     assert (generations(home), served(home), verify(home), strays(home)) == ([2, 5, 6], (6, {"6"}), [], [])
     assert len(numbered(os.path.join(home, "custom"))) == 3
 
@@ -160,10 +160,10 @@ def test_prune_removes_what_retention_would_and_says_how_much(home: str, wall: C
 def test_nothing_is_pruned_while_current_is_damaged_or_a_run_is_under_way(home: str, wall: Clock) -> None:
     directory = nights(home, wall, 3)
     with staged(StateDirectory(home), stamped(9)), pytest.raises(StateBusyError):
-        directory.prune(keep=1)
+        directory.keeping.prune(keep=1)
     Path(home, "CURRENT").write_bytes(b"{")
     with pytest.raises(StateDamagedError, match="nothing is removed"):
-        directory.prune(keep=1)
+        directory.keeping.prune(keep=1)
     assert generations(home) == [1, 2, 3]
 
 
@@ -172,8 +172,8 @@ def test_nothing_is_pruned_while_current_is_damaged_or_a_run_is_under_way(home: 
 
 def test_the_list_says_of_each_what_it_is(home: str, wall: Clock) -> None:
     directory = nights(home, wall, 3)
-    directory.pin(1)
-    directory.rollback(2)
+    directory.keeping.pin(1)
+    directory.keeping.rollback(2)
     with staged(directory, stamped(4)) as candidate:
         directory.hold(candidate)
     found = Generations(directory).kept()
@@ -204,7 +204,7 @@ def test_the_list_says_of_each_what_it_is(home: str, wall: Clock) -> None:
 def test_a_moment_means_the_generation_that_was_served_then(home: str, wall: Clock) -> None:
     directory = nights(home, wall, 4)
     wall.now += timedelta(hours=3)
-    directory.rollback(2)
+    directory.keeping.rollback(2)
     found = Generations(directory)
     expected = {
         "2026-03-01": 1,
@@ -334,7 +334,7 @@ def test_a_rollback_counts_the_age_from_when_the_service_had_that_list_and_keeps
     home: str, wall: Clock
 ) -> None:
     directory = nights(home, wall, 3)
-    assert directory.rollback(reason="half of DE was gone").checked_at == "2026-03-02T06:00:00.000Z"
+    assert directory.keeping.rollback(reason="half of DE was gone").checked_at == "2026-03-02T06:00:00.000Z"
     (line,) = directory.edits.history()
     assert (line["what"], line["before"]) == ("rollback", {"generation": 3})
     assert line["after"] == {"generation": 2, "reason": "half of DE was gone"}

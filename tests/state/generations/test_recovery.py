@@ -168,7 +168,7 @@ def test_confirming_what_recovery_found_makes_current_whole_again(two: str) -> N
 
 
 def test_recovery_after_a_rollback_does_not_go_forward_again(two: str) -> None:
-    rolled_back = StateDirectory(two).rollback()
+    rolled_back = StateDirectory(two).keeping.rollback()
     Path(two, "CURRENT").write_bytes(b"{")
     assert served(two) == (1, {"1"})
     with StateDirectory(two).locks.run():
@@ -243,7 +243,10 @@ NEWER: dict[str, tuple[Callable[[str], None], Callable[[StateDirectory], object]
     "CURRENT": (lambda path: rewrite_json(path, version="3.0"), sync_a_new_generation),
     "generations/000002/index": (newer_index, sync_a_new_generation),
     "custom/000002": (newer_index, sync_a_new_generation),
-    "generations/000001/report.json": (lambda path: rewrite_json(path, version="3.0"), StateDirectory.rollback),
+    "generations/000001/report.json": (
+        lambda path: rewrite_json(path, version="3.0"),
+        lambda directory: directory.keeping.rollback(),
+    ),
     "generations/000002/cache.db": (newer_cache, StateDirectory.republish),
     "edits.db": (newer_edits, lambda directory: directory.edits.record("test", "again")),
     "held/service/report.json": (lambda path: rewrite_json(path, version="3.0"), publish_what_is_held),
@@ -280,7 +283,7 @@ def test_unknown_members_and_minor_versions_are_tolerated(two: str) -> None:
     for number in (1, 2):
         rewrite_json(os.path.join(two, "generations", f"{number:06d}", "report.json"), version="1.9", later=[1])
     assert (served(two), verify(two)) == ((2, {"2"}), [])
-    assert StateDirectory(two).rollback().generation == 1
+    assert StateDirectory(two).keeping.rollback().generation == 1
     assert (served(two), verify(two)) == ((1, {"1"}), [])
 
 

@@ -253,7 +253,7 @@ def test_rolled_back_content_is_not_published_again_by_itself(home: str) -> None
         directory, settings = StateDirectory(home), Settings(url=server.url, attempts=1)
         pull(directory, settings)
         pull(directory, settings)
-        assert directory.rollback().generation == 1
+        assert directory.keeping.rollback().generation == 1
         again = pull(directory, settings)
         assert (again.outcome, again.generation) == ("rolled-back", 1)
         assert again.digest is not None
@@ -268,7 +268,7 @@ def test_rolled_back_content_can_be_accepted(home: str) -> None:
         directory, settings = StateDirectory(home), Settings(url=server.url, attempts=1)
         pull(directory, settings)
         pull(directory, settings)
-        directory.rollback()
+        directory.keeping.rollback()
         held = pull(directory, settings)
         assert held.digest is not None
         accept(directory, held.digest)

@@ -52,7 +52,7 @@ def test_superseded_snapshots_go_with_their_generations_once_the_licence_wants_i
     for number in range(3):
         day(number)
         sync(tmp_path, number, keep_days=30)
-    StateDirectory(str(tmp_path / "state")).pin(1)
+    StateDirectory(str(tmp_path / "state")).keeping.pin(1)
     day(29)
     sync(tmp_path, 2, keep_days=30)
     assert generations(tmp_path) == [1, 2, 3]
@@ -81,7 +81,7 @@ def test_after_a_rollback_the_status_says_that_what_is_served_is_overdue(
     sync(tmp_path, 0, keep_days=30)
     day(1)
     sync(tmp_path, 1, keep_days=30)
-    StateDirectory(str(tmp_path / "state")).rollback()
+    StateDirectory(str(tmp_path / "state")).keeping.rollback()
 
     def overdue() -> dict[str, bool]:
         with geolookup.GeoLookup(str(tmp_path / "state")) as geo:

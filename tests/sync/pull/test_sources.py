@@ -344,7 +344,7 @@ def test_a_rollback_refuses_each_snapshot_it_leaves_until_that_source_brings_ano
     files.sync("a", "b")
     files.write("a", *many(20, city="Bad"))
     files.sync("a", "b")
-    StateDirectory(files.home).rollback()
+    StateDirectory(files.home).keeping.rollback()
     assert files.answer("20.0.1.1") == ("a", "Town 1")
     files.write("b", *many(20, city="New", octet=30))
     report = files.sync("a", "b")
@@ -362,7 +362,7 @@ def test_a_sync_after_a_rollback_publishes_nothing_if_nothing_is_new(files: File
     files.sync("a", "b")
     files.write("a", *many(20, city="Bad"))
     files.sync("a", "b")
-    StateDirectory(files.home).rollback()
+    StateDirectory(files.home).keeping.rollback()
     assert files.sync("a", "b").outcome == "unchanged"
     assert (files.current().generation, files.current().newest) == (1, 2)
     assert files.answer("20.0.1.1") == ("a", "Town 1")
@@ -373,7 +373,7 @@ def test_a_stack_that_a_rollback_leaves_returns_only_when_the_settings_change(fi
         files.write(name, *many(20, octet=octet))
     files.sync("a")
     files.sync("a", "b")
-    StateDirectory(files.home).rollback()
+    StateDirectory(files.home).keeping.rollback()
     assert files.stack() == ["a"]
     files.sync("a", "b")
     assert files.stack() == ["a"]

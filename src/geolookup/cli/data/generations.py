@@ -152,7 +152,7 @@ def rollback(generation: str | None, reason: str, as_json: bool) -> None:
     settings, directory = _configured()
     before = directory.require_current().generation
     number = None if generation is None else Generations(directory).resolve(generation)
-    published = directory.rollback(number, reason=reason)
+    published = directory.keeping.rollback(number, reason=reason)
     if as_json:
         output.json_result({"from": before, **_published_object(published)})
     else:
@@ -187,7 +187,7 @@ def pin(generation: str, as_json: bool) -> None:
     """
     _, directory = _configured()
     number = Generations(directory).resolve(generation)
-    published = directory.pin(number)
+    published = directory.keeping.pin(number)
     if as_json:
         output.json_result(_published_object(published))
     else:
@@ -205,7 +205,7 @@ def unpin(generation: str, as_json: bool) -> None:
     """
     _, directory = _configured()
     number = Generations(directory).resolve(generation)
-    published = directory.unpin(number)
+    published = directory.keeping.unpin(number)
     if as_json:
         output.json_result(_published_object(published))
     else:
@@ -230,7 +230,7 @@ def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
     Example: geolookup generations prune --keep 2 --dry-run
     """
     _, directory = _configured()
-    removed = directory.prune(keep=keep, dry_run=dry_run)
+    removed = directory.keeping.prune(keep=keep, dry_run=dry_run)
     total = sum(removed.values())
     if as_json:
         listed = [{"generation": number, "bytes": size} for number, size in sorted(removed.items())]

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from geolookup.errors import NoStateError, StateError, UnknownGenerationError
 from geolookup.state import clock, files
-from geolookup.state.current import Current, Published, generation_name
+from geolookup.state.current import Current, Published, generation_path
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations import timeline
 from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal, refused_in
@@ -78,7 +78,7 @@ class Generations:
         return found
 
     def _kept(self, current: Current, number: int) -> Kept:
-        path = self._directory.path("generations", generation_name(number))
+        path = generation_path(self._directory.home, number)
         try:
             record = self._directory.report(number)["published"]
         except StateError as error:
@@ -178,7 +178,7 @@ class Generations:
                 published.close()
             except StateError:
                 # A publish may have removed it since; then `resolve` says so.
-                if os.path.isdir(self._directory.path("generations", generation_name(number))):
+                if os.path.isdir(generation_path(self._directory.home, number)):
                     raise
         raise NoStateError(f"{self._directory.home}: generations come and go faster than they can be opened")
 

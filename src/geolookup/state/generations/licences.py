@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from geolookup.errors import StateError
 from geolookup.state import clock
-from geolookup.state.current import Current, generation_name
+from geolookup.state.current import Current, generation_path
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations.recovery import numbered
@@ -50,7 +50,7 @@ def _stacks(home: str) -> dict[int, tuple[Part, ...]]:
     found = {}
     for number in numbered(os.path.join(home, "generations")):
         try:
-            record = read_report(os.path.join(home, "generations", generation_name(number)))["published"]
+            record = read_report(generation_path(home, number))["published"]
             found[number] = parts_of(record)
         except (StateError, ValueError, KeyError, TypeError):
             continue

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from geolookup.state.current import generation_name
+from geolookup.state.current import generation_name, generation_path
 
 SNAPSHOTS = "snapshots"
 #: The kinds of source that the state directory tells apart from files, and their names if nobody gives them others.
@@ -58,7 +58,7 @@ def part_path(home: str, generation: int, part: Part) -> str:
     """The directory of a part's files."""
     if part.snapshot:
         return snapshot_path(home, part.snapshot)
-    return os.path.join(home, "generations", generation_name(generation))
+    return generation_path(home, generation)
 
 
 def snapshot_path(home: str, number: int) -> str:

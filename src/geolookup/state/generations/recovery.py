@@ -14,7 +14,7 @@ from geolookup.errors import (
     StateTooNewError,
 )
 from geolookup.index.reader import IndexReader
-from geolookup.state.current import Current, Published, generation_name, open_named, overlay_path, read_current
+from geolookup.state.current import Current, Published, generation_path, open_named, overlay_path, read_current
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries_of
 from geolookup.state.generations.parts import SNAPSHOTS
@@ -172,7 +172,7 @@ def open_kept(home: str, generation: int) -> Published:
 def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[str, str]) -> Current:
     """What CURRENT said, or would say, of a generation with this overlay."""
     generation = int(metadata.get("generation", 0))
-    record = read_report(os.path.join(home, "generations", generation_name(generation)))["published"]
+    record = read_report(generation_path(home, generation))["published"]
     pulled_at = str(record.get("pulled_at", ""))
     sources = memory.sources or entries_of(home, generation, record)
     return Current(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.state import files
-from geolookup.state.current import Current, generation_name, overlay_path, read_current
+from geolookup.state.current import Current, generation_path, overlay_path, read_current
 from geolookup.state.generations.candidate import HELD_MARK, REPORT, read_report
 from geolookup.state.generations.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import numbered
@@ -95,7 +95,7 @@ def remove_uncommitted(home: str) -> None:
     if current is not None:
         for number in numbered(os.path.join(home, "generations")):
             if number > current.newest:
-                path = os.path.join(home, "generations", generation_name(number))
+                path = generation_path(home, number)
                 files.discard_tree(path, temporary_path(path))
         for number in numbered(os.path.join(home, SNAPSHOTS)):
             if number > current.newest_snapshot:
@@ -141,7 +141,7 @@ def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[i
     """
     if keep is not None:
         for number in past_retention(home, current, keep):
-            path = os.path.join(home, "generations", generation_name(number))
+            path = generation_path(home, number)
             files.discard_tree(path, temporary_path(path))
         _remove_unnamed_snapshots(home, current)
     if overlays is None:
@@ -168,7 +168,7 @@ def _remove_unnamed_snapshots(home: str, current: Current) -> None:
     named.update(part.snapshot for part in parts_of(current.published))
     for number in numbered(os.path.join(home, "generations")):
         try:
-            record = read_report(os.path.join(home, "generations", generation_name(number)))["published"]
+            record = read_report(generation_path(home, number))["published"]
             named.update(part.snapshot for part in parts_of(record))
         except (StateError, ValueError, KeyError, TypeError):
             return  # nobody can tell which it needs

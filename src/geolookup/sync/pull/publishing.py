@@ -8,8 +8,9 @@ from geolookup.errors import IndexFileError, StateDamagedError
 from geolookup.sources.definition import Definition
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
-from geolookup.state.directory import Candidate, StateDirectory
+from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.assemble import Layer, about_of, assemble
+from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import parts_of, refusal_of_stack
 from geolookup.state.marks import Begun
 from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
@@ -115,7 +116,7 @@ def _expire(directory: StateDirectory, report: PullReport) -> None:
     current = directory.current_or_none()
     if current is None:
         return
-    for number, name in directory.expire().items():
+    for number, name in directory.keeping.expire().items():
         if number in current.pins:
             report.warnings.append(
                 f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"

@@ -10,8 +10,8 @@ from geolookup.errors import GeoLookupError, StateDamagedError
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.current import Current
-from geolookup.state.directory import Candidate, StateDirectory
-from geolookup.state.generations.candidate import read_report
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.candidate import Candidate, read_report
 from geolookup.state.generations.parts import BUNDLED, Part, part_path
 from geolookup.sync.pull.report import PullReport
 

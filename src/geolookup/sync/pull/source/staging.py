@@ -12,8 +12,8 @@ from geolookup.errors import PullError
 from geolookup.index.builder import IndexBuilder
 from geolookup.model import field_values
 from geolookup.state import files
-from geolookup.state.directory import Candidate
 from geolookup.state.generations.cache import BlockRow, CacheWriter, GeolocationRow
+from geolookup.state.generations.candidate import Candidate
 from geolookup.upstream.decode import PulledGeolocation
 
 _DIGEST_MODULUS = 1 << 256

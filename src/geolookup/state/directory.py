@@ -242,7 +242,7 @@ class StateDirectory:
         theirs = {place.locid: digest(place) for place in Cache(os.path.join(service.path, "cache.db")).custom()}
         with self.edits.transaction() as database:
             outbox = Outbox(database)
-            made = outbox.keep_published(str(record["digest"]), lambda: theirs)
+            made = outbox.baselines.keep_published(str(record["digest"]), lambda: theirs)
             carry_over(outbox, layer, origin=str(origin), url=url, made=made)
 
     def _numbered_layers(self, layers: Iterable[Layer]) -> tuple[dict[str, Layer], list[tuple[str, str]]]:

@@ -107,6 +107,6 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
 
 def keep_twin(session: EditSession, locid: int) -> None:
     """`Editor.keep_twin`, in its transaction."""
-    if not session.outbox.dismiss_twin(locid):
+    if not session.outbox.twins.dismiss(locid):
         raise EditError(f"geolocation {locid} was not reported as made twice")
     session.outbox.record("keep", "done", locid=locid)

@@ -205,7 +205,7 @@ class Editor:
             assert self._cached_base is not None
             return {place.locid: digest(place) for place in self._cached_base[2]}
 
-        return session.outbox.keep_published(self._published.digest, custom)
+        return session.outbox.baselines.keep_published(self._published.digest, custom)
 
     def update(self, locid: int, **fields: Any) -> None:
         """Change some or all of the fields; the others stay.

@@ -14,7 +14,8 @@ from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedErro
 from geolookup.fields import FIELDS, Field
 from geolookup.state import files
 from geolookup.state.clock import now_text
-from geolookup.state.edits.outbox.outbox import Outbox, insert_history
+from geolookup.state.edits.outbox.history import insert_history
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.schema import RESTORING, migrate_m002, migrate_m004
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.marks import Mark, Start

@@ -363,7 +363,7 @@ class Pusher:
     def _create(self, row: OutboxRow, edit: Create, baseline: Mapping[int, str] | None) -> int:
         assigned = self._attempts.client.create(edit.fields, idempotency_key=row.key)
         with self._attempts.outbox() as outbox:
-            known = outbox.baseline(row) if baseline is None else baseline
+            known = outbox.baselines.of(row) if baseline is None else baseline
             if assigned in known or assigned in outbox.created_here():
                 raise UpstreamAnswerError(
                     f"create: the service answered with locid {assigned}, which is another geolocation's: "

@@ -25,7 +25,7 @@ def forms_sent(row: OutboxRow) -> tuple[Fields, ...]:
 def wanted(outbox: Outbox, row: OutboxRow) -> Wanted:
     """A create as `matching` needs it."""
     blocks = given_blocks(outbox, row)
-    return Wanted(edit=row.id, sent=forms_sent(row), baseline=outbox.baseline(row), blocks=blocks)
+    return Wanted(edit=row.id, sent=forms_sent(row), baseline=outbox.baselines.of(row), blocks=blocks)
 
 
 def note_twins(outbox: Outbox, rows: Iterable[OutboxRow], places: Mapping[int, Geolocation], forms: Forms) -> None:
@@ -36,7 +36,7 @@ def note_twins(outbox: Outbox, rows: Iterable[OutboxRow], places: Mapping[int, G
     rows = list(rows)
     if not rows:
         return
-    candidates, known = Candidates(list(places.values()), outbox.created_here()), outbox.twins()
+    candidates, known = Candidates(list(places.values()), outbox.created_here()), outbox.twins.known()
     for row in rows:
         one = wanted(outbox, row)
         again = bool((row.journal or {}).get("resent") or (row.journal or {}).get("sent"))
@@ -44,5 +44,5 @@ def note_twins(outbox: Outbox, rows: Iterable[OutboxRow], places: Mapping[int, G
         fits = like if again and not forms.exact else forms.same
         for place in candidates.of(one):
             if place.locid not in known and any(fits(sent, place.fields()) for sent in one.sent):
-                outbox.note_twin(place.locid, row.id)
+                outbox.twins.note(place.locid, row.id)
                 known[place.locid] = row.id

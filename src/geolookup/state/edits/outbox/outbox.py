@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError, EditsDamagedError
@@ -10,6 +10,8 @@ from geolookup.fields import FIELD_NAMES
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.state import machine
 from geolookup.state.clock import now_text
+from geolookup.state.edits.outbox.baselines import Baselines
+from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.operations import FREEING, Create, Edit, Operation, ReplaceBlock
 from geolookup.state.edits.outbox.row import (
     MARKS,
@@ -23,6 +25,7 @@ from geolookup.state.edits.outbox.row import (
 )
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.soundness import SOUND, is_custom
+from geolookup.state.edits.outbox.twins import Twins
 from geolookup.state.marks import Begun, Mark
 
 if TYPE_CHECKING:
@@ -36,10 +39,15 @@ _MOST_FORMS = 500
 
 
 class Outbox:
-    """The outbox within one transaction of edits.db."""
+    """The outbox within one transaction of edits.db.
+
+    ``baselines`` is what creates are known not to have made, ``twins`` what one made by mistake.
+    """
 
     def __init__(self, database: "Database") -> None:
         self._database = database
+        self.baselines = Baselines(database)
+        self.twins = Twins(database)
 
     def add(
         self,
@@ -50,7 +58,7 @@ class Outbox:
         key: str | None = None,
         made: int | None = None,
     ) -> OutboxRow:
-        """Add an edit, queued; ``made`` is the number of `keep_published` for a create."""
+        """Add an edit, queued; ``made`` is the number of `Baselines.keep_published` for a create."""
         if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
             self.keep_setting(MACHINE, machine.machine_id())
         table = self._database.table("outbox")
@@ -177,29 +185,6 @@ class Outbox:
         found = map(read_row, self._database.query(sql, (str(Operation.CREATE),)))
         return [row for row in found if was_sent_again(row)]
 
-    def twins(self) -> dict[int, int]:
-        """The twins that were found and are watched: each with the edit that made it."""
-        return {row["locid"]: row["edit"] for row in self._database.query("SELECT locid, edit FROM twins")}
-
-    def note_twin(self, locid: int, edit: int) -> None:
-        """Note that an edit made this one besides its own."""
-        self._database.table("twins").insert({"locid": locid, "edit": edit})
-
-    def forget_twin(self, locid: int) -> None:
-        """Note that a twin is one no longer."""
-        self._database.execute("DELETE FROM twins WHERE locid = ?", (locid,))
-
-    def dismiss_twin(self, locid: int) -> bool:
-        """Note that a person keeps a twin as it is; false if it is none."""
-        if locid not in self.twins():
-            return False
-        self._database.execute("UPDATE twins SET dismissed_at = ? WHERE locid = ?", (now_text(), locid))
-        return True
-
-    def dismissed_twins(self) -> set[int]:
-        """The twins that a person keeps."""
-        return {row["locid"] for row in self._database.query("SELECT locid FROM twins WHERE dismissed_at IS NOT NULL")}
-
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""
         sql = "SELECT locid, number FROM outbox WHERE operation = ? AND state IN ('sending', 'unknown', 'done')"
@@ -236,7 +221,7 @@ class Outbox:
         else:
             changes["attempted_at"], changes["attempted"] = now_text(), self.mark()
         if baseline is not None:
-            changes["baseline"] = self._keep_baseline(baseline)
+            changes["baseline"] = self.baselines.keep(baseline)
         if journal is not None:
             changes["journal"] = journal
         self.change(row.id, **changes)
@@ -251,38 +236,9 @@ class Outbox:
             changes["baseline"] = None
         self.change(row.id, **changes)
 
-    def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
-        """Keep what is published, under its digest, as the baseline of the creates that are made while it is."""
-        for row in self._database.query("SELECT id FROM baselines WHERE published = ?", (digest,)):
-            return int(row["id"])
-        number = self._keep_baseline(custom())
-        self._database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
-        return number
-
     def widen_baseline(self, row: OutboxRow, more: Mapping[int, str]) -> None:
         """Add geolocations to what a create is known not to have made."""
-        self.change(row.id, baseline=self._keep_baseline({**self.baseline(row), **more}))
-
-    def _keep_baseline(self, known: Mapping[int, str]) -> int:
-        """Many creates of one push have the same baseline: it is kept once."""
-        text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
-        for row in self._database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
-            return int(row["id"])
-        table = self._database.table("baselines")
-        table.insert({"locids": text})
-        return int(str(table.last_pk))
-
-    def baseline(self, row: OutboxRow) -> dict[int, str]:
-        """The custom geolocations that the service had before the first attempt of a create that may have arrived.
-
-        By locid, with the digest of the content, "" if an earlier release kept none. If there was no attempt that this
-        file knows of, it is what was published when the create was made.
-        """
-        number = row.made if row.baseline is None else row.baseline
-        for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,)):
-            known = json.loads(found["locids"])
-            return dict.fromkeys(known, "") if isinstance(known, list) else {int(key): known[key] for key in known}
-        return {}
+        self.change(row.id, baseline=self.baselines.keep({**self.baselines.of(row), **more}))
 
     def amend(self, row: OutboxRow, edit: Edit) -> None:
         """Change what an edit says; its kind stays. It becomes another request, so it gets another key.
@@ -426,25 +382,3 @@ class Outbox:
 
 def _places(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
-
-
-def insert_history(
-    database: "Database",
-    what: str,
-    outcome: str,
-    *,
-    locid: int | None = None,
-    before: Any = None,
-    after: Any = None,
-) -> None:
-    """Add a line to the history: when (now), what, to which geolocation, before, after, outcome."""
-    database.table("history").insert(
-        {
-            "at": now_text(),
-            "what": what,
-            "locid": locid,
-            "before": None if before is None else json.dumps(before, sort_keys=True),
-            "after": None if after is None else json.dumps(after, sort_keys=True),
-            "outcome": outcome,
-        }
-    )

@@ -20,16 +20,16 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
         return []
     with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        watched, known = outbox.watched_creates(), outbox.twins()
+        watched, known = outbox.watched_creates(), outbox.twins.known()
         if not watched and not known:
             return []
         places = {place.locid: place for place in cache.custom()}
         note_twins(outbox, watched, places, Forms(outbox.stored_forms()))
-        known = outbox.twins()
+        known = outbox.twins.known()
         for locid in [locid for locid in known if locid not in places or places[locid].ipblocks]:
-            outbox.forget_twin(locid)
+            outbox.twins.forget(locid)
             del known[locid]
-        dismissed, aliases = outbox.dismissed_twins(), outbox.aliases()
+        dismissed, aliases = outbox.twins.dismissed(), outbox.aliases()
         return [
             {"locid": locid, "twin_of": aliases.get(outbox.row(edit).locid), "edit": edit}
             for locid, edit in sorted(known.items(), reverse=True)

@@ -1,0 +1,49 @@
+"""Baselines: the custom geolocations that a service had before a create, which therefore did not make them."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from geolookup.state.edits.outbox.row import OutboxRow
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+
+class Baselines:
+    """The table of the baselines, within one transaction of edits.db."""
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+
+    def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
+        """Keep what is published, under its digest, as the baseline of the creates that are made while it is."""
+        for row in self._database.query("SELECT id FROM baselines WHERE published = ?", (digest,)):
+            return int(row["id"])
+        number = self.keep(custom())
+        self._database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
+        return number
+
+    def of(self, row: OutboxRow) -> dict[int, str]:
+        """The custom geolocations that the service had before the first attempt of a create that may have arrived.
+
+        By locid, with the digest of the content, "" if an earlier release kept none. If there was no attempt that this
+        file knows of, it is what was published when the create was made.
+        """
+        number = row.made if row.baseline is None else row.baseline
+        for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,)):
+            known = json.loads(found["locids"])
+            return dict.fromkeys(known, "") if isinstance(known, list) else {int(key): known[key] for key in known}
+        return {}
+
+    def keep(self, known: Mapping[int, str]) -> int:
+        """Keep what a service had, once for all creates that have the same baseline.
+
+        :returns: the number by which rows refer to it
+        """
+        text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
+        for row in self._database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
+            return int(row["id"])
+        table = self._database.table("baselines")
+        table.insert({"locids": text})
+        return int(str(table.last_pk))

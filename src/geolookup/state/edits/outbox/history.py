@@ -1,0 +1,31 @@
+"""The history: a line for everything that was done on this machine."""
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from geolookup.state.clock import now_text
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+
+def insert_history(
+    database: "Database",
+    what: str,
+    outcome: str,
+    *,
+    locid: int | None = None,
+    before: Any = None,
+    after: Any = None,
+) -> None:
+    """Add a line to the history: when (now), what, to which geolocation, before, after, outcome."""
+    database.table("history").insert(
+        {
+            "at": now_text(),
+            "what": what,
+            "locid": locid,
+            "before": None if before is None else json.dumps(before, sort_keys=True),
+            "after": None if after is None else json.dumps(after, sort_keys=True),
+            "outcome": outcome,
+        }
+    )

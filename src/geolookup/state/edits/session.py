@@ -1,29 +1,50 @@
 """What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
-from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.outbox.operations import Create, Edit
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
+from geolookup.state.generations.digest import digest
+from geolookup.state.marks import Begun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What the service listed, as it is published: the custom geolocations of a generation, before any edit.
+
+    ``digest`` is that of the generation's content, and ``begun`` says when its list began.
+    """
+
+    generation: int
+    digest: str
+    begun: Begun
+    custom: list[Geolocation]
 
 
 class EditSession:
     """One transaction's outbox, and the custom layer as its edits leave it.
 
-    ``lay`` computes the layer from the outbox; an edit changes it in place, and after a person's decision it is
-    computed anew. ``changed`` is true once there is anything to publish.
+    ``read_listed`` reads what the edits are laid over, and ``left`` is the layer that they made of it, if that is
+    known. An edit changes the layer in place, and after a person's decision it is computed anew. ``changed`` is true
+    once there is anything to publish.
     """
 
-    def __init__(self, outbox: Outbox, names: SiteNames, lay: Callable[[], dict[int, Laid]]) -> None:
+    def __init__(
+        self, outbox: Outbox, names: SiteNames, read_listed: Callable[[], Listed], *, left: dict[int, Laid] | None
+    ) -> None:
         self.outbox = outbox
         self.names = names
         self.changed = False
-        self._lay = lay
+        self._read_listed = read_listed
+        self._listed: Listed | None = None
+        self._left = left
         self._layer: dict[int, Laid] | None = None
         self._aliases = outbox.aliases()
         self._owners: dict[IPBlock, int] | None = None
@@ -32,8 +53,37 @@ class EditSession:
     def layer(self) -> dict[int, Laid]:
         """The custom geolocations as the edits leave them, by the locid that lookups show."""
         if self._layer is None:
-            self._layer = self._lay()
+            self._layer = self._lay() if self._left is None else dict(self._left)
         return self._layer
+
+    def _lay(self) -> dict[int, Laid]:
+        begun = self.listed.begun
+        return lay_over(self.listed.custom, self.outbox.rows_to_lay(begun), self._aliases, begun=begun)
+
+    @property
+    def listed(self) -> Listed:
+        """What the edits are laid over."""
+        if self._listed is None:
+            self._listed = self._read_listed()
+        return self._listed
+
+    def gone(self) -> list[int]:
+        """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
+        listed = {place.locid for place in self.listed.custom}
+        rows = self.outbox.rows_to_lay(self.listed.begun)
+        created = {self.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
+        return [locid for locid in sorted(self.layer, reverse=True) if locid not in listed | created]
+
+    def create(self, edit: Create) -> int:
+        """Add a create, for a new provisional locid."""
+        locid = self.outbox.next_provisional()
+        self.outbox.remember(locid, None)  # the outbox row refers to it
+        listed = self.listed
+        made = self.outbox.baselines.keep_published(
+            listed.digest, lambda: {place.locid: digest(place) for place in listed.custom}
+        )
+        self.add(edit, locid, locid, made=made)
+        return locid
 
     def find(self, locid: int) -> tuple[int, int, Laid]:
         """(the locid that lookups show, the one that this machine uses, the geolocation)."""
@@ -126,7 +176,7 @@ class EditSession:
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""
         self.changed = True
-        self._layer = self._owners = None
+        self._left = self._layer = self._owners = None
         self._aliases = self.outbox.aliases()
         self.outbox.record(what, str(state), locid=row.locid, before={"edit": row.id, "state": str(row.state)})
 

@@ -247,14 +247,19 @@ class Edits:
         if (edits or counter) and not (self.exists() and os.path.getsize(self.path)):
             raise EditsDamagedError(f"{self.path}: is empty or gone, though there were edits{self._restoring()}")
 
-    def require_newest_in(self, outbox: Outbox, *, edits: int, counter: int) -> None:
-        """The second half of `require_newest`, within a transaction."""
-        if outbox.head() < edits or outbox.counter() < counter:
+    def require_newest_in(self, outbox: Outbox, *, edits: int, counter: int) -> int:
+        """The second half of `require_newest`, within a transaction.
+
+        :returns: the number of the newest edit
+        """
+        head = outbox.head()
+        if head < edits or outbox.counter() < counter:
             path = shlex.quote(self.path)
             raise EditsDamagedError(
                 f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "
                 f"Lookups go on; `geolookup outbox restore {path}` goes on with it as it is"
             )
+        return head
 
     def backups(self) -> list[str]:
         """Where the backups are, the newest first, whether there are any or not."""

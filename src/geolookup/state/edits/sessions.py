@@ -1,0 +1,141 @@
+"""Sessions of edits: each is one moment of the state, and what it changes is published when it ends."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
+from geolookup.state.clock import now_text
+from geolookup.state.current import Current
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.session import EditSession, Listed
+from geolookup.state.edits.site_names import SiteNames
+from geolookup.state.marks import Begun
+from geolookup.state.publish import Publish
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+_log = logging.getLogger("geolookup")
+
+_T = TypeVar("_T")
+
+#: A publish may remove what a question reads, again and again, but not this often.
+_READ_ATTEMPTS = 10
+
+
+class Sessions:
+    """The sessions of one editor: one at a time, in one thread.
+
+    What is published, and the layer that the last session left, are kept from one session to the next.
+    """
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory = directory
+        self._session: EditSession | None = None
+        self._listed: Listed | None = None
+        self._left: tuple[tuple[int, int], dict[int, Laid]] | None = None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[EditSession]:
+        """A session whose edits are durable and published at its end, or all forgotten if it raises.
+
+        :raises NoStateError: if nothing has been published
+        :raises StateBusyError: if another process has been publishing for ten seconds
+        :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
+        """
+        if self._session is not None:
+            yield self._session  # a transaction inside another is part of it
+            return
+        directory = self._directory
+        with directory.publishing() as publish:
+            current = publish.required()
+            directory.edits.require_present(edits=current.edits, counter=current.pushed)
+            try:
+                with directory.edits.transaction() as database:
+                    session = self._session = self._begin(database, current)
+                    yield session
+                    head, layer, changed = session.outbox.head(), session.layer, session.changed
+            finally:
+                self._session = None
+            if changed or head != current.edits:  # the latter if an earlier publish failed
+                self._publish(publish, current, head, layer)
+
+    @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[EditSession]:
+        """A session whose edits are forgotten at its end. It takes no lock and makes no file.
+
+        :raises EditError: inside a transaction, whose edits must be kept
+        """
+        if self._session is not None:
+            raise EditError("a rehearsal forgets its edits, so it cannot be part of a transaction")
+
+        def begin(current: Current) -> tuple[EditSession, contextlib.ExitStack]:
+            with contextlib.ExitStack() as opened:
+                session = self._begin(opened.enter_context(self._directory.edits.rehearsing()), current)
+                _ = session.layer  # now, while the generation is there for certain
+                return session, opened.pop_all()
+
+        session, opened = self._steadily(begin)
+        self._session = session
+        try:
+            with opened:
+                yield session
+        finally:
+            self._session = None
+
+    def ask(self, question: Callable[[EditSession], _T]) -> _T:
+        """Answer from the session under way, or else from what is there: no lock is taken, and no file made."""
+        if self._session is not None:
+            return question(self._session)
+
+        def ask(current: Current) -> _T:
+            with self._directory.edits.reading() as database:
+                return question(self._begin(database, current))
+
+        return self._steadily(ask)
+
+    def _begin(self, database: "Database", current: Current) -> EditSession:
+        outbox = Outbox(database)
+        head = self._directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
+        key = (current.sequence, head)
+        left = self._left[1] if self._left is not None and self._left[0] == key else None
+        return EditSession(outbox, SiteNames(database), lambda: self._read_listed(current), left=left)
+
+    def _steadily(self, look: Callable[[Current], _T]) -> _T:
+        """What ``look`` finds, which is called again if a publish removes what it reads."""
+        for _ in range(_READ_ATTEMPTS):
+            # CURRENT first: edits that are newer than it are laid over it, older ones might be there twice.
+            current = self._directory.require_current()
+            try:
+                self._directory.edits.require_present(edits=current.edits, counter=current.pushed)
+                return look(current)
+            except StateDamagedError:
+                # A publish may have removed the generation that was served a moment ago.
+                if self._directory.require_current().sequence == current.sequence:
+                    raise
+        raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
+
+    def _read_listed(self, current: Current) -> Listed:
+        begun = Begun.of(current.published)
+        if self._listed is None or (self._listed.generation, self._listed.begun) != (current.generation, begun):
+            custom = self._directory.cache(current.generation).custom()
+            self._listed = Listed(generation=current.generation, digest=current.digest, begun=begun, custom=custom)
+        return self._listed
+
+    def _publish(self, publish: Publish, current: Current, head: int, layer: dict[int, Laid]) -> None:
+        """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
+        try:
+            draft = publish.draft(current.generation, list(layer.values()), head, current.published)
+            published = publish.commit(draft, published_at=now_text())
+            # Generations go with the runs that make them, by the retention that those were told.
+            publish.clean(published, keep_generations=None)
+        except StateError as error:
+            publish.take_back()
+            self._left = None
+            _log.warning("the edit is kept, but lookups will not see it until this is mended: %s", error)
+            return
+        self._left = ((published.sequence, head), layer)

@@ -140,7 +140,8 @@ def _count_lost(upstream: Upstream, machines: list[Machine], told: set[int], ver
     if any(machine.damaged for machine in machines):
         return
     there: dict[int, Version] = {}
-    for locid, place in upstream.places.items():
+    # Those that nobody was told of go first: a wish must not be met by a twin that looks the same.
+    for locid, place in sorted(upstream.places.items(), key=lambda item: item[0] in told):
         if upstream.makers[locid] == CLIENT:
             there[locid] = _version(machines[0], place)
     wishes = [(machine, wish) for machine in machines for wish in machine.wishes.all.values()]

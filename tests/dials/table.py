@@ -1,12 +1,14 @@
 """Play many runs of each dial, alone and in pairs, and print a table: ``python -m tests.dials.table --runs 1000``."""
 
 import argparse
+import contextlib
 import itertools
 import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from random import Random
 
 from tests.dials.dials import MEANINGS
 from tests.dials.judge import Verdict
@@ -33,7 +35,9 @@ def runs_of(count: int, names: Iterable[str] = _NAMES, *, first_seed: int = 0) -
     if not pairs:
         return alone
     each = -(-(count // 2) // (len(others) - 1))
-    return [*alone, *(Run(first_seed + seed, pair) for pair in pairs for seed in range(each))]
+    runs = [*alone, *(Run(first_seed + seed, pair) for pair in pairs for seed in range(each))]
+    Random(first_seed).shuffle(runs)  # so that what was played when somebody ends it has something of everything
+    return runs
 
 
 def play(run: Run) -> tuple[Run, Verdict]:
@@ -78,16 +82,24 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began = time.monotonic()
     runs = runs_of(given.runs, given.dials, first_seed=given.first_seed)
-    with ProcessPoolExecutor(given.processes) as pool:
-        found = list(pool.map(play, runs, chunksize=8))
+    found: list[tuple[Run, Verdict]] = []
+    with contextlib.suppress(KeyboardInterrupt), ProcessPoolExecutor(given.processes) as pool:
+        try:
+            for each in pool.map(play, runs):
+                found.append(each)
+                if len(found) % 100 == 0:
+                    bad = sum(verdict.bad for _, verdict in found)
+                    print(f"{len(found)} of {len(runs)} played, {bad} of them bad", file=sys.stderr, flush=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
     print(table(found))
     bad = [
         (run, verdict) for run, verdict in found if (getattr(verdict, given.column) if given.column else verdict.bad)
     ]
-    print(f"\n{len(runs)} runs in {time.monotonic() - began:.0f} s, {len(bad)} of them bad")
+    print(f"\n{len(found)} of {len(runs)} runs in {time.monotonic() - began:.0f} s, {len(bad)} of them bad")
     for run, verdict in bad[: given.stories]:
         print(f"\nseed {run.seed}, {' and '.join(run.names)}:", *verdict.story, sep="\n")
-    return 1 if bad else 0
+    return 1 if bad or len(found) < len(runs) else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ def test_no_version_but_the_tested_one_can_be_installed() -> None:
             {"connection_made", "connection_lost", "data_received", "handle_events", "pause_writing"}
             | {"on_response_complete", "send_400_response"},
         ),
-        (uvicorn.Server, Server, {"startup", "shutdown", "handle_exit"}),
+        (uvicorn.Server, Server, {"startup", "shutdown", "handle_exit", "on_tick"}),
     ],
 )
 def test_what_is_overridden_is_there_with_the_same_arguments(base: Any, ours: Any, names: set[str]) -> None:

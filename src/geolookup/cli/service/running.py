@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _SECTIONS = {
-    "Access": ("host", "port", "tokens", "allow_host", "trusted_proxy"),
+    "Access": ("host", "port", "tokens", "tls_cert", "tls_key", "allow_host", "trusted_proxy"),
     "Limits": ("rate_limit", "max_connections", "request_timeout", "stall_timeout"),
     "Running": ("workers", "access_log", "access_log_format", "drain", "grace"),
 }
@@ -61,6 +61,12 @@ _access = options_of(
         help="Ask every client for a token of this file (mode 0600, see serve-token), which is read "
         "again when it changes. Or set GEOLOOKUP_SERVE_TOKENS to such lines.",
     ),
+    click.option(
+        "--tls-cert",
+        metavar="FILE",
+        help="Serve by TLS, with the certificate chain in this file (PEM), which is read again when it is renewed.",
+    ),
+    click.option("--tls-key", metavar="FILE", help="The certificate's key (PEM, without a password)."),
     click.option(
         "--allow-host", multiple=True, metavar="NAME", help="A host name that clients may use; may be repeated."
     ),
@@ -151,6 +157,8 @@ def options_from(given: Mapping[str, Any]) -> "Options":
     )
     options = Options(
         tokens=given["tokens"],
+        tls_cert=given["tls_cert"],
+        tls_key=given["tls_key"],
         allow_hosts=given["allow_host"],
         trusted_proxies=given["trusted_proxy"],
         access_log=given["access_log"],

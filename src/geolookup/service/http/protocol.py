@@ -190,7 +190,8 @@ class Protocol(H11Protocol):
         # Closing with unread bytes would reset the connection, and the client would lose the answer: for a while, what
         # still comes is read and dropped.
         self._over = True
-        self.transport.write_eof()
+        if self.transport.can_write_eof():  # not with TLS
+            self.transport.write_eof()
         if self._overdue is not None:
             self._overdue.cancel()
         self._overdue = self.loop.call_later(_LAST_WORDS_S, self.transport.abort)

@@ -13,7 +13,7 @@ from geolookup.service.http.access.limits import with_files
 from geolookup.service.process.application import Opens
 from geolookup.service.process.listener import bind, url_of
 from geolookup.service.process.options import Options
-from geolookup.service.process.server import Server
+from geolookup.service.process.server import Server, certificate_of
 from geolookup.service.process.signals import StopRequested, stopped_by_signals
 from geolookup.service.process.workers import Supervisor
 
@@ -34,12 +34,13 @@ def launch(
 
     :raises ServiceError: if the host is beyond loopback and there are no tokens, the address cannot be used, or a
         worker cannot start
-    :raises SettingsError: if the tokens or the access log cannot be used
+    :raises SettingsError: if the tokens, the certificate or the access log cannot be used
     """
     with contextlib.suppress(StopRequested), contextlib.ExitStack() as stack:
         stop = stack.enter_context(stopped_by_signals())
         options = replace(options, limits=with_files(options.limits))
         tokens = Tokens.load(options.tokens)
+        certificate_of(options)  # so that what is wrong with it is said before anything is prepared
         address = stack.enter_context(bind(host, port, beyond_loopback=tokens is not None))
         opens = stack.enter_context(prepared)
         if (name := host_of(host)) is not None and canonical_address(name) is None:
@@ -56,7 +57,7 @@ def launch(
             stop_within_s=options.drain_s + options.grace_s,
         )
         stop.call = supervisor.stop
-        supervisor.run(lambda: on_ready(url_of(address)), [address])
+        supervisor.run(lambda: on_ready(url_of(address, tls=options.tls_cert is not None)), [address])
 
 
 def _work(opens: Opens, address: socket.socket, options: Options, folder: str, ready: Callable[[], None]) -> None:

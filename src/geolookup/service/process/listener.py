@@ -7,10 +7,11 @@ from geolookup.errors import ServiceError
 from geolookup.service.http.access.auth import VARIABLE
 
 
-def url_of(address: socket.socket) -> str:
+def url_of(address: socket.socket, *, tls: bool = False) -> str:
     """The base address of a service on that socket."""
+    scheme = "https" if tls else "http"
     name, port = address.getsockname()[:2]
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+    return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
 
 
 def bind(host: str, port: int, *, beyond_loopback: bool = False) -> socket.socket:

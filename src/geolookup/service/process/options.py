@@ -13,12 +13,15 @@ from geolookup.service.http.access.limits import Limits
 class Options:
     """Everything about running a service except its address and what it serves.
 
-    :raises SettingsError: if an allowed host is not a host name without a port, or a trusted proxy is not an address or
-        network
+    :raises SettingsError: if an allowed host is not a host name without a port, a trusted proxy is not an address or
+        network, or there is a certificate without a key or a key without a certificate
     """
 
     #: A file of token lines (see `geolookup.service.http.access.auth`), mode 0600.
     tokens: str | None = None
+    #: Files in PEM: the certificate chain and its key, both or neither. With them, it is served by TLS only.
+    tls_cert: str | None = None
+    tls_key: str | None = None
     #: Names by which the service may be addressed, in addition to those of loopback.
     allow_hosts: tuple[str, ...] = ()
     #: Addresses and networks whose ``X-Forwarded-For`` is believed.
@@ -35,6 +38,8 @@ class Options:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise SettingsError("TLS needs both a certificate and its key: give --tls-cert and --tls-key")
         for name in self.allow_hosts:
             allowed_host(name)
         for proxy in self.trusted_proxies:

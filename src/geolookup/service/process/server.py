@@ -20,16 +20,30 @@ from geolookup.service.http.watch.observer import Observer
 from geolookup.service.process.application import Application
 from geolookup.service.process.listener import url_of
 from geolookup.service.process.options import Options
+from geolookup.service.process.tls import Certificate, secured
+
+#: How often it is checked whether the certificate was renewed, in ticks of uvicorn: 0.1 seconds each.
+_LOOK_TICKS = 20
 
 
 def _nobody_waits(_url: str) -> None:
     pass
 
 
+def certificate_of(options: Options) -> Certificate | None:
+    """The certificate that the options name, None without one.
+
+    :raises SettingsError: if it cannot be used
+    """
+    if options.tls_cert is None or options.tls_key is None:
+        return None
+    return Certificate(options.tls_cert, options.tls_key)
+
+
 class Server(uvicorn.Server):
     """uvicorn around the application, on a socket that is bound already. ``url`` is the base address.
 
-    :raises SettingsError: if the tokens or the access log cannot be used
+    :raises SettingsError: if the tokens, the certificate or the access log cannot be used
     """
 
     def __init__(self, application: Application, address: socket.socket, options: Options | None = None) -> None:
@@ -39,6 +53,7 @@ class Server(uvicorn.Server):
         self.tokens = Tokens.load(options.tokens)
         if self.tokens is not None:
             self.tokens.reloaded = self.metrics.tokens_reloaded
+        self._certificate = certificate_of(options)
         self._log = None
         if options.access_log is not None:
             self._log = AccessLog(options.access_log, options.access_log_format)
@@ -58,6 +73,13 @@ class Server(uvicorn.Server):
             app = ProxyHeadersMiddleware(observer, list(options.trusted_proxies))
         # uvicorn would call it if it looked like a class.
         protocol: Any = partial(Protocol, limits=options.limits, refused=observer.refused_unread)
+        if self._certificate is not None:
+            protocol = secured(
+                protocol,
+                self._certificate.context,
+                seconds=options.limits.request_s,
+                most=2 * options.limits.connections,
+            )
         super().__init__(
             uvicorn.Config(
                 app,
@@ -77,7 +99,7 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # the same
             )
         )
-        self.url = url_of(address)
+        self.url = url_of(address, tls=self._certificate is not None)
         self.when_ready: Callable[[str], None] = _nobody_waits
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -85,6 +107,12 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self.application.start()
         self.when_ready(self.url)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; true if it is time to end."""
+        if self._certificate is not None and counter % _LOOK_TICKS == 0:
+            self._certificate.follow()
+        return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end: `Health` says so at once."""

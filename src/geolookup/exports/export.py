@@ -12,7 +12,7 @@ from geolookup.errors import SettingsError
 from geolookup.exports import geofeed, licences, rows
 from geolookup.exports.content import LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
-from geolookup.exports.mmdb.file import encode
+from geolookup.exports.mmdb.file import Encoded
 from geolookup.exports.mmdb.records import Detail, records
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.engine import GeoLookup
@@ -213,35 +213,59 @@ def _describe(content: Content, attributions: tuple[str, ...]) -> str:
     return ". ".join((f"What geolookup answers, from {sources}", *(line.rstrip(".") for line in attributions))) + "."
 
 
+def database(
+    content: Content, attributions: tuple[str, ...], detail: Detail, progress: Progress
+) -> tuple[Encoded, tuple[str, ...]]:
+    """The MaxMind DB of some content, and warnings of what it cannot hold.
+
+    :raises DataFileError: if it would be larger than the format can be
+    """
+    made = records(content.places, detail, _stage(progress, _COLLECTED, _RECORDED))
+    four, six = content.four.with_values(made.of_place), content.six.with_values(made.of_place)
+    space, left_out = tree.with_aliases(four, six)
+    encoded = Encoded(
+        tree.build(space),
+        made.section,
+        made.offsets,
+        description={"en": _describe(content, attributions)},
+        build_epoch=content.published,
+        progress=_stage(progress, _RECORDED, _ALL - 50),
+    )
+    if not left_out:
+        return encoded, ()
+    reach = "range reaches" if left_out == 1 else "ranges reach"
+    return encoded, (f"{left_out} IPv6 {reach} into ::/96 or 2002::/16, where a MaxMind DB has IPv4: left out there",)
+
+
+def feed(
+    content: Content,
+    attributions: tuple[str, ...],
+    *,
+    postal_codes: bool,
+    public_only: bool,
+    progress: Progress,
+) -> tuple[Iterator[bytes], geofeed.Left]:
+    """The geofeed of some content in parts, and what could not be written as it is, known after the last part."""
+    comments = (f"Geofeed (RFC 8805) by geolookup, published {_published(content)}", *attributions)
+    return geofeed.parts(content, comments, postal_codes=postal_codes, public_only=public_only, progress=progress)
+
+
 def _mmdb(detail: Detail, kind: str) -> _Write:
     def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
-        made = records(content.places, detail, _stage(progress, _COLLECTED, _RECORDED))
-        four, six = content.four.with_values(made.of_place), content.six.with_values(made.of_place)
-        space, left_out = tree.with_aliases(four, six)
-        for part in encode(
-            tree.build(space),
-            made.section,
-            made.offsets,
-            database_type=kind,
-            description={"en": _describe(content, attributions)},
-            build_epoch=content.published,
-            progress=_stage(progress, _RECORDED, _ALL - 50),
-        ):
+        encoded, warnings = database(content, attributions, detail, progress)
+        for part in encoded.body:
             out.write(part)
-        if not left_out:
-            return ()
-        reach = "range reaches" if left_out == 1 else "ranges reach"
-        return (f"{left_out} IPv6 {reach} into ::/96 or 2002::/16, where a MaxMind DB has IPv4: left out there",)
+        out.write(encoded.metadata(kind))
+        return warnings
 
     return write
 
 
 def _geofeed(*, postal_codes: bool, public_only: bool) -> _Write:
     def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
-        comments = (f"Geofeed (RFC 8805) by geolookup, published {_published(content)}", *attributions)
-        parts, left = geofeed.parts(
+        parts, left = feed(
             content,
-            comments,
+            attributions,
             postal_codes=postal_codes,
             public_only=public_only,
             progress=_stage(progress, _COLLECTED, _ALL),

@@ -14,7 +14,7 @@ def require_leave(home: str, current: Current, answering: Iterable[str]) -> None
     :raises LicenceError: if the licence of a source in ``answering`` does not let others have its data
     """
     known = _known(home, current)
-    refused = [name for name in answering if known.get(name, {}).get("redistribute") is False]
+    refused = [name for name in answering if _is_forbidden(known.get(name, {}))]
     if not refused:
         return
     told = [f"{name} ({licence})" if (licence := known[name].get("licence")) else name for name in refused]
@@ -28,6 +28,26 @@ def attributions(home: str, current: Current, answering: Sequence[str]) -> tuple
     """The lines that the licences of the answering sources want shown, each once, in the order of the sources."""
     known = _known(home, current)
     return tuple(dict.fromkeys(line for name in answering if (line := known.get(name, {}).get("attribution"))))
+
+
+def forbidden(home: str, current: Current) -> frozenset[str]:
+    """The sources whose licences do not let others have their data, whether they answer something or not."""
+    return frozenset(name for name, terms in _known(home, current).items() if _is_forbidden(terms))
+
+
+def text(home: str, current: Current, answering: Sequence[str]) -> str:
+    """A page about the sources that answer: the licence of each, and the line that it wants shown."""
+    known = _known(home, current)
+    lines = ["What geolookup answers. It is made from these sources:", ""]
+    for name in answering:
+        terms = known.get(name, {})
+        lines.append(": ".join([name, *([str(terms["licence"])] if terms.get("licence") else [])]))
+        lines += [f"  {terms['attribution']}"] if terms.get("attribution") else []
+    return "\n".join((*lines, ""))
+
+
+def _is_forbidden(terms: dict[str, Any]) -> bool:
+    return terms.get("redistribute") is False
 
 
 def _known(home: str, current: Current) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,45 @@ from geolookup.index.flatten import Array
 _MARKER = b"\xab\xcd\xefMaxMind.com"
 
 
+class Encoded:
+    """A database in two parts, of which only the second one has its type. The first one can be read once.
+
+    ``section`` is the data section, ``offsets`` where each record of the tree stands in it. ``description`` is by
+    language, ``build_epoch`` in seconds since 1970.
+
+    :raises DataFileError: if it would be larger than the format can be
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        section: bytes,
+        offsets: Array,
+        *,
+        description: Mapping[str, str],
+        build_epoch: int,
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+    ) -> None:
+        bits, parts = tree.packed(offsets, progress)
+        self.body = _joined(parts, bytes(SEPARATOR_BYTES), section)
+        self._metadata = {
+            "binary_format_major_version": data.uint16(2),
+            "binary_format_minor_version": data.uint16(0),
+            "build_epoch": data.uint64(build_epoch),
+            "database_type": b"",
+            "description": data.map_of((data.text(key), data.text(value)) for key, value in description.items()),
+            "ip_version": data.uint16(6),
+            "languages": data.array_of(data.text(language) for language in description),
+            "node_count": data.uint32(tree.node_count),
+            "record_size": data.uint16(bits),
+        }
+
+    def metadata(self, database_type: str) -> bytes:
+        """What follows the body in a database of this type."""
+        known = {**self._metadata, "database_type": data.text(database_type)}
+        return _MARKER + data.map_of((data.text(key), value) for key, value in known.items())
+
+
 def encode(
     tree: Tree,
     section: bytes,
@@ -19,27 +58,12 @@ def encode(
     build_epoch: int,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Iterator[bytes]:
-    """The bytes of the file, in parts.
-
-    ``section`` is the data section, ``offsets`` where each record of the tree stands in it. ``description`` is by
-    language, ``build_epoch`` in seconds since 1970.
+    """The bytes of the file, in parts; see `Encoded`.
 
     :raises DataFileError: if it would be larger than the format can be; before the first part
     """
-    bits, parts = tree.packed(offsets, progress)
-    metadata = {
-        "binary_format_major_version": data.uint16(2),
-        "binary_format_minor_version": data.uint16(0),
-        "build_epoch": data.uint64(build_epoch),
-        "database_type": data.text(database_type),
-        "description": data.map_of((data.text(key), data.text(value)) for key, value in description.items()),
-        "ip_version": data.uint16(6),
-        "languages": data.array_of(data.text(language) for language in description),
-        "node_count": data.uint32(tree.node_count),
-        "record_size": data.uint16(bits),
-    }
-    tail = _MARKER + data.map_of((data.text(key), value) for key, value in metadata.items())
-    return _joined(parts, bytes(SEPARATOR_BYTES), section, tail)
+    made = Encoded(tree, section, offsets, description=description, build_epoch=build_epoch, progress=progress)
+    return _joined(made.body, made.metadata(database_type))
 
 
 def _joined(parts: Iterator[bytes], *rest: bytes) -> Iterator[bytes]:

@@ -136,7 +136,7 @@ class _Writer:
         """``location``."""
         columns = [_bits(self._places.degrees[name][self._rows]) for name in ("latitude", "longitude")]
         numbers, which = _distinct(self._places.text["dmacode"][self._rows])
-        columns.append(np.array([_metro_code(self._texts[number]) for number in numbers.tolist()], np.int64)[which])
+        columns.append(np.array([metro_code(self._texts[number]) for number in numbers.tolist()], np.int64)[which])
         distinct, which = _distinct_rows(columns)
         latitudes, longitudes = (column.view(np.float64).tolist() for column in distinct[:2])
         uses = Counter(value for value in (*latitudes, *longitudes) if value == value)
@@ -230,7 +230,7 @@ def _distinct(values: I64) -> tuple[I64, I64]:
     return distinct, which.reshape(-1)
 
 
-def _metro_code(text: str) -> int:
+def metro_code(text: str) -> int:
     """The number that a DMA code is, or 0 if it is none that a metro code can be."""
     number = int(text) if _METRO_CODE.fullmatch(text) else 0
     return number if number <= _MOST_METRO else 0

@@ -281,6 +281,15 @@ class GeoLookup:
 
         return self.with_readers(lambda base, overlay: fingerprint((base, overlay)))
 
+    @property
+    def problem(self) -> str | None:
+        """Why newer data are not served, None if there is no problem; costs no more than a lookup."""
+        if monotonic() >= self._look_at:
+            self._follow()
+            if self._freshness.has_limits(self._open_snapshot().current):
+                self._look_next(0.0)  # the next lookup must still find out whether the data are too old
+        return None if self._problem is None else self._problem[0]
+
     def status(self) -> Status:
         """What is served, how old it is, and why newer data are not served, if there is a problem."""
         if monotonic() >= self._look_at:

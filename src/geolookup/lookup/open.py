@@ -44,7 +44,7 @@ def open(  # noqa: A001
     :raises SettingsError: if the settings, or ``max_age`` or ``stale``, cannot be used
     """
     settings, home = resolve(path, settings)
-    freshness = _freshness(settings, max_age, stale)
+    freshness = freshness_of(settings, max_age, stale)
     try:
         return GeoLookup(home, freshness=freshness, as_of=as_of)
     except NoStateError:
@@ -56,9 +56,15 @@ def open(  # noqa: A001
     return open_first(home, freshness)
 
 
-def _freshness(
-    settings: "Settings | None", max_age: "str | float | timedelta | None", stale: "StaleRule | None"
+def freshness_of(
+    settings: "Settings | None",
+    max_age: "str | float | timedelta | None" = None,
+    stale: "StaleRule | None" = None,
 ) -> Freshness:
+    """The limit to the age of the data that the settings have, ``max_age`` and ``stale`` above them.
+
+    :raises SettingsError: if one of the two cannot be used
+    """
     limit_s, rule = (NO_LIMIT.max_age_s, NO_LIMIT.rule) if settings is None else (settings.max_age_s, settings.stale)
     if stale is not None:
         if stale not in _RULES:

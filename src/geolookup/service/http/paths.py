@@ -1,7 +1,15 @@
 """What the guard and the access log know about an application's paths, and how they read a path."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+#: Renders a problem in another form than its own: (name, status, detail) to a value for JSON.
+ErrorForm: TypeAlias = Callable[[str, int, str], Any]
+
+#: What tokens look like that `geolookup serve-token` makes.
+_TOKEN = re.compile(r"glk_[A-Za-z0-9_-]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +22,12 @@ class Paths:
     lists: frozenset[str] = frozenset()
     #: Beginnings of paths whose rest is private, each with what the access log has in the path's place.
     private: Mapping[str, str] = field(default_factory=dict)
+    #: Whether a token may also be the password of basic credentials (RFC 7617), of any user.
+    basic: bool = False
+    #: Beginnings of paths before which a token may stand as a part of its own, for programs that send no headers.
+    after_token: frozenset[str] = frozenset()
+    #: Beginnings of paths whose errors have another form than that of problems.
+    error_forms: Mapping[str, ErrorForm] = field(default_factory=dict)
 
     def __or__(self, other: "Paths") -> "Paths":
         """The paths of both."""
@@ -21,6 +35,9 @@ class Paths:
             reading_posts=self.reading_posts | other.reading_posts,
             lists=self.lists | other.lists,
             private={**self.private, **other.private},
+            basic=self.basic or other.basic,
+            after_token=self.after_token | other.after_token,
+            error_forms={**self.error_forms, **other.error_forms},
         )
 
     def is_list(self, method: str, path: str) -> bool:
@@ -35,7 +52,22 @@ class Paths:
         """The path as the access log may keep it."""
         # As routing reads it: a request that was refused before routing still has its doubled slashes.
         plain = plain_path(path)
-        return next((shown for begin, shown in self.private.items() if plain.startswith(begin)), path)
+        shown = next((shown for begin, shown in self.private.items() if plain.startswith(begin)), path)
+        return _TOKEN.sub("{token}", shown)
+
+    def without_token(self, path: str) -> tuple[str, str | None]:
+        """The path without the token that stands before it, and that token, or None."""
+        if not self.after_token:
+            return path, None
+        first, _, rest = plain_path(path)[1:].partition("/")
+        if first and any(f"/{rest}".startswith(begin) for begin in self.after_token):
+            return f"/{rest}", first
+        return path, None
+
+    def error_form(self, path: str) -> ErrorForm | None:
+        """The form of the errors of this path if it is not that of problems."""
+        plain = plain_path(path)
+        return next((form for begin, form in self.error_forms.items() if plain.startswith(begin)), None)
 
 
 #: Methods that change nothing (RFC 9110, section 9.2.1), of those that are answered here.

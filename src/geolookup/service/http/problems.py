@@ -1,6 +1,7 @@
 """Errors as RFC 9457 problems: their stable names, their statuses, and how each exception becomes one."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,10 +26,14 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "default-geolocation-immutable": (403, "Default geolocations can be neither edited nor deleted"),
     "cross-site-request": (403, "A page of another site may not write here"),
     "insufficient-scope": (403, "The token may not do this"),
+    "licence-forbids": (403, "The licence of the source does not let others have its data"),
     "not-found": (404, "There is nothing at this path"),
     "unknown-geolocation": (404, "No geolocation has this locid"),
     "unknown-block": (404, "The geolocation has no such block"),
     "unknown-hotel": (404, "No hotel has this identifier"),
+    "address-not-covered": (404, "No block covers the address"),
+    "unknown-edition": (404, "There is no database of this name"),
+    "unknown-build": (404, "This build of the database is not kept any more"),
     "method-not-allowed": (405, "The path does not have this method"),
     "request-timeout": (408, "The request did not come in time"),
     "block-exists": (409, "The geolocation has this block already"),
@@ -39,6 +44,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "unknown-host": (421, "The service does not have this name"),
     "invalid-body": (422, "The body is JSON, but not what was asked for"),
     "idempotency-key-reused": (422, "The idempotency key was used for another request"),
+    "range-not-satisfiable": (416, "The file is shorter than the range that was asked for"),
     "too-many-requests": (429, "More requests than this client may make"),
     "head-too-large": (431, "The headers are too large"),
     "internal-error": (500, "The service failed"),
@@ -46,6 +52,8 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "storage-unavailable": (503, "The database cannot be used at the moment"),
     "outcome-unknown": (503, "The database was lost while it kept the change"),
     "index-not-ready": (503, "The index for lookups is being compiled"),
+    "not-built": (503, "The file is being built for the first time"),
+    "stale-data": (503, "The data are older than the settings allow"),
     "busy": (503, "The service is at the limit of what it takes"),
     "shutting-down": (503, "This process of the service is ending"),
     "not-ready": (503, "The service cannot answer requests yet"),
@@ -78,6 +86,8 @@ RETRY_AFTER_S = 5
 RECORD = "geolookup.record"
 #: Set in the scope of an ``OPTIONS``: see `geolookup.service.http.methods`.
 ASKS_FOR_METHODS = "geolookup.asks_for_methods"
+#: Where an ASGI scope has the form of its path's errors (`geolookup.service.http.paths.ErrorForm`), if it has one.
+FORM = "geolookup.form"
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
 
 
@@ -108,15 +118,24 @@ def problem(name: str, detail: str, errors: tuple[tuple[str, str], ...] = ()) ->
 async def send_problem(scope: Any, receive: Any, send: Any, body: Problem, headers: dict[str, str]) -> None:
     """Answer an ASGI request with a problem, without any part of the application."""
     head = scope["method"] == "HEAD"
+    content, media_type = _formed(scope, body)
     answer = ASGIResponse(
-        body=b"" if head else msgspec.json.encode(body),
+        body=b"" if head else msgspec.json.encode(content),
         is_head_response=head,
         status_code=body.status,
-        media_type=MEDIA_TYPE,
+        media_type=media_type,
         headers=headers,
     )
     note(scope, body)
     await answer(scope, receive, send)
+
+
+def _formed(scope: Any, body: Problem) -> tuple[Any, str]:
+    """What is sent for a problem, and its media type."""
+    form: Callable[[str, int, str], Any] | None = scope.get(FORM)
+    if form is None:
+        return body, MEDIA_TYPE
+    return form(name_of(body), body.status, body.detail), "application/json"
 
 
 def note(scope: Any, body: Problem) -> None:
@@ -131,12 +150,13 @@ def name_of(body: Problem) -> str:
     return body.type.rpartition(":")[2]
 
 
-def _answer(request: Request[Any, Any, Any], body: Problem, headers: dict[str, str] | None = None) -> Response[Problem]:
+def _answer(request: Request[Any, Any, Any], body: Problem, headers: dict[str, str] | None = None) -> Response[Any]:
     note(request.scope, body)
-    return Response(body, status_code=body.status, media_type=MEDIA_TYPE, headers=headers)
+    content, media_type = _formed(request.scope, body)
+    return Response(content, status_code=body.status, media_type=media_type, headers=headers)
 
 
-def _refused(request: Request[Any, Any, Any], error: RequestRefusedError) -> Response[Problem]:
+def _refused(request: Request[Any, Any, Any], error: RequestRefusedError) -> Response[Any]:
     body = problem(error.problem, str(error), error.errors)
     if (told := _STORAGE.get(error.problem)) is not None:
         logger.error("%s", error)
@@ -162,7 +182,7 @@ def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Any
     return _answer(request, problem(name, error.detail), headers)
 
 
-def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     logger.error("%s %s failed", harmless(request.method), harmless(request.url.path), exc_info=error)
     return _answer(request, problem("internal-error", "this is an error in the service: its log says more"))
 

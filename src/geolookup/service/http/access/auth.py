@@ -1,5 +1,10 @@
-"""Bearer tokens (RFC 6750): the known ones, what each may do, and following the file of their hashes."""
+"""Tokens, as bearer (RFC 6750) or basic (RFC 7617) credentials.
 
+The known ones, what each may do, and following the file of their hashes.
+"""
+
+import base64
+import binascii
 import contextlib
 import enum
 import hashlib
@@ -27,6 +32,7 @@ _LOOK_EVERY_S = 1.0
 _PREFIX = "glk_"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})", re.ASCII)
+_BASIC = re.compile(r"basic +([A-Za-z0-9+/]+=*) *", re.ASCII | re.IGNORECASE)
 _BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.ASCII | re.IGNORECASE)
 
 
@@ -145,12 +151,23 @@ class Tokens:
         seen = _look(path)
         return cls(_read(path), path=path, seen=seen, clock=clock)
 
-    def find(self, authorization: str) -> Client | None:
-        """Whose token the header ``Authorization`` has, None if the token is not known."""
-        self._follow()
-        if len(authorization) > _MAX_HEADER or not (given := _BEARER.fullmatch(authorization)):
+    def find(self, authorization: str, *, basic: bool = False) -> Client | None:
+        """Whose token the header ``Authorization`` has, None if the token is not known.
+
+        With ``basic`` it may also be the password of basic credentials, of any user.
+        """
+        if len(authorization) > _MAX_HEADER:
             return None
-        digest, found = _digest(given[1]), None
+        given = _BEARER.fullmatch(authorization)
+        token = given[1] if given is not None else _password(authorization) if basic else None
+        return None if token is None else self.of(token)
+
+    def of(self, token: str) -> Client | None:
+        """Whose token this is, None if it is not known."""
+        self._follow()
+        if len(token) > _MAX_HEADER:
+            return None
+        digest, found = _digest(token), None
         # All are compared, each in constant time: the time that it takes reveals nothing about them.
         for known, client in self._keys:
             if hmac.compare_digest(known, digest):
@@ -174,6 +191,18 @@ class Tokens:
         else:
             logger.warning("%s: read again, %d tokens", self._path, len(self._keys))
             self.reloaded(True)
+
+
+def _password(authorization: str) -> str | None:
+    """The password of basic credentials; None if the header has none."""
+    given = _BASIC.fullmatch(authorization)
+    if given is None:
+        return None
+    try:
+        _user, colon, password = base64.b64decode(given[1], validate=True).decode("ascii").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return password if colon else None
 
 
 def _look(path: str) -> object:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from geolookup.addresses import is_loopback
 from geolookup.errors import RequestRefusedError
@@ -11,7 +12,7 @@ from geolookup.service.http.access.auth import Client, Scope, Tokens
 from geolookup.service.http.access.host import allowed_host, canonical_address, host_of
 from geolookup.service.http.access.limits import Limits, RateLimit, address_key
 from geolookup.service.http.paths import SAFE, Paths, plain_path
-from geolookup.service.http.problems import RECORD, RETRY_AFTER_S, Problem, problem, send_problem
+from geolookup.service.http.problems import FORM, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
 from geolookup.service.http.watch.health import FREE_PATHS, Health
 
 HTTPScope: TypeAlias = Any
@@ -61,11 +62,19 @@ class Guard:
         if scope["type"] != "http" or (plain_path(scope["path"]) in FREE_PATHS and scope["method"] in SAFE):
             await self.app(scope, receive, send)
             return
+        # In the request itself: nothing after this, nor the log, sees a token that stands in the path.
+        scope["path"], token = self._paths.without_token(scope["path"])
+        if token is not None:
+            scope["raw_path"] = quote(scope["path"]).encode("ascii")
+        if (form := self._paths.error_form(scope["path"])) is not None:
+            scope[FORM] = form
         headers: dict[bytes, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
         refused = (
-            self._too_much(scope, headers) or self._stranger(scope, headers) or self._without_right(scope, headers)
+            self._too_much(scope, headers)
+            or self._stranger(scope, headers)
+            or self._without_right(scope, headers, token)
         )
         if refused is not None:
             await send_problem(scope, receive, send, refused.body, refused.headers)
@@ -124,12 +133,17 @@ class Guard:
             return _Refusal(problem("cross-site-request", "send writes from a program, or from a page of this service"))
         return None
 
-    def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """Whether the client is unknown, asks too often, or may not do this: 429 comes before 401 and 403."""
+    def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]], token: str | None) -> _Refusal | None:
+        """Whether the client is unknown, asks too often, or may not do this: 429 comes before 401 and 403.
+
+        ``token`` is one that stood in the path: it counts, and no header does then.
+        """
         client: Client | None = None
-        given = headers.get(b"authorization", [])
-        if self._tokens is not None and len(given) == 1:
-            client = self._tokens.find(given[0])
+        given = headers.get(b"authorization", []) if token is None else [token]
+        if self._tokens is not None and token is not None:
+            client = self._tokens.of(token)
+        elif self._tokens is not None and len(given) == 1:
+            client = self._tokens.find(given[0], basic=self._paths.basic)
         if client is not None and RECORD in scope:
             scope[RECORD].token = client.name
         if self._rate is not None:
@@ -146,7 +160,10 @@ class Guard:
             invalid = ', error="invalid_token"' if given else ""
             detail = "this token is not known here" if given else "send one: Authorization: Bearer …"
             body = problem("unauthenticated", detail)
-            return _Refusal(body, {"WWW-Authenticate": f'Bearer realm="geolookup"{invalid}'})
+            challenge = f'Bearer realm="geolookup"{invalid}'
+            if self._paths.basic:
+                challenge = f'Basic realm="geolookup", charset="UTF-8", {challenge}'
+            return _Refusal(body, {"WWW-Authenticate": challenge})
         if client.scope < Scope.WRITE and not self._paths.only_reads(scope["method"], scope["path"]):
             challenge = 'Bearer realm="geolookup", error="insufficient_scope", scope="write"'
             body = problem("insufficient-scope", "this needs a token with the scope `write`; this one has `read`")

@@ -1,0 +1,52 @@
+"""The application: lookups, databases, and the protocols by which tools fetch them."""
+
+import time
+from collections.abc import Callable
+
+from litestar import get
+
+from geolookup._version import __version__
+from geolookup.lookup.engine import GeoLookup
+from geolookup.service.http.paths import Paths
+from geolookup.service.http.routing import routed
+from geolookup.service.http.watch.health import Health
+from geolookup.service.http.watch.metrics import Metrics
+from geolookup.service.lookups import routes as lookups_routes
+from geolookup.service.process.application import Application
+from geolookup.service.share import databases, elastic, geoip2, updates
+from geolookup.service.share.files import Files
+from geolookup.service.share.shelf import Shelf
+from geolookup.service.share.state import State
+
+PATHS = lookups_routes.PATHS | geoip2.PATHS | Paths(basic=True, after_token=frozenset({"/elastic/"}))
+
+
+def application(
+    geo: GeoLookup, folder: str, *, licence_allows: bool = False, clock: Callable[[], float] = time.time
+) -> Application:
+    """What one process serves of an open state, which it does not close, and of the files built into ``folder``."""
+    state = State(geo, licence_allows=licence_allows)
+    files = Files(Shelf(folder), state, clock=clock)
+    health = Health(state=lambda: geo.problem is None, files=files.is_built)
+    metrics = Metrics()
+    asgi = routed(
+        [
+            links,
+            *lookups_routes.HANDLERS,
+            *databases.HANDLERS,
+            *updates.HANDLERS,
+            *elastic.HANDLERS,
+            *geoip2.HANDLERS,
+        ],
+        {"lookups": state, "shared": state, "files": files},
+        title="geolookup share",
+        health=health,
+        metrics=metrics,
+    )
+    return Application(asgi=asgi, paths=PATHS, health=health, metrics=metrics)
+
+
+@get("/", include_in_schema=False, sync_to_thread=False)
+def links() -> dict[str, str]:
+    """Where to go from here."""
+    return {"service": f"geolookup {__version__}", "databases": "/databases", "openapi": "/schema/openapi.json"}

@@ -35,6 +35,7 @@ _COMMANDS = {
     "rate": Announced("service.rate", "rate", "Send rates and group rates to the service."),
     "serve": Announced("service.serve", "serve", "Run the reference service."),
     "serve-token": Announced("service.serve", "serve_token", "Make a token for a client of the reference service."),
+    "share": Announced("service.share", "share", "Share what is answered here with other tools, by HTTP."),
     "completion": Announced("completion", "completion", "Print the completion script for a shell."),
 }
 

@@ -36,7 +36,8 @@ _NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source: where it is, what it is, and what its licence asks for.
 
-    Empty members (None for ``keep_days`` and ``redistribute``) have the preset's values, if there is one.
+    Empty members (None for ``keep_days`` and ``redistribute``) have the preset's values, if there is one; those of the
+    licence else the terms of the provider whose file it is, if it says so itself.
     """
 
     name: Annotated[
@@ -107,13 +108,19 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         int | None,
         about(
             "source",
-            "For how many days a superseded version may be kept. If empty, as long as `keep_generations` says.",
+            "For how many days a superseded version may be kept. If empty, as the licence of the provider asks for if "
+            "the file says whose it is, else as long as `keep_generations` says.",
             allowed="a whole number, 0 or greater",
         ),
     ] = None
     redistribute: Annotated[
         bool | None,
-        about("source", "Whether the licence lets others have the data. If empty, yes.", allowed="true or false"),
+        about(
+            "source",
+            "Whether the licence lets others have the data. If empty, yes, unless the file is of a provider whose "
+            "licence says no.",
+            allowed="true or false",
+        ),
     ] = None
 
     @property

@@ -9,8 +9,9 @@ import numpy as np
 
 from geolookup.errors import DataFileError, PullError
 from geolookup.sources.blocks import MASKED
-from geolookup.sources.presets import Preset, preset_of
+from geolookup.sources.definition import file_name
 from geolookup.sources.protocol import BadRow, Reading
+from geolookup.sources.terms import recognised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +20,9 @@ class Contents:
 
     ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be looked up of it, ``masks`` those of
     the blocks that are known to have no location. ``places`` counts those that blocks lead to, ``countries`` are their
-    codes, sorted. ``dated`` is when the file says that it was made (ISO 8601), or empty. ``licence`` and
-    ``attribution`` are those of the provider whose file this seems to be, or empty. ``bad`` counts the bad rows, of
+    codes, sorted. ``dated`` is when the file says that it was made (ISO 8601), or empty. ``licence``,
+    ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file this seems to be, or
+    empty, true and None. ``bad`` counts the bad rows, of
     which ``bad_rows`` are the first thousand. ``refused`` is why a sync would not publish it, or None.
     """
 
@@ -38,6 +40,8 @@ class Contents:
     about: dict[str, str]
     licence: str
     attribution: str
+    redistribute: bool
+    keep_days: int | None
     warnings: tuple[str, ...]
     bad: int
     bad_rows: tuple[BadRow, ...]
@@ -48,8 +52,16 @@ class Contents:
         return asdict(self)
 
 
-def contents_of(reading: Reading, progress: Callable[[int, int | None], None] = lambda _done, _total: None) -> Contents:
-    """Read a source to its end; ``progress`` is told the rows so far."""
+def contents_of(
+    reading: Reading,
+    progress: Callable[[int, int | None], None] = lambda _done, _total: None,
+    *,
+    location: str = "",
+) -> Contents:
+    """Read a source to its end; ``progress`` is told the rows so far.
+
+    ``location`` is where the file was fetched from, if it is a temporary copy.
+    """
     four = six = 0
     seen: set[int] = set()
     gathered = reading.gathered
@@ -67,7 +79,7 @@ def contents_of(reading: Reading, progress: Callable[[int, int | None], None] = 
     # Places of bad rows do not count; those of a list may have no blocks yet.
     places = seen - {MASKED} if gathered.places.locids is None else set(range(len(gathered.places)))
     about = dict(gathered.about)
-    provider: Preset | None = preset_of(reading.kind, about)
+    terms = recognised(reading.kind, about, (file_name(location or reading.name), *reading.names))
     return Contents(
         name=reading.name,
         kind=reading.kind,
@@ -81,8 +93,10 @@ def contents_of(reading: Reading, progress: Callable[[int, int | None], None] = 
         custom_left_out=gathered.custom_left_out,
         dated=_dated(about),
         about=about,
-        licence="" if provider is None else provider.licence,
-        attribution=about.get("attribution", "" if provider is None else provider.attribution),
+        licence="" if terms is None else terms.licence,
+        attribution="" if terms is None else terms.attribution,
+        redistribute=terms is None or terms.redistribute,
+        keep_days=None if terms is None else terms.keep_days,
         warnings=tuple(gathered.warnings),
         bad=gathered.bad,
         bad_rows=tuple(gathered.bad_in_order()),

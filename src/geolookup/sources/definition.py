@@ -11,8 +11,10 @@ from urllib.parse import quote
 from geolookup.errors import SettingsError
 from geolookup.settings.source import SERVICE, SourceSettings
 from geolookup.sources.presets import preset
+from geolookup.sources.terms import Terms
 
 TOKEN = "{token}"  # noqa: S105 - what stands for it
+_NO_TERMS = Terms(licence="", attribution="", keep_days=None, redistribute=True)
 _ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", ".txt", ".geofeed")
 
 
@@ -20,8 +22,9 @@ _ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", 
 class Definition:
     """One source. ``kind`` is empty if the content says it; ``location`` is empty for a service and the registry.
 
-    ``keep_days`` and ``max_age_s`` are None without a limit. ``month_before`` says that after a 404 the month before is
-    tried. ``given`` is true for a file that is not in the settings.
+    ``max_age_s`` is None without a limit. ``month_before`` says that after a 404 the month before is tried. ``given``
+    is true for a file that is not in the settings. Of the licence, "" and None are what neither the settings nor a
+    preset say: the file itself may say it (`terms`).
     """
 
     name: str
@@ -34,7 +37,7 @@ class Definition:
     licence: str = ""
     attribution: str = ""
     keep_days: int | None = None
-    redistribute: bool = True
+    redistribute: bool | None = None
     month_before: bool = False
     given: bool = False
     settings: SourceSettings | None = None
@@ -49,15 +52,16 @@ class Definition:
         """Whether it is fetched over HTTP."""
         return self.location.lower().startswith(("https://", "http://"))
 
-    def terms(self) -> dict[str, Any]:
-        """What a snapshot's record keeps of it."""
+    def terms(self, found: Terms | None = None) -> dict[str, Any]:
+        """What a snapshot's record keeps of it; ``found`` is what the file is recognised as, for what is not said."""
+        found = found or _NO_TERMS
         return {
             "location": self.location,
             "max_age_s": self.max_age_s,
-            "licence": self.licence,
-            "attribution": self.attribution,
-            "keep_days": self.keep_days,
-            "redistribute": self.redistribute,
+            "licence": self.licence or found.licence,
+            "attribution": self.attribution or found.attribution,
+            "keep_days": found.keep_days if self.keep_days is None else self.keep_days,
+            "redistribute": found.redistribute if self.redistribute is None else self.redistribute,
             "given": self.given,
         }
 
@@ -98,7 +102,7 @@ def define(source: SourceSettings) -> Definition:
             licence=source.licence,
             attribution=source.attribution,
             keep_days=source.keep_days,
-            redistribute=source.redistribute is not False,
+            redistribute=source.redistribute,
             settings=source,
         )
     found = preset(source.preset)
@@ -134,11 +138,16 @@ def given(location: str, *, kind: str = "", fields: Mapping[str, str] | None = N
 
 def name_of(location: str) -> str:
     """A name for a source that has none: the file's without its endings."""
-    name = os.path.basename(re.split(r"[?#]", location)[0].rstrip("/")).lower()
+    name = file_name(location).lower()
     while name.endswith(_ENDINGS):
         name = name[: -max(len(ending) for ending in _ENDINGS if name.endswith(ending))]
     name = re.sub(r"[^a-z0-9]+", "-", name).strip("-")[:32].strip("-")
     return "file" if name in ("", "custom", SERVICE) else name
+
+
+def file_name(location: str) -> str:
+    """The name of the file or folder that a path or address ends in."""
+    return os.path.basename(re.split(r"[?#]", location)[0].rstrip("/"))
 
 
 def stack(sources: Sequence[SourceSettings], remembered: Sequence[Mapping[str, Any]]) -> tuple[Definition, ...]:

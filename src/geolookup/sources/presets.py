@@ -4,7 +4,6 @@ Addresses and terms are those of the providers' documentation as of 2026. No pre
 while this was written: ``tried`` says so for each.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -144,10 +143,3 @@ def preset(name: str) -> Preset:
         return _BY_NAME[name]
     except KeyError:
         raise SettingsError(f"{name!r:.60} is an unknown preset: there are {', '.join(_BY_NAME)}") from None
-
-
-def preset_of(kind: str, about: Mapping[str, str]) -> Preset | None:
-    """The preset whose file this seems to be, by its kind and what the file says about itself; None for any other."""
-    if kind == "rir":
-        return _BY_NAME["rir"]
-    return _BY_NAME.get(about.get("database_type", "").lower()) if kind == "mmdb" else None

@@ -122,14 +122,15 @@ class Kind:
 class Reading:
     """A source that is being read: a context manager.
 
-    ``kind`` is its kind's name, ``name`` the input's for messages, ``limits`` what bounds it, and ``gathered`` what was
-    found so far.
+    ``kind`` is its kind's name, ``name`` the input's for messages, ``names`` those of the files in an archive or
+    folder, ``limits`` what bounds it, and ``gathered`` what was found so far.
     """
 
     def __init__(self, kind: Kind, opened: Opened, request: Request) -> None:
         self.kind = kind.name
         self.own_locids = kind.own_locids
         self.name = opened.name
+        self.names = tuple(member.inside for member in opened.members if member.inside)
         self.limits = request.limits
         self.gathered = Gathered(places=Places(numbered=kind.own_locids))
         self._opened = opened

@@ -48,7 +48,7 @@ def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -
         open_source(path, kind=kind, fields=fields_of(fields), limits=limits) as reading,
         output.progress("rows") as progress,
     ):
-        found = contents_of(reading, progress)
+        found = contents_of(reading, progress, location=file)
     if path != file:
         found = replace(found, name=file, refused=found.refused and found.refused.replace(path, file))
     if as_json:
@@ -106,6 +106,8 @@ def _say(found: Contents) -> None:
         ("description", found.about.get("description")),
         ("licence", found.licence),
         ("attribution", found.attribution),
+        ("passing on", "" if found.redistribute else "the licence does not let others have the data"),
+        ("old versions", "" if found.keep_days is None else f"to be destroyed after {found.keep_days} days"),
     )
     lines += [(name, value) for name, value in more if value]
     output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))

@@ -3,23 +3,34 @@
 import difflib
 import os
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import fields_of, fields_option, json_option, kind_option, load_settings
+from geolookup.cli.options import (
+    fields_of,
+    fields_option,
+    json_option,
+    kind_option,
+    load_settings,
+    state_directory,
+)
 from geolookup.errors import SettingsError
 from geolookup.settings import edit
 from geolookup.settings.durations import in_words
 from geolookup.settings.secrets import read_source_secret
 from geolookup.settings.source import SourceSettings
+from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import TOKEN, Definition, define, name_of
 from geolookup.sources.detect import named, open_source
 from geolookup.sources.presets import PRESETS, preset
+from geolookup.sources.terms import Terms
 from geolookup.state.clock import wall
+from geolookup.state.generations.entries import entries
 
 _REGISTRY = "registry"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -165,19 +176,22 @@ def list_sources(as_json: bool) -> int:
     Example: geolookup source list
     """
     settings = load_settings()
+    pulled = _pulled(settings)
     if as_json:
-        output.json_result({"sources": [_as_dict(source, settings.url) for source in settings.stack]})
+        output.json_result({"sources": [_as_dict(source, settings.url, pulled) for source in settings.stack]})
         return exit_codes.DONE
     found = [define(source) for source in settings.stack]
-    for each in found:
+    terms = [_terms(each, pulled) for each in found]
+    for each, asked in zip(found, terms, strict=True):
         where = settings.url if each.is_service else _shown(each.location)
-        output.row(each.name, each.kind or "kind by content", where or "", each.licence)
+        output.row(each.name, each.kind or "kind by content", where or "", asked["licence"])
     if not found:
+        terms = [entry for entry in pulled.values() if entry.get("given")]
         output.note(
             "no source is configured: what was synced by hand answers, else the bundled registry data (countries "
             f"only); {MORE}"
         )
-    for line in dict.fromkeys(each.attribution for each in found if each.attribution):
+    for line in dict.fromkeys(line for each in terms if (line := each.get("attribution"))):
         output.done(line)
     return exit_codes.DONE
 
@@ -186,7 +200,7 @@ def list_sources(as_json: bool) -> int:
 @click.argument("name")
 @json_option
 def show(name: str, as_json: bool) -> int:
-    """Show a source: what its settings say, and what its preset fills in.
+    """Show a source: what its settings say, what its preset fills in, and what its file says of its licence.
 
     \b
     Example: geolookup source show dbip-city-lite
@@ -194,7 +208,7 @@ def show(name: str, as_json: bool) -> int:
     settings = load_settings()
     for configured in settings.stack:
         if configured.name == name:
-            found = _as_dict(configured, settings.url)
+            found = _as_dict(configured, settings.url, _pulled(settings))
             break
     else:
         known = ", ".join(source.name for source in settings.stack) or "none"
@@ -210,8 +224,23 @@ def show(name: str, as_json: bool) -> int:
     return exit_codes.DONE
 
 
-def _as_dict(source: SourceSettings, url: str | None) -> dict[str, Any]:
+def _pulled(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What the state knows of each source that it has, by name."""
+    directory = state_directory(settings)
+    current = directory.current_or_none()
+    return {} if current is None else {str(entry["name"]): entry for entry in entries(directory.home, current)}
+
+
+def _terms(found: Definition, pulled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What its licence asks for: as the settings and the preset say, else as the last sync recognised its file."""
+    entry = pulled.get(found.name, {})
+    same = entry.get("location", "") == found.location
+    return found.terms(Terms.of_dict(entry.get("recognised")) if same else None)
+
+
+def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     found = define(source)
+    terms = _terms(found, pulled)
     about = preset(source.preset) if source.preset else None
     return {
         "name": found.name,
@@ -223,11 +252,11 @@ def _as_dict(source: SourceSettings, url: str | None) -> dict[str, Any]:
         "token_file": source.token_file,
         "auth": found.auth if source.token_file and TOKEN not in found.location else "",
         "auth_header": found.auth_header,
-        "licence": found.licence,
+        "licence": terms["licence"],
         "licence_url": about.licence_url if about else "",
-        "attribution": found.attribution,
-        "keep_days": found.keep_days,
-        "redistribute": found.redistribute,
+        "attribution": terms["attribution"],
+        "keep_days": terms["keep_days"],
+        "redistribute": terms["redistribute"],
         "documentation": about.documentation if about else "",
     }
 

@@ -24,7 +24,9 @@ def _source_line(source: SourceStatus) -> str:
     parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
     parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
     if source.licence:
-        parts.append(source.licence)
+        parts.append(source.licence + ("" if source.redistribute else " (export refuses to hand it on)"))
+    if source.attribution:
+        parts.append(source.attribution)
     if not source.serves:
         parts.append("does not answer yet")
     if source.overdue:

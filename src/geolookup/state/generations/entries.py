@@ -9,7 +9,9 @@ An entry is a plain object of JSON, since CURRENT is read on the path of one loo
 - ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
   and how it was asked to be read: ``asked_kind`` and ``fields``;
 - ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
-- ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync;
+- ``recognised``: the terms of the provider whose file the newest snapshot was read from, empty if it is nobody's;
+- ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync,
+  and what they did not say as it was recognised;
 - ``given``: true if the source is a file that `geolookup sync FILE` was given, and that is not in the settings.
 """
 
@@ -39,6 +41,7 @@ _FROM_RECORD = (
     "attribution",
     "keep_days",
     "redistribute",
+    "recognised",
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from geolookup.errors import IndexFileError, StateDamagedError
-from geolookup.sources.definition import Definition
+from geolookup.sources.terms import Terms
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
@@ -156,11 +156,12 @@ def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[s
     found = []
     for result in results:
         name = result.definition.name
-        entry = {**run.entries.get(name, {}), **_terms(result.definition)}
+        entry = dict(run.entries.get(name, {}))
         if result.published is not None:
             entry.pop("pulled_at", None)
         if result.candidate is None or result.published is not None:
             entry |= result.entry
+        entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
         problem = str(result.error).partition("\n")[0] if result.error is not None else None
         if result.reasons:
             problem = f"held: {'; '.join(result.reasons)}"
@@ -177,10 +178,6 @@ def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[s
         found.append({**entry, "name": name})
     known = {result.definition.name for result in results}
     return found + [dict(entry) for name, entry in run.entries.items() if name in change.names and name not in known]
-
-
-def _terms(definition: Definition) -> dict[str, Any]:
-    return {name: value for name, value in definition.terms().items() if name != "attribution" or value}
 
 
 def _refused(run: Run, change: Change) -> tuple[str, ...] | None:

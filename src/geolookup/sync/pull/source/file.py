@@ -8,10 +8,11 @@ import numpy as np
 from geolookup.errors import IndexFileError
 from geolookup.fields import FIRST_OWN_LOCID
 from geolookup.index.reader import IndexReader
-from geolookup.sources.definition import Definition
+from geolookup.sources.definition import Definition, file_name
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.limits import Limits
 from geolookup.sources.locids import Numbering
+from geolookup.sources.terms import recognised
 from geolookup.state import clock
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
@@ -54,7 +55,9 @@ def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: fr
             staged, record = _stage(run, definition, found, candidate, before, report, taken)
     report.durations_s["pull"] = round(time.monotonic() - began, 3)
     result.entry = {"checked_at": clock.now_text(), "began_at": began_at, **asked, **found.entry}
-    if found.path is None:
+    if found.path is not None:
+        result.entry["recognised"] = record["recognised"]
+    else:
         assert before is not None
         report.digest, report.rows = before.part.digest, dict(before.record["rows"])
         return result
@@ -107,13 +110,13 @@ def _stage(
         )
     if gathered.custom_left_out:
         report.warnings.append(f"{definition.name}: {gathered.custom_left_out} custom geolocations were left out")
-    terms = definition.terms()
+    found_terms = recognised(reading.kind, gathered.about, (file_name(definition.location), *reading.names))
     record = {
-        **terms,
+        **definition.terms(found_terms),
+        "recognised": {} if found_terms is None else found_terms.as_dict(),
         "name": definition.name,
         "kind": reading.kind,
         "source": BUNDLED if reading.kind == REGISTRY else definition.location,
-        "attribution": terms["attribution"] or gathered.about.get("attribution", ""),
         "about": dict(gathered.about),
         "rows_read": gathered.rows,
         "rows_without_location": gathered.rows_without_location,

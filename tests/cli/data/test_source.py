@@ -89,6 +89,9 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
     open_token = tmp_path / "open-token"
     open_token.write_text("secret")
     open_token.chmod(0o644)
+    for name, content in (("short", "abc123"), ("empty", "\n")):
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o600)
     wrong: list[tuple[list[str], int, str]] = [
         (["nowhere.csv"], 1, "nowhere.csv: reading failed"),
         (["dbip-city-lte"], 2, "no file and no preset 'dbip-city-lte': did you mean dbip-city-lite?"),
@@ -107,6 +110,13 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (["https://me:abc123@geo.example/a.csv"], 2, "a secret must not stand here"),
         (["geolite2-city"], 2, "https://dev.maxmind.com/geoip/updating-databases/"),
         (["geolite2-city", "--token-file", str(open_token)], 2, "chmod 600"),
+        (["geolite2-city", "--token-file", "short"], 2, "short: must hold account:key"),
+        (["geolite2-city", "--token-file", "nowhere"], 2, "nowhere: reading the secret failed"),
+        (["ipinfo-lite", "--token-file", "empty"], 2, "empty: contains no token"),
+        (["ipinfo-lite", "--token-file", "."], 2, "reading the secret failed: Is a directory"),
+        (["office.csv", "--token-file", "nowhere"], 2, "nowhere: reading the secret failed"),
+        (["registry", "--token-file", "nowhere"], 2, "nowhere: reading the secret failed"),
+        (["registry", "--token-file", str(open_token)], 2, "chmod 600"),
         (["ipinfo-lite"], 2, "needs a secret"),
     ]
     for arguments, code, message in wrong:

@@ -126,18 +126,20 @@ def _values(location: str, name: str | None, kind: str | None, fields: dict[str,
 def _refuse_what_cannot_be_pulled(given: str, source: SourceSettings, found: Definition) -> None:
     """Open a file; check what can be checked of an address without asking the network.
 
-    :raises SettingsError: if a secret is missing, or cannot be read
+    :raises SettingsError: if a secret is missing, cannot be read, is there for others too, or is not of its form
     :raises DataFileError: if the file cannot be read, or fits no kind
     """
     for placeholder in _PLACEHOLDER.findall(found.location):
         if placeholder not in _PLACEHOLDERS:
             known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
             raise SettingsError(f"location: {{{placeholder}}} is unknown: there are {known}")
+    secret = read_source_secret(source)
+    if found.auth == "basic" and secret is not None and ":" not in secret:
+        raise SettingsError(f"{source.token_file}: must hold account:key, since that is how this secret travels")
     if found.kind == _REGISTRY:
         return
     if found.kind:
         named(found.kind)
-    secret = read_source_secret(source)
     if found.is_remote:
         if "@" in urlsplit(found.location).netloc or _SECRET.search(found.location):
             raise SettingsError(

@@ -44,6 +44,17 @@ def _c_library_reads_leading_zeros() -> bool:
 _CHECK_ZEROS = _c_library_reads_leading_zeros()
 
 
+def library_is_strict() -> bool:
+    """Whether the C library refuses all that `parse` refuses, so that its parser can be called by itself."""
+    for family, text in ((AF_INET, "127.0.0.01"), (AF_INET6, "::127.0.0.01"), (AF_INET6, "fe80::1%lo")):
+        try:
+            inet_pton(family, text)
+        except OSError:
+            continue
+        return False
+    return True
+
+
 def parse(text: str) -> "tuple[Family, int]":
     """Read an address: (4, value below 2**32) or (6, value below 2**128).
 

@@ -236,15 +236,5 @@ def _is_mapped(hi: U64, lo: U64) -> Flags:
     return mapped
 
 
-def _library_is_strict() -> bool:
-    for family, text in ((AF_INET, "127.0.0.01"), (AF_INET6, "::127.0.0.01"), (AF_INET6, "fe80::1%lo")):
-        try:
-            inet_pton(family, text)
-        except OSError:
-            continue
-        return False
-    return True
-
-
 # If the C library reads what `addresses` refuses, each row is read by itself.
-_STRICT_LIBRARY = _library_is_strict()
+_STRICT_LIBRARY = addresses.library_is_strict()

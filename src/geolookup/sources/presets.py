@@ -36,98 +36,112 @@ class Preset:
     tried: bool
 
 
-_CC_BY = ("CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/")
-_CC_BY_SA = ("CC BY-SA 4.0", "https://creativecommons.org/licenses/by-sa/4.0/")
-_MAXMIND_LICENCE = ("GeoLite2 End User License Agreement", "https://www.maxmind.com/en/geolite2/eula")
-_MAXMIND_CREDIT = "This product includes GeoLite2 data created by MaxMind, available from https://www.maxmind.com"
-_DBIP_CREDIT = "IP Geolocation by DB-IP (https://db-ip.com)"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Licence:
+    name: str
+    url: str
+    keep_days: int | None = None
+    redistribute: bool = True
+
+
+_CC_BY = _Licence(name="CC BY 4.0", url="https://creativecommons.org/licenses/by/4.0/")
+_CC_BY_SA = _Licence(name="CC BY-SA 4.0", url="https://creativecommons.org/licenses/by-sa/4.0/")
+_GEOLITE2_EULA = _Licence(
+    name="GeoLite2 End User License Agreement",
+    url="https://www.maxmind.com/en/geolite2/eula",
+    keep_days=30,
+    redistribute=False,
+)
+_NRO = _Licence(
+    name="free to use, published by the Number Resource Organization", url="https://www.nro.net/about/rirs/statistics/"
+)
+
+
+def _preset(
+    name: str,
+    location: str,
+    licence: _Licence,
+    attribution: str,
+    documentation: str,
+    *,
+    kind: str = "mmdb",
+    auth: Literal["none", "basic", "token"] = "none",
+    month_before: bool = False,
+    max_age: str,
+) -> Preset:
+    return Preset(
+        name=name,
+        location=location,
+        kind=kind,
+        licence=licence.name,
+        licence_url=licence.url,
+        attribution=attribution,
+        keep_days=licence.keep_days,
+        redistribute=licence.redistribute,
+        auth=auth,
+        month_before=month_before,
+        max_age=max_age,
+        documentation=documentation,
+        tried=False,
+    )
 
 
 def _dbip(edition: str) -> Preset:
-    return Preset(
-        name=f"dbip-{edition}-lite",
-        location=f"https://download.db-ip.com/free/dbip-{edition}-lite-{{YYYY}}-{{MM}}.mmdb.gz",
-        kind="mmdb",
-        licence=_CC_BY[0],
-        licence_url=_CC_BY[1],
-        attribution=_DBIP_CREDIT,
-        keep_days=None,
-        redistribute=True,
-        auth="none",
+    return _preset(
+        f"dbip-{edition}-lite",
+        f"https://download.db-ip.com/free/dbip-{edition}-lite-{{YYYY}}-{{MM}}.mmdb.gz",
+        _CC_BY,
+        "IP Geolocation by DB-IP (https://db-ip.com)",
+        f"https://db-ip.com/db/download/ip-to-{edition}-lite",
         month_before=True,
         max_age="40d",
-        documentation=f"https://db-ip.com/db/download/ip-to-{edition}-lite",
-        tried=False,
     )
 
 
 def _geolite2(edition: str) -> Preset:
-    return Preset(
-        name=f"geolite2-{edition.lower()}",
-        location=f"https://download.maxmind.com/geoip/databases/GeoLite2-{edition}/download?suffix=tar.gz",
-        kind="mmdb",
-        licence=_MAXMIND_LICENCE[0],
-        licence_url=_MAXMIND_LICENCE[1],
-        attribution=_MAXMIND_CREDIT,
-        keep_days=30,
-        redistribute=False,
+    return _preset(
+        f"geolite2-{edition.lower()}",
+        f"https://download.maxmind.com/geoip/databases/GeoLite2-{edition}/download?suffix=tar.gz",
+        _GEOLITE2_EULA,
+        "This product includes GeoLite2 data created by MaxMind, available from https://www.maxmind.com",
+        "https://dev.maxmind.com/geoip/updating-databases/",
         auth="basic",
-        month_before=False,
         max_age="14d",
-        documentation="https://dev.maxmind.com/geoip/updating-databases/",
-        tried=False,
     )
 
 
 PRESETS: tuple[Preset, ...] = (
-    Preset(
-        name="rir",
-        location="https://ftp.ripe.net/pub/stats/ripencc/nro-stats/latest/nro-delegated-stats",
+    _preset(
+        "rir",
+        "https://ftp.ripe.net/pub/stats/ripencc/nro-stats/latest/nro-delegated-stats",
+        _NRO,
+        "Delegation statistics of the regional internet registries, combined by the NRO",
+        _NRO.url,
         kind="rir",
-        licence="free to use, published by the Number Resource Organization",
-        licence_url="https://www.nro.net/about/rirs/statistics/",
-        attribution="Delegation statistics of the regional internet registries, combined by the NRO",
-        keep_days=None,
-        redistribute=True,
-        auth="none",
-        month_before=False,
         max_age="7d",
-        documentation="https://www.nro.net/about/rirs/statistics/",
-        tried=False,
     ),
     _dbip("city"),
     _dbip("country"),
     _geolite2("City"),
     _geolite2("Country"),
-    Preset(
-        name="ipinfo-lite",
-        location="https://ipinfo.io/data/ipinfo_lite.mmdb?token={token}",
-        kind="mmdb",
-        licence=_CC_BY_SA[0],
-        licence_url=_CC_BY_SA[1],
-        attribution="IP address data powered by IPinfo (https://ipinfo.io)",
-        keep_days=None,
-        redistribute=True,
+    _preset(
+        "ipinfo-lite",
+        "https://ipinfo.io/data/ipinfo_lite.mmdb?token={token}",
+        _CC_BY_SA,
+        "IP address data powered by IPinfo (https://ipinfo.io)",
+        "https://ipinfo.io/developers/ipinfo-lite-database",
         auth="token",
-        month_before=False,
         max_age="7d",
-        documentation="https://ipinfo.io/developers/ipinfo-lite-database",
-        tried=False,
     ),
-    Preset(
-        name="ip2location-lite-db11",
-        location="https://www.ip2location.com/download/?token={token}&file=DB11LITECSVIPV6",
+    _preset(
+        "ip2location-lite-db11",
+        "https://www.ip2location.com/download/?token={token}&file=DB11LITECSVIPV6",
+        _CC_BY_SA,
+        "This site or product includes IP2Location LITE data available from https://lite.ip2location.com",
+        "https://lite.ip2location.com/ip2location-lite",
         kind="ip2location-csv",
-        licence=_CC_BY_SA[0],
-        licence_url=_CC_BY_SA[1],
-        attribution="This site or product includes IP2Location LITE data available from https://lite.ip2location.com",
-        keep_days=None,
-        redistribute=True,
         auth="token",
-        month_before=False,
         max_age="70d",
-        documentation="https://lite.ip2location.com/ip2location-lite",
-        tried=False,
     ),
 )
 

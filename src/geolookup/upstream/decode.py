@@ -94,18 +94,8 @@ class _BadRowError(Exception):
     """Why a row or block is left out; it is caught in this module."""
 
 
-def _library_is_strict() -> bool:
-    for family, text in ((AF_INET, "127.0.0.01"), (AF_INET6, "::127.0.0.01"), (AF_INET6, "fe80::1%lo")):
-        try:
-            inet_pton(family, text)
-        except OSError:
-            continue
-        return False
-    return True
-
-
 # If the C library reads what we refuse, each address takes the long way through `addresses.parse`.
-_STRICT_LIBRARY = _library_is_strict()
+_STRICT_LIBRARY = addresses.library_is_strict()
 _from_bytes = int.from_bytes
 
 

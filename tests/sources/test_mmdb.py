@@ -231,6 +231,16 @@ def test_a_record_with_a_value_that_cannot_be_refuses_the_file(tmp_path: Path) -
         read_all(path)
 
 
+def test_a_country_in_words_refuses_the_file_and_says_which_code_was_meant(tmp_path: Path) -> None:
+    record = {"country": "Germany", "code": "DE"}
+    path = tmp_path / "a.mmdb"
+    path.write_bytes(mmdb({"10.0.0.0/8": record}, tmp_path, version=4))
+    with pytest.raises(DataFileError, match=r"'Germany' is not a code of two letters: write DE in .*Name others with"):
+        read_all(path)
+    (block,), _ = read_all(path, fields={"country": "code"})
+    assert block[2] == PlaceFields("DE")
+
+
 def test_the_files_description_is_kept(tmp_path: Path) -> None:
     _, gathered = read_all(DATA / "GeoLite2-City-Test.mmdb")
     assert gathered.about["database_type"] == "GeoLite2-City"

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
+from geolookup.sources.countries import is_code, not_a_code
 from geolookup.upstream.decode import MAX_TEXT
 
 
@@ -143,6 +144,16 @@ def text(value: str, name: str) -> str:
     return value
 
 
+def country(value: str) -> str:
+    """The country.
+
+    :raises BadFieldError: if it is not a code of two letters
+    """
+    if value and not is_code(value):
+        raise BadFieldError(not_a_code(value))
+    return value
+
+
 def degrees(value: object, most: int, name: str) -> float | None:
     """A coordinate from a number or its text; None if there is none.
 
@@ -166,6 +177,8 @@ def degrees(value: object, most: int, name: str) -> float | None:
 
 
 def _reader(field: Field) -> Callable[[Any], Any]:
+    if field.name == "country":
+        return country
     if field.limit is None:
         return partial(text, name=field.name)
     return partial(degrees, most=field.limit, name=field.name)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from geolookup import addresses
 from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.sources import blocks
+from geolookup.sources.countries import not_a_code
 from geolookup.sources.files.lines import Lines, has_surrogates
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8
@@ -114,7 +115,7 @@ def _place(fields: list[str]) -> PlaceFields | None:
     if country == _NOWHERE or not (country or region or city or postalcode):
         return None
     if country and not _COUNTRY.fullmatch(country):
-        raise BadFieldError(f"its country {country!r:.40} is not two letters")
+        raise BadFieldError(not_a_code(fields[1]))
     if region:
         parts = _REGION.fullmatch(region)
         if parts is None:

@@ -7,6 +7,7 @@ from geolookup import addresses
 from geolookup.addresses import IPV4_MAX
 from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.sources import blocks
+from geolookup.sources.countries import not_a_code
 from geolookup.sources.files.lines import Lines, has_surrogates
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8
@@ -115,7 +116,7 @@ def _block(line: str, values: list[str], gathered: Gathered) -> tuple[int, int, 
     if status.lower() not in _GIVEN_OUT or country in _NO_COUNTRY:
         return None
     if not (len(country) == 2 and country.isascii() and country.isalpha()):
-        raise BadFieldError(f"its country {country!r:.40} is not two letters")
+        raise BadFieldError(not_a_code(country))
     return family, first, last, gathered.places.add(PlaceFields(country=country))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from geolookup.errors import DataFileError, SettingsError
 from geolookup.fields import FIELD_NAMES, FIELDS, Field
-from geolookup.sources.places import BadFieldError, PlaceFields, degrees, text
+from geolookup.sources.countries import is_code
+from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 from geolookup.text import harmless
 
 _Path = tuple[str | int, ...]
@@ -95,7 +96,10 @@ class Recogniser:
         try:
             place = self._read(record)
         except BadFieldError as error:
-            raise DataFileError(f"{self._name}: the file is damaged: {error} in {_shown(record)}") from error
+            raise DataFileError(
+                f"{self._name}: the file is damaged, or its keys mean something else: {error} in {_shown(record)}. "
+                'Name others with fields = {country = "a.b", ...}'
+            ) from error
         if place.covers():
             self._any_place = True
             return place
@@ -141,6 +145,8 @@ def _reader(paths: Mapping[str, Sequence[str]]) -> Callable[[Any], PlaceFields]:
 
 
 def _converter(field: Field) -> Callable[[Any], str | float | None]:
+    if field.name == "country":
+        return _country
     if field.limit is None:
         return partial(_text, name=field.name)
     return partial(degrees, most=field.limit, name=field.name)
@@ -172,6 +178,12 @@ def _value(record: Any, paths: Sequence[_Path]) -> Any:
         if value is not None and value != "":
             return value
     return None
+
+
+def _country(value: Any) -> str:
+    if type(value) is str and is_code(value):
+        return value
+    return country(_text(value, "country"))
 
 
 def _text(value: Any, name: str) -> str:

@@ -81,7 +81,7 @@ def test_a_prefix_that_a_geofeed_has_twice_is_left_out_both_times(tmp_path: Path
         ("192.0.2.1/24,US,,,", "host bits"),
         ("192.0.2.0/33,US,,,", "bits"),
         ("192.0.2/24,US,,,", "not an IP address"),
-        ("192.0.2.0/24,USA,,,", "its country 'USA' is not two letters"),
+        ("192.0.2.0/24,USA,,,", "its country 'USA' is not a code of two letters"),
         ("192.0.2.0/24,US,TX,,", "its region 'TX' is not like US-CA"),
         ("192.0.2.0/24,US,DE-BY,,", "its region DE-BY is not in its country US"),
         ('192.0.2.0/24,US,"US-TX,,', "is not CSV"),
@@ -180,6 +180,86 @@ def test_a_delegation_file_that_lacks_many_records_was_cut_short(tmp_path: Path)
     assert len(gathered.warnings) == 1
     with pytest.raises(DataFileError, match="is of version 3"):
         read_all(write(tmp_path, f"3|nro|20260101|1|19830705|20260101|+0100\n{record}"))
+
+
+def test_json_without_geolocations_is_not_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "package.json"
+    for text in ('{"name": "x", "version": "1.0.0"}', "[1, 2]", "[]", '{"hotelId": 5}\n{"hotelId": 6}\n'):
+        path.write_text(text)
+        with pytest.raises(DataFileError, match=r"it is JSON without a geolocation .* which fits no kind"):
+            read_all(path)
+    path.write_text('{"a": 1}')
+    (tmp_path / "notes.txt").write_text("hello\n")
+    with pytest.raises(DataFileError, match=r"2 files \(notes.txt: its first .*; package.json: it is JSON without"):
+        read_all(tmp_path)
+    networks = [f"10.{at // 256}.{at % 256}." for at in range(4000)]
+    blocks = [{"startip": f"{network}0", "endip": f"{network}9"} for network in networks]
+    path.write_text(json.dumps([{"ipblocks": blocks, "locid": 5, "country": "DE"}]))
+    assert len(read_all(path)[0]) == 4000
+
+
+def test_a_list_in_a_folder_is_found_beside_other_json(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "x"}')
+    listed = [{"locid": 7, "country": "DE", "ipblocks": [{"startip": "1.1.1.1", "endip": "1.1.1.2"}]}]
+    (tmp_path / "list.json").write_text(json.dumps(listed))
+    found, gathered = read_all(tmp_path)
+    assert [place and place.country for _, _, place in found] == ["DE"]
+    assert gathered.files == ["list.json"]
+
+
+def test_a_web_page_in_place_of_a_file_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "feed.csv"
+    for text in ("<!DOCTYPE html>\n<html>", "\n <HTML><body>", "<html lang=en>"):
+        path.write_text(text)
+        with pytest.raises(DataFileError, match="it is a web page"):
+            read_all(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("ranges-csv", "first,last,country\n8.0.0.0,8.0.0.9,US\n9.0.0.0,9.0.0.9,{}\n"),
+        ("dbip-csv", "8.0.0.0,8.0.0.9,US\n9.0.0.0,9.0.0.9,{}\n"),
+        ("ip2location-csv", '"134217728","134217737","US","x"\n"150994944","150994953","{}","x"\n'),
+        ("geofeed", "8.0.0.0/24,US,,,\n9.0.0.0/24,{},,,\n"),
+        ("rir", "2|arin|1|2|1|1|0\narin|US|ipv4|8.0.0.0|256|1|allocated\narin|{}|ipv4|9.0.0.0|256|1|allocated\n"),
+    ],
+)
+def test_a_country_in_words_is_a_bad_row_that_says_which_code_to_write(tmp_path: Path, kind: str, row: str) -> None:
+    path = tmp_path / "x"
+    for name, advice in (
+        ("Germany", ": write DE"),
+        ("the united arab emirates", ": write AE"),
+        ("Curacao", ": write CW"),
+        ("Atlantis", ""),
+        ("DEU", ""),
+    ):
+        path.write_text(row.format(name))
+        blocks, gathered = read_all(path, kind=kind)
+        assert len(blocks) == 1
+        (bad,) = gathered.bad_rows
+        assert bad.number == 2
+        assert bad.reason.casefold() == f"its country {name!r} is not a code of two letters{advice}".casefold()
+
+
+def test_a_country_in_words_among_the_places_spoils_the_blocks_that_lead_there(tmp_path: Path) -> None:
+    geolite2 = tmp_path / "geolite2"
+    legacy = tmp_path / "legacy"
+    for folder in (geolite2, legacy):
+        folder.mkdir()
+    (geolite2 / "Blocks.csv").write_text(
+        "network,geoname_id,registered_country_geoname_id\n8.0.0.0/24,1,1\n9.0.0.0/24,2,2\n"
+    )
+    (geolite2 / "Locations.csv").write_text("geoname_id,locale_code,country_iso_code\n1,en,US\n2,en,Germany\n")
+    (legacy / "Blocks.csv").write_text("startIpNum,endIpNum,locId\n134217728,134217737,1\n150994944,150994953,2\n")
+    (legacy / "Location.csv").write_text(
+        "locId,country,region,city,postalCode,latitude,longitude,metroCode,areaCode\n1,US,,,,,,,\n2,Germany,,,,,,,\n"
+    )
+    for folder, bad in ((geolite2, 1), (legacy, 2)):
+        blocks, gathered = read_all(folder)
+        assert [first for first, _, _ in blocks] == ["8.0.0.0"]
+        assert gathered.bad == bad
+        assert "write DE" in str(gathered.bad_rows[0])
 
 
 def test_places_of_a_list_keep_their_numbers_and_a_number_twice_stops(tmp_path: Path) -> None:

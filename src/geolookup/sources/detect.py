@@ -1,11 +1,12 @@
 """Which kind of source a file is, by its content, and opening it."""
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 
 from geolookup.errors import DataFileError, SettingsError
 from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.opened import Opened
+from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.kinds import (
     dbip_csv,
     geofeed,
@@ -37,6 +38,8 @@ KINDS: tuple[Kind, ...] = (
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _SHOWN_FILES = 5
+#: What a server answers in place of a file: a login, an error, a list of a folder.
+_HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|title)\b", re.IGNORECASE)
 
 
 def open_source(
@@ -101,11 +104,22 @@ def _seen(opened: Opened) -> str:
     if not members:
         return "there are no files in it"
     if len(members) > 1:
-        names: Sequence[str] = [harmless(member.inside, 80) for member in members[:_SHOWN_FILES]]
-        more = ", …" if len(members) > _SHOWN_FILES else ""
-        return f"it holds {len(members)} files ({', '.join(names)}{more})"
-    head = members[0].head
+        shown = [f"{harmless(member.inside, 80)}: {_content(member, 40)}" for member in members[:_SHOWN_FILES]]
+        more = "; …" if len(members) > _SHOWN_FILES else ""
+        return f"it holds {len(members)} files ({'; '.join(shown)}{more})"
+    return _content(members[0], 120)
+
+
+def _content(member: Member, most: int) -> str:
+    """What can be said of a file's content in a few words."""
+    head = member.head
+    if not head:
+        return "it is empty"
     if b"\0" in head:
         return f"it holds binary data that begin with {head[:8].hex(' ')}"
     line = head.decode("utf-8", "replace").strip().partition("\n")[0]
-    return f'its first line is "{harmless(line, 120)}"'
+    if saved_list.is_json(member):
+        return f'it is JSON without a geolocation at its beginning (an object with a locid): "{harmless(line, most)}"'
+    if _HTML.match(head):
+        return f'it is a web page: "{harmless(line, most)}"'
+    return f'its first line is "{harmless(line, most)}"'

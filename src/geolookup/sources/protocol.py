@@ -41,6 +41,8 @@ class BadRow:
 class Gathered:
     """What reading has found so far: complete when the last batch was handed out.
 
+    ``files`` are those of an archive or folder that were read; others in it are of no use to the kind.
+
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
     nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
@@ -57,12 +59,14 @@ class Gathered:
     bad_rows: list[BadRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
     _file: str = ""
     _rows_of_earlier_files: int = 0
 
     def begin_file(self, name: str) -> None:
         """Bad rows from now on belong to this file of an archive or folder."""
         self._file = name
+        self.files.append(name)
         self._rows_of_earlier_files = self.rows
 
     def leave_out(self, number: int, line: int | None, reason: str, *, count: int = 1) -> None:

@@ -29,7 +29,8 @@ def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gat
 def note_rejected(gathered: Gathered, rejected: Iterable[RejectedRow], *, lines: bool) -> None:
     """Note what the decoder left out; ``lines`` says that each geolocation stood in a line of its own."""
     for row in rejected:
-        reason = row.reason if row.locid is None else f"locid {row.locid}: {row.reason}"
+        named = row.locid is None or row.reason.startswith("locid ")
+        reason = row.reason if named else f"locid {row.locid}: {row.reason}"
         if row.block is not None:
             reason += f" in {row.block}"
         gathered.leave_out(row.position + 1, row.position + 1 if lines else None, reason)

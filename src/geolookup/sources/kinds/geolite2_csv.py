@@ -45,18 +45,19 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
     with_blocks = [member for member in opened.members if _has(member, _BLOCKS)]
     if not with_blocks:
         raise DataFileError(f"{opened.name}: holds no file of blocks (GeoLite2-…-Blocks-IPv4.csv)")
-    places = _read_places(opened, request)
+    places = _read_places(opened, request, gathered)
     for member in with_blocks:
         gathered.begin_file(member.inside)
         yield from _read_blocks(member, places, request, gathered)
 
 
-def _read_places(opened: Opened, request: Request) -> dict[str, dict[str, str]]:
+def _read_places(opened: Opened, request: Request, gathered: Gathered) -> dict[str, dict[str, str]]:
     """The English places by geoname_id."""
     places: dict[str, dict[str, str]] = {}
     for member in opened.members:
         if not _has(member, _PLACES):
             continue
+        gathered.files.append(member.inside)
         # Rows of places are counted apart: a bad one is seen again as each block that wants it.
         apart = Gathered()
         table = Table(member, request.limits, apart)

@@ -1,5 +1,6 @@
 """``list``: the service's own list, saved as JSON (any form that the service may answer in) or one object a line."""
 
+import re
 from collections.abc import Iterator
 
 from geolookup.errors import DataFileError, UpstreamAnswerError
@@ -12,11 +13,18 @@ from geolookup.upstream.listreader import ListReader
 
 _CHUNK_BYTES = 256 << 10
 _BLANKS = b" \t\r\n"
+# Of a geolocation, or of one of its blocks: a long list of blocks may stand before the locid.
+_KEY = re.compile(rb'"(?:locid|ipblocks|startip)"[ \t\r\n]*:')
+
+
+def is_json(member: Member) -> bool:
+    """Whether the text begins as an array or an object."""
+    return member.head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS)[:1] in (b"[", b"{")
 
 
 def fits_member(member: Member) -> bool:
-    """Whether the text begins as an array or an object."""
-    return member.head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS)[:1] in (b"[", b"{")
+    """Whether the text begins as JSON, and its beginning has a key that only geolocations have."""
+    return is_json(member) and _KEY.search(member.head) is not None
 
 
 def fits(opened: Opened) -> bool:
@@ -34,6 +42,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
     if len(members) != 1:
         raise DataFileError(f"{opened.name}: holds {len(members)} files of JSON, and a list is one file")
     (member,) = members
+    gathered.begin_file(member.inside)
     decoder = RowDecoder()
     lines = _is_lines(member.head)
     noted = 0

@@ -10,6 +10,7 @@ import numpy as np
 from geolookup.errors import DataFileError, PullError
 from geolookup.sources.blocks import MASKED
 from geolookup.sources.definition import file_name
+from geolookup.sources.kinds.service import ServiceReading
 from geolookup.sources.protocol import BadRow, Reading
 from geolookup.sources.terms import recognised
 
@@ -18,16 +19,19 @@ from geolookup.sources.terms import recognised
 class Contents:
     """A source that was read to its end, or as far as it can be read.
 
-    ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be looked up of it, ``masks`` those of
-    the blocks that are known to have no location. ``places`` counts those that blocks lead to, ``countries`` are their
-    codes, sorted. ``dated`` is when the file says that it was made (ISO 8601), or empty. ``licence``,
-    ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file this seems to be, or
-    empty, true and None. ``bad`` counts the bad rows, of
-    which ``bad_rows`` are the first thousand. ``refused`` is why a sync would not publish it, or None.
+    ``files`` are those of an archive or folder that are read, ``not_read`` the others, in the order of their names;
+    both are empty of a single file. ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be
+    looked up of it, ``masks`` those of the blocks that are known to have no location. ``places`` counts those that
+    blocks lead to, ``countries`` are their codes, sorted. ``dated`` is when the file says that it was made (ISO 8601),
+    or empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file
+    this seems to be, or empty, true and None. ``bad`` counts the bad rows, of which ``bad_rows`` are the first
+    thousand. ``refused`` is why a sync would not publish it, or None.
     """
 
     name: str
     kind: str
+    files: tuple[str, ...]
+    not_read: tuple[str, ...]
     rows: int
     blocks_v4: int
     blocks_v6: int
@@ -53,7 +57,7 @@ class Contents:
 
 
 def contents_of(
-    reading: Reading,
+    reading: Reading | ServiceReading,
     progress: Callable[[int, int | None], None] = lambda _done, _total: None,
     *,
     location: str = "",
@@ -83,6 +87,8 @@ def contents_of(
     return Contents(
         name=reading.name,
         kind=reading.kind,
+        files=tuple(name for name in reading.names if name in gathered.files),
+        not_read=tuple(name for name in reading.names if name not in gathered.files),
         rows=gathered.rows,
         blocks_v4=four,
         blocks_v6=six,

@@ -114,6 +114,60 @@ def test_the_date_of_delegations_is_said(capsys: pytest.CaptureFixture[str], tmp
     assert "Delegation statistics" in found["attribution"]
 
 
+def test_the_files_of_a_folder_that_are_not_read_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "package.json").write_text('{"name": "x"}')
+    (folder / "README.md").write_text("# Read me\n")
+    (folder / "GeoLite2.mmdb").write_bytes((MMDB / "GeoLite2-Country-Test.mmdb").read_bytes())
+    lines, errors = checked(capsys, folder)
+    assert errors == []
+    assert lines[1:4] == [
+        "kind:         mmdb",
+        "files:        GeoLite2.mmdb",
+        "not read:     README.md, package.json",
+    ]
+    (folder / "GeoLite2.mmdb").unlink()
+    _, errors = checked(capsys, folder, code=1)
+    assert "package.json: it is JSON without a geolocation at its beginning" in errors[0]
+
+
+def test_a_source_of_the_stack_is_checked_as_a_sync_reads_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    config, token = tmp_path / "geolookup.toml", tmp_path / "token"
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(config))
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    token.write_text("s3cret")
+    token.chmod(0o600)
+    rows = b"cidr,land\n10.0.0.0/24,DE\n10.0.9.9/24,DE\n"
+    listed = [
+        {"locid": 5, "country": "DE", "ipblocks": [{"startip": "10.0.0.0", "endip": "10.0.0.9"}]},
+        {"locid": 0, "country": "FR"},
+    ]
+    with RawServer(answer(rows)) as server, RawServer(answer(json.dumps(listed).encode())) as service:
+        config.write_text(
+            f'url = "{service.url}"\n[[source]]\nname = "office"\ntoken_file = "{token}"\n'
+            f'location = "{server.url}/{{YYYY}}/x?token={{token}}"\nfields = {{country = "land"}}\n'
+        )
+        assert run(["sync"]) == 0
+        told = capsys.readouterr().err
+        assert "office: 1 of 2 rows were left out: `geolookup check --source office` names them" in told
+        assert "1 of 2 geolocations were left out: `geolookup check --source service` names them" in told
+        lines, errors = checked(capsys, "--source", "office", code=1)
+        assert "countries:    DE" in lines
+        assert errors[0].startswith("geolookup: line 3: '10.0.9.9/24' has host bits set")
+        assert "s3cret" not in "".join(lines + errors)
+        found = checked_json(capsys, "--source", "service", code=1)
+        assert (found["kind"], found["name"], found["rows"], found["blocks_v4"]) == ("service", service.url, 2, 1)
+        assert found["bad_rows"] == [{"number": 2, "line": None, "reason": "locid 0 is out of range", "file": ""}]
+    _, errors = checked(capsys, "--source", "nobody", code=2)
+    assert "there is no source 'nobody': there are service, office" in errors[0]
+    checked(capsys, "--source", "office", "x.csv", code=2)
+    checked(capsys, "--source", "office", "--kind", "mmdb", code=2)
+    checked(capsys, code=2)
+
+
 def test_what_is_at_an_address_is_fetched_checked_and_not_kept(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""``check``: what a file is, what is in it, and which of its rows are bad; nothing is changed."""
+"""``check``: what a file or a source is, what is in it, and which of its rows are bad; nothing is changed."""
 
 import contextlib
 import os
@@ -10,47 +10,66 @@ from datetime import UTC, datetime
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import fields_of, fields_option, json_option, kind_option, load_settings
-from geolookup.errors import DataFileError
+from geolookup.cli.options import (
+    fields_of,
+    fields_option,
+    json_option,
+    kind_option,
+    load_settings,
+    state_directory,
+)
+from geolookup.errors import DataFileError, SettingsError, UpstreamRefusedError
 from geolookup.http.download import Downloader
+from geolookup.http.transport import Transport
+from geolookup.settings.secrets import read_source_secret
 from geolookup.settings.table import Settings
 from geolookup.sources.contents import Contents, contents_of
-from geolookup.sources.definition import given
+from geolookup.sources.definition import TOKEN, Definition, given, stack
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.limits import Limits
+from geolookup.sources.kinds.service import ServiceReading
 from geolookup.state.clock import wall
+from geolookup.state.generations.entries import entries
+from geolookup.sync.pull.pull import configured_url
+from geolookup.text import harmless
+from geolookup.upstream.geolocations import GeolocationsClient
 
 _NAMED = 20
+_SHOWN_FILES = 8
+_NOT_FOUND = 404
 
 
 @click.command()
-@click.argument("file", metavar="FILE|URL")
+@click.argument("file", metavar="FILE|URL", required=False)
+@click.option("--source", "name", metavar="NAME", help="Check the source of this name, as the next sync would read it.")
 @kind_option
 @fields_option
 @json_option
-def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -> int:
+def check(file: str | None, name: str | None, kind: str | None, fields: tuple[str, ...], as_json: bool) -> int:
     """Say what kind of file it is, what is in it, and which of its rows are bad. Nothing is changed.
 
     \b
     FILE is a file or a folder, plain or compressed, of any kind that `geolookup sync` reads, or an
-    https address: what it brings is checked and not kept.
+    https address: what it brings is checked and not kept. --source reads a source of the settings
+    again, the service too, with its own secret.
     Exit status: 0 all rows are good, 1 some are bad, or a sync would refuse the file.
 
     \b
     Examples:
       geolookup check dbip-city-lite.mmdb
       geolookup check addresses.mmdb --field country=geo.cc --field city=geo.town
+      geolookup check --source office
     """
+    if (file is None) == (name is None):
+        raise click.UsageError("give a FILE or --source NAME")
     settings = load_settings()
-    limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
-    with (
-        _as_a_file(file, settings) as path,
-        open_source(path, kind=kind, fields=fields_of(fields), limits=limits) as reading,
-        output.progress("rows") as progress,
-    ):
-        found = contents_of(reading, progress, location=file)
-    if path != file:
-        found = replace(found, name=file, refused=found.refused and found.refused.replace(path, file))
+    if file is not None:
+        definition = given(file, kind=kind or "", fields=fields_of(fields))
+    elif kind or fields:
+        raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
+    else:
+        definition = _named(settings, str(name))
+    found = _service(settings) if definition.is_service else _contents(settings, definition, file)
     if as_json:
         output.json_result(found.as_dict())
     else:
@@ -58,18 +77,59 @@ def check(file: str, kind: str | None, fields: tuple[str, ...], as_json: bool) -
     return exit_codes.of_contents(bad=found.bad, refused=found.refused is not None)
 
 
+def _named(settings: Settings, name: str) -> Definition:
+    """The source of the settings, or of this state, that has this name.
+
+    :raises SettingsError: if there is none
+    """
+    directory = state_directory(settings)
+    current = directory.current_or_none()
+    remembered = entries(directory.home, current) if current is not None else ()
+    found = {each.name: each for each in stack(settings.stack, remembered)}
+    if name not in found:
+        raise SettingsError(f"there is no source {name!r:.60}: there are {', '.join(found)}")
+    return found[name]
+
+
+def _contents(settings: Settings, definition: Definition, file: str | None) -> Contents:
+    """What is in a file; ``file`` is how a person wrote its name."""
+    limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
+    with _as_a_file(definition, settings, file) as (path, shown):
+        with (
+            open_source(path, kind=definition.kind or None, fields=definition.fields or None, limits=limits) as reading,
+            output.progress("rows") as progress,
+        ):
+            found = contents_of(reading, progress, location=shown)
+        if path != shown and shown:
+            found = replace(found, name=shown, refused=found.refused and found.refused.replace(path, shown))
+    return found
+
+
+def _service(settings: Settings) -> Contents:
+    url = configured_url(settings)
+    limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
+    with (
+        Transport(settings) as transport,
+        GeolocationsClient(transport).list(etag=None) as listing,
+        output.progress("geolocations") as progress,
+    ):
+        return contents_of(ServiceReading(url, listing, limits), progress)
+
+
 @contextlib.contextmanager
-def _as_a_file(location: str, settings: Settings) -> Iterator[str]:
-    """The path of a file. An address is fetched into a temporary file, which lasts as long as the context.
+def _as_a_file(definition: Definition, settings: Settings, file: str | None) -> Iterator[tuple[str, str]]:
+    """The path of a file, and its name for people. What is fetched is a temporary file as long as the context lasts.
 
     :raises UpstreamError: if it cannot be fetched
+    :raises SettingsError: if its secret cannot be used
     :raises DataFileError: from the context, too: with the address in place of the temporary file's name
     """
-    definition = given(location)
+    secret = None if definition.settings is None else read_source_secret(definition.settings)
+    addresses = definition.addresses(wall().date(), secret)
     if not definition.is_remote:
-        yield location
+        path = addresses[0] if file is None else file
+        yield path, path
         return
-    (address,) = definition.addresses(wall().date(), None)[:1]
     with tempfile.TemporaryDirectory(prefix="geolookup-") as folder:
         path = os.path.join(folder, "file")
         with contextlib.ExitStack() as opened, output.progress("bytes") as progress:
@@ -78,18 +138,29 @@ def _as_a_file(location: str, settings: Settings) -> Iterator[str]:
                 opened.close()  # of an attempt that broke off
                 return opened.enter_context(open(path, "wb")).write
 
-            with Downloader(settings, secret=None) as downloader:
-                downloader.fetch(address, begin, progress=progress)
+            auth = "" if TOKEN in definition.location else definition.auth
+            with Downloader(settings, secret=secret, auth=auth, auth_header=definition.auth_header) as downloader:
+                for position, address in enumerate(addresses):
+                    shown = downloader.shown(address)
+                    try:
+                        downloader.fetch(address, begin, progress=progress)
+                    except UpstreamRefusedError as error:
+                        if error.status != _NOT_FOUND or position + 1 == len(addresses):
+                            raise
+                        continue
+                    break
         try:
-            yield path
+            yield path, shown
         except DataFileError as error:
-            raise DataFileError(str(error).replace(path, address)) from error
+            raise DataFileError(str(error).replace(path, shown)) from error
 
 
 def _say(found: Contents) -> None:
     lines = [
         ("file", found.name),
         ("kind", found.kind),
+        *([("files", _names(found.files))] if found.files or found.not_read else []),
+        *([("not read", _names(found.not_read))] if found.not_read else []),
         ("rows", f"{found.rows:,}"),
         ("blocks", _blocks(found)),
         ("places", f"{found.places:,}"),
@@ -126,6 +197,14 @@ def _say(found: Contents) -> None:
 def _blocks(found: Contents) -> str:
     masks = f", {found.masks:,} of them known to have no location" if found.masks else ""
     return f"{found.blocks_v4:,} IPv4, {found.blocks_v6:,} IPv6{masks}"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    if not names:
+        return "none"
+    return harmless(", ".join(names[:_SHOWN_FILES])) + (
+        f" and {len(names) - _SHOWN_FILES} more" if names[_SHOWN_FILES:] else ""
+    )
 
 
 def _countries(codes: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from geolookup.sources.blocks import Batch
+from geolookup.sources.files.limits import Limits
 from geolookup.sources.places import Places
 from geolookup.sources.protocol import Gathered
 from geolookup.sources.pulled import batch_of, note_rejected
@@ -16,17 +17,20 @@ class ServiceReading:
 
     kind = NAME
     own_locids = True
+    names: tuple[str, ...] = ()
 
-    def __init__(self, name: str, listing: Listing) -> None:
+    def __init__(self, name: str, listing: Listing, limits: Limits | None = None) -> None:
         """``name`` is the service's address for messages; whoever opened the listing closes it."""
         self.name = name
+        self.limits = limits or Limits()
         self.gathered = Gathered(places=Places(numbered=True))
         self._listing = listing
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, *, lenient: bool = True) -> Iterator[Batch]:
         """The blocks, in the order of the list.
 
-        Whether what was left out is too much is for the caller, who knows its geolocations and blocks apart.
+        Unless ``lenient``, too many bad rows are an error; a sync, which knows geolocations and blocks apart, judges
+        that itself.
 
         :raises UpstreamError: as iterating `Listing` does
         :raises PullError: if a locid comes twice
@@ -40,3 +44,5 @@ class ServiceReading:
         gathered.rows = listing.geolocations_seen
         note_rejected(gathered, listing.rejected, lines=False)
         gathered.bad = listing.rejected_geolocations + listing.rejected_blocks
+        if not lenient:
+            gathered.check(self.name, self.limits)

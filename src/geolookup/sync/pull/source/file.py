@@ -99,14 +99,14 @@ def _stage(
             staged = staging.finish({"source": definition.name, "kind": reading.kind})
         run.following = max(run.following, numbering.following)
     report.rejected = [
-        {"locid": None, "position": row.number, "block": None, "reason": str(row)} for row in gathered.bad_rows
+        {"locid": None, "position": row.number, "block": None, "reason": str(row)} for row in gathered.bad_in_order()
     ]
     report.rejected_blocks = gathered.bad
     report.warnings += gathered.warnings
     if gathered.bad:
         report.warnings.append(
-            f"{definition.name}: {gathered.bad} of {gathered.rows} rows were left out: see `rejected` in the report; "
-            f"the first: {gathered.bad_rows[0]}"
+            f"{definition.name}: {gathered.bad} of {gathered.rows} rows were left out: `geolookup check --source "
+            f"{definition.name}` names them; the first: {gathered.bad_in_order()[0]}"
         )
     if gathered.custom_left_out:
         report.warnings.append(f"{definition.name}: {gathered.custom_left_out} custom geolocations were left out")

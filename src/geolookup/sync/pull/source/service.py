@@ -64,7 +64,7 @@ def pull_service(
         candidate = run.candidate()
         staged = _stage(run, definition, url, listing, candidate, start.at, report)
         report.durations_s["pull"] = round(time.monotonic() - began, 3)
-        _refuse_what_is_broken(run, url, listing, report)
+        _refuse_what_is_broken(run, definition.name, url, listing, report)
         if listing.total_count is None and _may_be_capped(run, definition, url, listing.geolocations_seen):
             _look_for_a_cap(client, listing.geolocations_seen, report)
         return _judge(run, result, candidate, staged, url=url, etag=listing.etag, start=start)
@@ -122,7 +122,7 @@ def _stage(
         return staged
 
 
-def _refuse_what_is_broken(run: Run, url: str, listing: Listing, report: PullReport) -> None:
+def _refuse_what_is_broken(run: Run, name: str, url: str, listing: Listing, report: PullReport) -> None:
     if listing.geolocations_seen == 0:
         raise PullError(f"{url}: the list is empty: nothing was published")
     for what, bad, rows in (
@@ -137,7 +137,9 @@ def _refuse_what_is_broken(run: Run, url: str, listing: Listing, report: PullRep
                 f"{url}: {bad} of {rows} {what} are bad, more than {allowed}{example}: nothing was published"
             )
         if bad:
-            report.warnings.append(f"{bad} of {rows} {what} were left out: see `rejected` in the report")
+            report.warnings.append(
+                f"{bad} of {rows} {what} were left out: `geolookup check --source {name}` names them"
+            )
     if listing.geolocations_seen == listing.rejected_geolocations:
         raise PullError(f"{url}: not one geolocation of the list is good: nothing was published")
 

@@ -305,7 +305,11 @@ def test_a_twin_of_a_place_that_was_changed_since_is_told_and_not_taken_for_it(p
     assert person.looks_up("10.1.0.1") == [-1]
 
 
-def test_another_name_that_a_colleague_gave_is_a_conflict_with_an_edit_that_waits(person: Person) -> None:
+@pytest.mark.parametrize("settle_s", ["0", "600"])
+def test_another_name_that_a_colleague_gave_is_a_conflict_with_an_edit_that_waits(
+    person: Person, monkeypatch: pytest.MonkeyPatch, settle_s: str
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", settle_s)
     locid = person.creates("10.1.0.0/24")
     person("push")
     person("custom", "update", locid, "--city", "Bernau")
@@ -357,6 +361,25 @@ def test_a_retry_does_not_ask_about_the_same_geolocations_again(person: Person) 
     person("push")
     assert sorted(person.there) == [-2, -1]
     assert json.loads(person("custom", "show", locid, "--json"))["locid"] == -2
+
+
+def test_a_retry_remembers_what_was_shown_though_a_replica_does_not_have_it_yet(person: Person) -> None:
+    person.upstream.faults = ["before"]
+    person.creates(areacode="030")
+    person("push", exits=1)
+    earlier_s = time.monotonic()
+    near = {**ELSEWHERE, **BERLIN, "areacode": "040"}
+    person.upstream.colleague_creates(near, who="colleague")
+    settle()
+    person("push", exits=3)
+    person("outbox", "retry", 1)
+    person.upstream.frozen_s = earlier_s
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    person.upstream.frozen_s = None
+    settle()
+    person("push")
+    assert sorted(person.there) == [-2, -1]
 
 
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:

@@ -221,7 +221,9 @@ class Outbox:
         else:
             changes["attempted_at"], changes["attempted"] = now_text(), self.mark()
         if baseline is not None:
-            changes["baseline"] = self.baselines.keep(baseline)
+            # What a person was shown stays known, even if the list is a replica's that does not have it yet.
+            shown = self.baselines.of(row) if (row.journal or {}).get("resent") else {}
+            changes["baseline"] = self.baselines.keep({**shown, **baseline})
         if journal is not None:
             changes["journal"] = journal
         self.change(row.id, **changes)
@@ -233,7 +235,7 @@ class Outbox:
         changes: dict[str, Any] = {"state": row.state, "attempts": attempts, "problem": problem, "journal": row.journal}
         if row.state != State.UNKNOWN:
             changes["ended_at"], changes["ended"] = now_text(), self.mark()
-            changes["baseline"] = None
+            changes["baseline"] = row.baseline
         self.change(row.id, **changes)
 
     def widen_baseline(self, row: OutboxRow, more: Mapping[int, str]) -> None:

@@ -165,6 +165,26 @@ def test_edits_in_a_row_are_no_conflicts_though_a_replica_shows_none_of_them(
     assert person.looks_up("10.1.0.1") == [1]
 
 
+@pytest.mark.parametrize(
+    "edit", [("remove-block", "10.1.0.0/24"), ("update", "--postalcode", "10115")], ids=lambda e: e[0]
+)
+def test_a_404_right_after_our_own_write_is_no_refusal(
+    person: Person, monkeypatch: pytest.MonkeyPatch, edit: tuple[str, ...]
+) -> None:
+    locid = person.creates("10.1.0.0/24", "10.2.0.0/24")
+    person("push")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person("custom", edit[0], locid, *edit[1:])
+    person.upstream.faults = ["missing"]
+    person("push", exits=1)
+    assert [row["state"] for row in json.loads(person("outbox", "list", "--json"))] == ["unknown"]
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
+    person("push")
+    place = person.upstream.places[-1]
+    removed = edit[0] == "remove-block"
+    assert (place.as_fields()["postalcode"], len(place.blocks)) == (("", 1) if removed else ("10115", 2))
+
+
 # Services that store otherwise
 
 

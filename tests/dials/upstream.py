@@ -72,8 +72,8 @@ class Upstream:
     """The service. ``now`` is its own clock in seconds, which never jumps.
 
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
-    answer, "conflict" 409 after the work, "busy" 429 before it. ``log`` has every write that was applied, ``lists`` how
-    many complete lists were answered, ``requests`` how many requests came.
+    answer, "conflict" 409 after the work, "busy" 429 before it, "missing" 404 of a replica that is behind. ``log`` has
+    every write that was applied, ``lists`` how many complete lists were answered, ``requests`` how many requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
 
@@ -237,6 +237,8 @@ class Upstream:
     def _fail(self, how: str, apply: Callable[[], Response]) -> Response:
         if how == "busy":
             return Response(status=429, body=b"", headers=(("retry-after", "3600"),))
+        if how == "missing":
+            return _problem(404, "unknown-geolocation")
         answer = apply() if how != "before" else None
         if how == "error":
             return _problem(500, "oops")

@@ -1,0 +1,96 @@
+"""States and files that went back, were copied or are open to every user: what a person sees, and what is sent."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from geolookup.state import machine
+from tests.dials.person import Person, settle
+
+
+@pytest.mark.parametrize("command", ["sync", "push", "refresh"])
+def test_a_state_that_every_user_may_write_is_warned_of(person: Person, home: str, command: str) -> None:
+    person.creates("10.1.0.0/24")
+    os.chmod(home, 0o777)
+    person(command)
+    assert person.said.count("every user of this machine may write there (mode 0777)") == 1
+    os.chmod(home, 0o700)
+    person(command)
+    assert "every user" not in person.said
+
+
+def test_a_copied_state_is_warned_of_before_it_pushes_though_nothing_was_pushed_before(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.creates("10.1.0.0/24")
+    shutil.copytree(home, tmp_path / "copy")
+    person("push")
+    assert "another machine" not in person.said
+    monkeypatch.setattr(machine, "machine_id", lambda: "elsewhere")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "copy"))
+    person("push", exits=3)  # the service has the same by now
+    assert "another machine" in person.said
+
+
+def _copied(home: str) -> bytes:
+    with open(f"{home}/edits.db", "rb") as file:
+        return file.read()
+
+
+def _put_back(home: str, content: bytes) -> None:
+    with open(f"{home}/edits.db", "wb") as file:
+        file.write(content)
+
+
+def test_a_backup_that_is_restored_sends_nothing_twice(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("push")
+    assert len(person.there) == 2
+    person("outbox", "restore", exits=0)
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", ["10.2.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -2]
+
+
+def test_a_backup_that_is_copied_back_by_hand_is_noticed_before_anything_is_sent(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    before = _copied(home)
+    person("push")
+    _put_back(home, before)
+    for words in (["push"], ["refresh"], ["sync"], ["custom", "list"], ["custom", "add-block", -1, "10.9.0.0/24"]):
+        person(*words, exits=1)
+        assert "outbox restore" in person.said, words
+    assert person.looks_up("10.1.0.1") == [-1]
+    settle()
+    person("outbox", "restore", f"{home}/edits.db")
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_an_edit_that_only_the_replaced_file_had_is_named_as_lost(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    person("outbox", "restore", exits=3)
+    assert "Bonn" in person.said
+    assert "10.2.0.0-10.2.0.255" in person.said
+
+
+@pytest.mark.parametrize("content", [b"", None], ids=["empty", "gone"])
+def test_an_empty_file_is_no_new_one_if_there_were_edits(person: Person, home: str, content: bytes | None) -> None:
+    person.creates("10.1.0.0/24")
+    if content is None:
+        os.remove(f"{home}/edits.db")
+    else:
+        _put_back(home, content)
+    person("push", exits=1)
+    assert "outbox restore --empty" in person.said
+    assert person.looks_up("10.1.0.1")[0] < -(10**15)
+    person("outbox", "restore", "--empty", exits=3)
+    person("push")
+    assert person.looks_up("10.1.0.1") == [1]

@@ -130,10 +130,10 @@ class GeoLookup:
             self._look()
         family, value = parse(address) if type(address) is str else parse_any(address)
         try:
-            return self._find(family, value)
+            return self._open_snapshot().find(family, value)
         except IndexDamagedError as error:
             self._fall_back(error)
-            return self._find(family, value)
+            return self._open_snapshot().find(family, value)
 
     def lookup_integer(self, value: int, *, family: Literal[4, 6]) -> Geolocation | None:
         """Like `lookup`, for an address given as an integer below 2**32 (``family`` 4) or 2**128 (6)."""
@@ -150,19 +150,13 @@ class GeoLookup:
         """
         if self._native is None:
             return self._many(many, parse_any)
-        if monotonic() >= self._look_at:
-            self._look()
-        many = list(many)
-        snapshot = self._open_snapshot()
-        try:
-            return self._each(self._native, many, snapshot)
-        except IndexDamagedError as error:
-            self._fall_back(error)
-            return self._each(self._native, many, self._open_snapshot())
+        native, each = self._native, list(many)
+        return self.with_snapshot(lambda snapshot: self._each(native, each, snapshot))
 
-    def _each(self, module: "ModuleType", many: "list[AddressLike]", snapshot: Snapshot) -> list[Geolocation | None]:
+    @staticmethod
+    def _each(module: "ModuleType", many: "list[AddressLike]", snapshot: Snapshot) -> list[Geolocation | None]:
         # A finder of its own, which stays with this snapshot.
-        finder = module.Finder(lambda address: self._find(*parse_any(address), snapshot))
+        finder = module.Finder(lambda address: snapshot.find(*parse_any(address)))
         finder.use(snapshot.fast)
         finder.look_at = inf
         lookup = finder.lookup
@@ -175,22 +169,20 @@ class GeoLookup:
         return found
 
     def _many(self, many: "Iterable[_T]", read: "Callable[[_T], tuple[Family, int]]") -> list[Geolocation | None]:
-        if monotonic() >= self._look_at:
-            self._look()
-        parsed = []
-        for position, address in enumerate(many):
-            try:
-                parsed.append(read(address))
-            except InvalidAddressError as error:
-                raise InvalidAddressError(f"item {position}: {error}") from error
+        each = list(many)
+
+        def answers(snapshot: Snapshot) -> list[Geolocation | None]:
+            found = []
+            for position, address in enumerate(each):
+                try:
+                    family, value = read(address)
+                except InvalidAddressError as error:
+                    raise InvalidAddressError(f"item {position}: {error}") from error
+                found.append(snapshot.find(family, value))
+            return found
+
         # All in one snapshot: the answers of one call never come from two generations.
-        snapshot = self._open_snapshot()
-        try:
-            return [self._find(family, value, snapshot) for family, value in parsed]
-        except IndexDamagedError as error:
-            self._fall_back(error)
-            snapshot = self._open_snapshot()
-            return [self._find(family, value, snapshot) for family, value in parsed]
+        return self.with_snapshot(answers)
 
     def with_readers(self, work: Callable[[IndexReader, IndexReader], _T]) -> _T:
         """What ``work`` makes of the default and the custom layer's index, for code that answers whole columns.
@@ -222,14 +214,7 @@ class GeoLookup:
 
         :raises InvalidAddressError: if the address is malformed
         """
-        if monotonic() >= self._look_at:
-            self._look()
-        family, value = parse_any(address)
-        try:
-            return self._match(str(address), family, value)
-        except IndexDamagedError as error:
-            self._fall_back(error)
-            return self._match(str(address), family, value)
+        return self.with_snapshot(lambda snapshot: snapshot.match(str(address), *parse_any(address)))
 
     def explain(self, address: "AddressLike") -> Explanation:
         """Why an address resolves as it does: every covering block of both layers, and which wins by which rule.
@@ -238,18 +223,11 @@ class GeoLookup:
 
         :raises InvalidAddressError: if the address is malformed
         """
-        if monotonic() >= self._look_at:
-            self._look()
         if self._fixed:
             raise StateError("a lookup as of another time cannot explain: the local edits of that time are not known")
         from geolookup.lookup.explain import explain
 
-        family, value = parse_any(address)
-        try:
-            return explain(self._open_snapshot(), self._home, str(address), family, value)
-        except IndexDamagedError as error:
-            self._fall_back(error)
-            return explain(self._open_snapshot(), self._home, str(address), family, value)
+        return self.with_snapshot(lambda snapshot: explain(snapshot, self._home, str(address), *parse_any(address)))
 
     def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:
         """Walk the flattened ranges of one family, ascending and disjoint; uncovered ranges are left out.
@@ -315,12 +293,6 @@ class GeoLookup:
         self._look_at = at
         if self._finder is not None:
             self._finder.look_at = at
-
-    def _find(self, family: "Family", value: int, snapshot: Snapshot | None = None) -> Geolocation | None:
-        return (snapshot or self._open_snapshot()).find(family, value)
-
-    def _match(self, address: str, family: "Family", value: int) -> Match | None:
-        return self._open_snapshot().match(address, family, value)
 
     def _open_snapshot(self) -> Snapshot:
         snapshot = self._snapshot

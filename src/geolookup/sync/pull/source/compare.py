@@ -1,21 +1,49 @@
 """What a new snapshot of a source differs in from the one before, and whether that is for a person to see."""
 
+import time
+from collections.abc import Mapping
 from typing import Any
 
 from geolookup.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.reader import IndexReader
+from geolookup.state.clock import now_text
 from geolookup.state.generations.cache import Cache, compare
 from geolookup.state.generations.candidate import Candidate
+from geolookup.state.generations.parts import Part, refusal
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Baseline, Run
+from geolookup.sync.pull.run import Baseline, Result, Run
 from geolookup.sync.pull.source.staging import Staged
 
 
-def compare_snapshots(
-    run: Run, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport
-) -> list[str]:
+def judged(run: Run, result: Result, candidate: Candidate, staged: Staged, record: Mapping[str, Any]) -> Result:
+    """Seal the candidate of a source whose content has changed, with what speaks against publishing it.
+
+    ``record`` is what is known of the source; what was staged, and when, is added to it.
+    """
+    report, name = result.report, result.definition.name
+    published = {**record, "digest": staged.digest, "pulled_at": now_text(), "rows": staged.rows}
+    reasons: list[str] = []
+    baseline = run.guarded(name)
+    if baseline is not None:
+        begun = time.monotonic()
+        reasons = _compare(run, baseline, candidate, staged, report)
+        report.durations_s["compare"] = round(time.monotonic() - begun, 3)
+    result.candidate = candidate
+    if run.current is not None and refusal(Part(name, str(record["kind"]), 0, staged.digest)) in run.current.refused:
+        result.rolled_back = True
+        report.outcome = "rolled-back"
+        reasons = ["rolled back on this machine"]
+    elif reasons:
+        result.reasons = tuple(reasons)
+    else:
+        report.outcome = "published"
+    candidate.seal(published, {**report.as_dict(), **({"reasons": reasons} if reasons else {})})
+    return result
+
+
+def _compare(run: Run, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport) -> list[str]:
     """Fill the report's difference, and say why the candidate must be held, if it must."""
     before, after = Cache(baseline.cache), Cache(candidate.cache)
     try:

@@ -16,11 +16,11 @@ from geolookup.sources.terms import recognised
 from geolookup.state import clock
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
-from geolookup.state.generations.parts import BUNDLED, REGISTRY, Part, refusal
+from geolookup.state.generations.parts import BUNDLED, REGISTRY
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Result, Run
 from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
-from geolookup.sync.pull.source.compare import compare_snapshots
+from geolookup.sync.pull.source.compare import judged
 from geolookup.sync.pull.source.fetching import Found, local_file
 from geolookup.sync.pull.source.staging import Staged
 
@@ -136,28 +136,4 @@ def _judge(
     before = run.baseline(name)
     if usable and before is not None and before.part.digest == staged.digest:
         return result
-    published = {
-        **record,
-        **result.entry,
-        "digest": staged.digest,
-        "pulled_at": clock.now_text(),
-        "rows": staged.rows,
-    }
-    reasons: list[str] = []
-    baseline = run.guarded(name)
-    if baseline is not None:
-        begun = time.monotonic()
-        reasons = compare_snapshots(run, baseline, candidate, staged, report)
-        report.durations_s["compare"] = round(time.monotonic() - begun, 3)
-    result.candidate = candidate
-    refused = refusal(Part(name, str(record["kind"]), 0, staged.digest))
-    if run.current is not None and refused in run.current.refused:
-        result.rolled_back = True
-        report.outcome = "rolled-back"
-        reasons = ["rolled back on this machine"]
-    elif reasons:
-        result.reasons = tuple(reasons)
-    else:
-        report.outcome = "published"
-    candidate.seal(published, {**report.as_dict(), **({"reasons": reasons} if reasons else {})})
-    return result
+    return judged(run, result, candidate, staged, {**record, **result.entry})

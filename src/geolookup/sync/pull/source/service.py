@@ -1,7 +1,6 @@
 """The service as a source: its list is streamed into a candidate, and judged against the one before."""
 
 import time
-from typing import Any
 
 from geolookup.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
 from geolookup.http.transport import Transport
@@ -13,7 +12,7 @@ from geolookup.state.generations.parts import SERVICE
 from geolookup.state.marks import Start
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Result, Run
-from geolookup.sync.pull.source.compare import compare_snapshots
+from geolookup.sync.pull.source.compare import judged
 from geolookup.sync.pull.source.staging import Staged, Staging
 from geolookup.sync.pull.source.twins import late_twins
 from geolookup.sync.push.accounts import hold_against
@@ -183,38 +182,18 @@ def _judge(
     same_url = before is not None and before.record.get("url") == url
     if before is not None and same_url and before.part.digest == staged.digest and name not in run.damaged:
         return _confirmed(run, result, start, etag=etag or "")
-    published: dict[str, Any] = {
+    result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
+    record = {
         **result.definition.terms(),
         "name": name,
         "kind": SERVICE,
         "source": url,
         "url": url,
-        "digest": staged.digest,
         "etag": etag,
         "began_at": start.at,
         "mark": start.mark.as_json(),
-        "pulled_at": now_text(),
-        "rows": staged.rows,
     }
-    reasons: list[str] = []
-    baseline = run.guarded(name)
-    if baseline is not None:
-        begun = time.monotonic()
-        reasons = compare_snapshots(run, baseline, candidate, staged, report)
-        report.durations_s["compare"] = round(time.monotonic() - begun, 3)
-    current = run.current
-    result.candidate = candidate
-    result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
-    if current is not None and staged.digest in current.refused:
-        result.rolled_back = True
-        report.outcome = "rolled-back"
-        reasons = ["rolled back on this machine"]
-    elif reasons:
-        result.reasons = tuple(reasons)
-    else:
-        report.outcome = "published"
-    candidate.seal(published, {**report.as_dict(), **({"reasons": reasons} if reasons else {})})
-    return result
+    return judged(run, result, candidate, staged, record)
 
 
 def _hold_against(run: Run, cache: Cache, start: Start, report: PullReport) -> None:

@@ -23,6 +23,7 @@ from geolookup.errors import (
 from geolookup.http import transport as transport_module
 from geolookup.http.problems import retry_after_s
 from geolookup.http.transport import Transport
+from geolookup.http.waits import Waits
 from geolookup.settings.table import Settings
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.upstream.helpers import locids, transport
@@ -216,7 +217,7 @@ def test_retry_after_beyond_the_longest_wait_ends_the_request_and_is_told(form: 
 
 
 def test_retry_after_is_waited_for_and_all_waits_together_are_bounded() -> None:
-    waits = transport_module._Waits(0.0, 60)
+    waits = Waits(0.0, 60)
     busy = UpstreamUnavailableError("x", status=429, retry_after_s=25)
     assert [waits.before_retrying(busy) for _ in range(3)] == [25, 25, False]
 
@@ -225,7 +226,7 @@ def test_waits_are_jittered_over_a_doubling_range() -> None:
     error = UpstreamUnavailableError("x", sent=False)
     longest, shortest = [0.0] * 4, [60.0] * 4
     for _ in range(300):
-        waits = transport_module._Waits(1.0, 60)
+        waits = Waits(1.0, 60)
         drawn = [float(waits.before_retrying(error)) for _ in range(4)]
         assert all(0 <= wait <= 2**number for number, wait in enumerate(drawn))
         longest = list(map(max, longest, drawn))

@@ -1,7 +1,6 @@
 """Fetching a source's file over HTTP if it changed, through a few redirects; only the first host gets the secret."""
 
 import base64
-import random
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,17 +12,18 @@ import stamina
 
 from geolookup import addresses
 from geolookup._version import __version__
-from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
+from geolookup.errors import SettingsError, UpstreamAnswerError
 from geolookup.http.body import Body, Watch
-from geolookup.http.problems import WORTH_WAITING, error_for, read_problem
+from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import TotalTimeoutError, http_errors
+from geolookup.http.translate import http_errors
+from geolookup.http.waits import Waits
 from geolookup.settings.table import Settings
 from geolookup.text import harmless
 
 MOST_REDIRECTS = 5
+_FIRST_WAIT_S = 0.5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_MAX_PROBLEM_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +91,8 @@ class Downloader:
             condition["If-None-Match"] = etag
         if last_modified is not None:
             condition["If-Modified-Since"] = last_modified
-        waits = _Waits(self._settings.max_wait_s)
-        for attempt in stamina.retry_context(on=waits.seconds, attempts=self._settings.attempts, timeout=None):
+        waits = Waits(_FIRST_WAIT_S, self._settings.max_wait_s)
+        for attempt in stamina.retry_context(on=waits.before_retrying, attempts=self._settings.attempts, timeout=None):
             with attempt:
                 return self._once(url, begin, condition, progress)
         raise AssertionError("stamina ends with an answer or an error")
@@ -124,7 +124,7 @@ class Downloader:
                         or condition.get("If-Modified-Since"),
                     )
                 if body.status != 200:
-                    raise self._error(what, body)
+                    raise error_of(what, body, self._secrecy.clean)
                 length = headers.get("content-length", "")
                 total = int(length) if length.isascii() and length.isdecimal() else None
                 write = begin()
@@ -181,41 +181,6 @@ class Downloader:
             except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
                 raise SettingsError(f"the environment's proxies or certificates cannot be used: {error}") from error
         return self._clients[local]
-
-    def _error(self, what: str, body: Body) -> UpstreamError:
-        kept = bytearray()
-        try:
-            for chunk in body:
-                kept += chunk[:_MAX_PROBLEM_BYTES]
-                if len(kept) >= _MAX_PROBLEM_BYTES:
-                    break
-        except UpstreamError:
-            pass  # the status is known, and says more than an error in the text after it
-        return error_for(
-            what,
-            body.status,
-            read_problem(bytes(kept), self._secrecy.clean),
-            retry_after=body.headers.get("retry-after"),
-            location=None,
-        )
-
-
-class _Waits:
-    """When a fetch is tried again: full jitter, ``Retry-After``, and a limit."""
-
-    def __init__(self, max_wait_s: float) -> None:
-        self._longest_s = 0.5
-        self._left_s = max_wait_s
-
-    def seconds(self, error: Exception) -> bool | float:
-        if not isinstance(error, UpstreamUnavailableError) or isinstance(error, TotalTimeoutError):
-            return False
-        if error.status is not None and error.status not in WORTH_WAITING:
-            return False
-        wait_s = max(random.uniform(0, self._longest_s), error.retry_after_s or 0.0)  # noqa: S311 - spreads clients
-        self._longest_s *= 2
-        self._left_s -= wait_s
-        return wait_s if self._left_s >= 0 else False
 
 
 def _headers(secret: str | None, auth: str, auth_header: str) -> tuple[dict[str, str], tuple[str, ...]]:

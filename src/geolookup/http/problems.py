@@ -6,9 +6,10 @@ The body may hold anything: what cannot be read is left out of the message, and 
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 
 import msgspec
 
@@ -20,9 +21,20 @@ from geolookup.text import harmless
 WORTH_WAITING = frozenset({408, 429, 502, 503, 504})
 
 _SHOWN_ERRORS = 20
+_MOST_BYTES = 64 << 10
 # RFC 9457 leaves the names of types open: these are names for a missing permission.
 _PERMISSION = re.compile(r"auth|scope|forbidden|permission|token|credential|denied", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[/#:]")
+
+
+class Answer(Protocol):
+    """An answer whose body streams in; `body.Body` is one."""
+
+    @property
+    def status(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    def __iter__(self) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,20 @@ def read_problem(body: bytes, clean: Callable[[str], str]) -> Problem:
         if isinstance(entry, dict)
     ]
     return Problem(harmless(clean(name), 80), text(value, "title"), text(value, "detail"), tuple(pairs))
+
+
+def error_of(what: str, answer: Answer, clean: Callable[[str], str], *, location: str | None = None) -> UpstreamError:
+    """`error_for` an answer that was not read yet: its first bytes are, for what they say of the problem."""
+    kept = bytearray()
+    try:
+        for chunk in answer:
+            kept += chunk[:_MOST_BYTES]
+            if len(kept) >= _MOST_BYTES:
+                break
+    except UpstreamError:
+        pass  # the status is known, and says more than an error in the text after it
+    problem = read_problem(bytes(kept), clean)
+    return error_for(what, answer.status, problem, retry_after=answer.headers.get("retry-after"), location=location)
 
 
 def error_for(

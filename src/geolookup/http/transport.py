@@ -1,8 +1,7 @@
-"""One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, errors http_errors."""
+"""One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, httpx's errors as ours."""
 
 import base64
 import json as jsonlib
-import random
 import re
 import ssl
 from collections.abc import Callable, Generator, Mapping
@@ -14,18 +13,18 @@ import stamina
 
 from geolookup import addresses
 from geolookup._version import __version__
-from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
+from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.http.body import Body, Watch
-from geolookup.http.problems import WORTH_WAITING, error_for, read_problem
+from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import TotalTimeoutError, http_errors
+from geolookup.http.translate import http_errors
+from geolookup.http.waits import Waits
 from geolookup.settings.secrets import read_secret
 from geolookup.settings.table import Settings
 from geolookup.text import harmless
 
 #: The most bytes of an answer that is read whole.
 MAX_ANSWER_BYTES = 16 << 20
-_MAX_PROBLEM_BYTES = 64 << 10
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110 section 5.6.2
 _PATH = re.compile(r"/[\x21-\x22\x24-\x7e]*")
@@ -221,51 +220,17 @@ class Transport:
                 raise EditError(f"{what}: a header to be sent is not plain text") from error
 
     def _error(self, what: str, body: Body) -> UpstreamError:
-        kept = bytearray()
-        try:
-            for chunk in body:
-                kept += chunk[:_MAX_PROBLEM_BYTES]
-                if len(kept) >= _MAX_PROBLEM_BYTES:
-                    break
-        except UpstreamError:
-            pass  # the status is known, and says more than an error in the text after it
         location = body.headers.get("location")
-        return error_for(
-            what,
-            body.status,
-            read_problem(bytes(kept), self._secrecy.clean),
-            retry_after=body.headers.get("retry-after"),
-            location=harmless(self._secrecy.clean(location)) if location else None,
-        )
+        shown = harmless(self._secrecy.clean(location)) if location else None
+        return error_of(what, body, self._secrecy.clean, location=shown)
 
     def _attempt(self, action: Callable[[], _T]) -> _T:
-        waits = _Waits(self._backoff_s, self.settings.max_wait_s)
+        waits = Waits(self._backoff_s, self.settings.max_wait_s)
         retries = stamina.retry_context(on=waits.before_retrying, attempts=self.settings.attempts, timeout=None)
         for attempt in retries:
             with attempt:
                 return action()
         raise AssertionError("stamina ends with an answer or an error")
-
-
-class _Waits:
-    """Decides whether and when one request is tried again: full jitter, ``Retry-After``, and a limit."""
-
-    def __init__(self, backoff_s: float, max_wait_s: float) -> None:
-        self._longest_s = backoff_s
-        self._left_s = max_wait_s
-
-    def before_retrying(self, error: Exception) -> bool | float:
-        """The seconds to wait, or false if the error is final."""
-        if not isinstance(error, UpstreamUnavailableError) or isinstance(error, TotalTimeoutError):
-            return False
-        if error.status is not None and error.status not in WORTH_WAITING:
-            return False
-        wait_s = random.uniform(0, self._longest_s)  # noqa: S311 - spreads clients, hides nothing
-        self._longest_s *= 2
-        if error.retry_after_s is not None:
-            wait_s = max(wait_s, error.retry_after_s)
-        self._left_s -= wait_s
-        return wait_s if self._left_s >= 0 else False
 
 
 def _authentication(settings: Settings, secret: str) -> tuple[httpx.Auth, tuple[str, ...]]:

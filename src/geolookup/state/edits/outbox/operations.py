@@ -96,10 +96,7 @@ class _SingleRequest(_Kind):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Create(_SingleRequest):
-    """Create a geolocation without blocks; ``fields`` are the eight."""
-
-    operation: ClassVar = Operation.CREATE
+class _SettingFields(_SingleRequest):
     fields: dict[str, Any]
 
     @classmethod
@@ -109,6 +106,13 @@ class Create(_SingleRequest):
     @property
     def payload(self) -> dict[str, Any]:
         return {"fields": self.fields}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create(_SettingFields):
+    """Create a geolocation without blocks; ``fields`` are the eight."""
+
+    operation: ClassVar = Operation.CREATE
 
     def describe(self, locid: int) -> str:
         return f"create geolocation {locid}"
@@ -121,19 +125,10 @@ class Create(_SingleRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update(_SingleRequest):
+class Update(_SettingFields):
     """Change the fields of a geolocation; ``fields`` are all eight, as they shall be."""
 
     operation: ClassVar = Operation.UPDATE
-    fields: dict[str, Any]
-
-    @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> Self:
-        return cls(fields=_fields(payload))
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        return {"fields": self.fields}
 
     def describe(self, locid: int) -> str:
         return f"update geolocation {locid}"

@@ -231,7 +231,7 @@ def test_only_values_that_a_dictionary_column_uses_count_as_malformed(geo: GeoLo
         (pa.array([1.5]).dictionary_encode(), ("country",), "not double"),
         (pa.array([], pa.float64()), ("country",), "not double"),
         (["8.8.8.8"], ("country",), "not list"),
-        (pa.array(["8.8.8.8"]), ("land",), "'land' is not a field: the fields are locid, country"),
+        (pa.array(["8.8.8.8"]), ("land",), "'land' is an unknown field: the fields are locid, country"),
         (pa.array(["8.8.8.8"]), ("city", "city"), "only once"),
         (pa.array(["8.8.8.8"]), (), "at least one"),
     ],

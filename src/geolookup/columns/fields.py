@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from geolookup.errors import ColumnError
+from geolookup.lookup import fields
 from geolookup.model import FLAT_NAMES
 
 #: Every field, in the order in which an address's object has them.
@@ -12,18 +13,12 @@ FIELDS: Final = FLAT_NAMES[1:]
 DEFAULT_FIELDS: Final = ("country", "region", "city")
 
 
-def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
+def checked_fields(asked: str | Iterable[str]) -> tuple[str, ...]:
     """The fields as asked for: names, or one text of names with commas between them.
 
     :raises ColumnError: if one is unknown or named twice, or none is given
     """
-    names: Sequence[str] = [name.strip() for name in fields.split(",")] if isinstance(fields, str) else list(fields)
-    for name in names:
-        if name not in FIELDS:
-            raise ColumnError(f"{name!r} is not a field: the fields are {', '.join(FIELDS)}")
-    if not names or len(set(names)) != len(names):
-        raise ColumnError("name at least one field, and each only once")
-    return tuple(names)
+    return fields.checked_fields(asked, FIELDS)
 
 
 def check_columns(present: Sequence[str], column: str, added: Sequence[str]) -> None:

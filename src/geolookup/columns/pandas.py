@@ -7,6 +7,7 @@ from geolookup.columns.answers import decoded
 from geolookup.columns.arrow import Errors, locate
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import DEFAULT_FIELDS
+from geolookup.columns.shortcuts import Shortcuts
 from geolookup.errors import ColumnError, MissingExtraError
 from geolookup.lookup.engine import GeoLookup
 
@@ -19,7 +20,7 @@ __all__ = ["GeoAccessor"]
 
 
 @pd.api.extensions.register_series_accessor("geo")
-class GeoAccessor:
+class GeoAccessor(Shortcuts):
     """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
 
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
@@ -52,22 +53,6 @@ class GeoAccessor:
         :raises ColumnError: as for `locate`
         """
         return self.locate([name], geo=geo, errors=errors)[name]
-
-    def country(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The country code."""
-        return self.field("country", geo=geo, errors=errors)
-
-    def region(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The region code."""
-        return self.field("region", geo=geo, errors=errors)
-
-    def city(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The city's name."""
-        return self.field("city", geo=geo, errors=errors)
-
-    def locid(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The geolocation's identifier: below zero custom, above zero default."""
-        return self.field("locid", geo=geo, errors=errors)
 
 
 def _arrays(found: Any) -> list[Any]:

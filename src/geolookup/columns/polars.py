@@ -7,6 +7,7 @@ from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrow import Errors, locate
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
+from geolookup.columns.shortcuts import Shortcuts
 from geolookup.errors import MissingExtraError
 from geolookup.lookup.engine import GeoLookup
 
@@ -19,7 +20,7 @@ __all__ = ["GeoNamespace"]
 
 
 @pl.api.register_expr_namespace("geo")
-class GeoNamespace:
+class GeoNamespace(Shortcuts):
     """The geolocations of an expression's addresses: text, or integers that are IPv4 addresses.
 
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
@@ -59,22 +60,6 @@ class GeoNamespace:
             return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
 
         return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True)
-
-    def country(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The country code."""
-        return self.field("country", geo=geo, errors=errors)
-
-    def region(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The region code."""
-        return self.field("region", geo=geo, errors=errors)
-
-    def city(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The city's name."""
-        return self.field("city", geo=geo, errors=errors)
-
-    def locid(self, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """The geolocation's identifier: below zero custom, above zero default."""
-        return self.field("locid", geo=geo, errors=errors)
 
 
 _KINDS = {pa.string(): pl.String, pa.float64(): pl.Float64, pa.int64(): pl.Int64, pa.bool_(): pl.Boolean}

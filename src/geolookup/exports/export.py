@@ -16,6 +16,7 @@ from geolookup.exports.mmdb.file import Encoded
 from geolookup.exports.mmdb.records import Detail, records
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.fields import checked_fields
 from geolookup.lookup.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _writer(
         return _mmdb(detail, kind)
     if form == "geofeed":
         return _geofeed(postal_codes=postal_codes, public_only=public_only)
-    names = rows.DEFAULT_FIELDS if fields is None else rows.checked_fields(fields)
+    names = rows.DEFAULT_FIELDS if fields is None else checked_fields(fields, rows.FIELDS)
     return _csv(names, networks=networks) if form == "csv" else _parquet(names, networks=networks)
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from geolookup.addresses import cidrs, to_text
-from geolookup.errors import ColumnError
 from geolookup.exports.content import Content, Places, Progress
 from geolookup.exports.segments import Segments
 from geolookup.fields import DEGREES, FIELD_NAMES
@@ -22,20 +21,6 @@ FIELDS: Final = tuple(name for name in FLAT_NAMES if name not in ("ip", *_ENDS))
 #: Those of a place: what a source reads back.
 DEFAULT_FIELDS: Final = FIELD_NAMES
 _ROWS_AT_ONCE = 1 << 13
-
-
-def checked_fields(fields: str | Iterable[str]) -> tuple[str, ...]:
-    """The fields as asked for: names, or one text of names with commas between them.
-
-    :raises ColumnError: if one is unknown or named twice, or there is none
-    """
-    names = tuple(name.strip() for name in (fields.split(",") if isinstance(fields, str) else fields))
-    for name in names:
-        if name not in FIELDS:
-            raise ColumnError(f"{name!r:.60} is an unknown field: there are {', '.join(FIELDS)}")
-    if not names or len(set(names)) != len(names):
-        raise ColumnError("name at least one field, and each only once")
-    return names
 
 
 class Rows:

@@ -1,11 +1,9 @@
 """What the pages say of hotels and rates, run as it stands there against a demo service."""
 
-import os
 import re
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from geolookup.service.hotels.loader import LoadedHotels, load_hotels
 from geolookup.service.store.store import Store
+from tests.support.page_commands import end, offer_command
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "how-to-hotels.md").read_text(encoding="utf-8")
@@ -27,13 +26,7 @@ def blocks(text: str, language: str) -> list[str]:
 @pytest.fixture
 def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> Iterator[str]:
     """The address of a service with the bundled data; `geolookup` is a command, and the folder an empty one."""
-    command = tmp_path / "bin" / "geolookup"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m geolookup "$@"\n')
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("GEOLOOKUP_HOME", home)
-    monkeypatch.chdir(tmp_path)
+    offer_command(tmp_path, monkeypatch, home)
     serve = next(
         line for block in blocks(PAGE, "sh") for line in block.splitlines() if line.startswith("geolookup serve")
     )
@@ -42,12 +35,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> Iterator
         assert service.stderr is not None
         yield re.search(r"http://\S+", service.stderr.readline())[0]  # type: ignore[index]
     finally:
-        service.terminate()
-        deadline = time.monotonic() + 30
-        while service.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert service.wait(1) == 0
-        service.stderr.close()
+        end(service)
 
 
 def run(script: str, address: str) -> str:

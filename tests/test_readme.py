@@ -1,15 +1,15 @@
 """The README's commands, run as they stand there; those that install from a registry in part."""
 
-import os
 import re
 import shlex
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.support.page_commands import end, offer_command
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -20,14 +20,8 @@ PYTHON = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> Path:
     """A folder in which `geolookup` is a command and `access.log` is there."""
-    command = tmp_path / "bin" / "geolookup"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m geolookup "$@"\n')
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    offer_command(tmp_path, monkeypatch, home)
     (tmp_path / "access.log").write_text("8.8.8.8 - - GET /\n1.1.1.1 - - GET /\n")
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -102,12 +96,7 @@ def test_the_service_and_the_sync_work_together(shell: Path, port: int) -> None:
         assert result.returncode == 0, result.stderr
         assert "237 geolocations (0 custom), 207564 blocks" in result.stdout
     finally:
-        service.terminate()
-        deadline = time.monotonic() + 30
-        while service.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert service.wait(1) == 0
-        service.stderr.close()
+        end(service)
 
 
 def test_every_document_that_is_linked_exists() -> None:

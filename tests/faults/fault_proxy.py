@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from tests.faults.raw_server import LONGEST_S, Request, Script, _read_request
+from tests.faults.listener import LONGEST_S, Listener
+from tests.faults.raw_server import Request, Script, _read_request
 
 #: What a fault makes of a request: given a function that has the service do it and returns the whole answer, the
 #: bytes to send, or a script to play; None holds the connection open and silent.
@@ -54,11 +55,8 @@ class FaultProxy:
         self.faults: list[Fault] = []
         self.read_fault: Fault | None = None
         self.requests: list[Request] = []
-        self._over = threading.Event()
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._listener = Listener(self._meet)
+        self.url = self._listener.url
 
     @property
     def writes(self) -> list[Request]:
@@ -71,19 +69,10 @@ class FaultProxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._over.set()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join(LONGEST_S)
+        self._listener.close()
 
-    def _serve(self) -> None:
-        while not self._over.is_set():
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._one, args=(connection,), daemon=True).start()
+    def _meet(self, connection: socket.socket) -> None:
+        threading.Thread(target=self._one, args=(connection,), daemon=True).start()
 
     def _one(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
@@ -110,7 +99,7 @@ class FaultProxy:
 
     def _play(self, connection: socket.socket, script: Script) -> None:
         for number, part in enumerate(script.parts):
-            if number and script.pause_s and self._over.wait(script.pause_s):
+            if number and script.pause_s and self._listener.over.wait(script.pause_s):
                 return
             connection.sendall(part or b"")
         if script.reset:

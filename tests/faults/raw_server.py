@@ -1,6 +1,5 @@
 """A server on a raw socket that plays scripted bytes: for the faults that no framework will commit."""
 
-import contextlib
 import socket
 import struct
 import threading
@@ -10,8 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-#: No script plays for longer than this, whatever a test forgets.
-LONGEST_S = 30.0
+from tests.faults.listener import LONGEST_S, Listener
 
 
 @dataclass(frozen=True)
@@ -67,13 +65,8 @@ class RawServer:
         self.requests: list[Request] = []
         self.connections = 0
         self.broken_off = threading.Event()
-        self._over = threading.Event()
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self._socket.settimeout(LONGEST_S)
-        self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
+        self._listener = Listener(self._meet, accept_s=LONGEST_S)
+        self.port, self.url = self._listener.port, self._listener.url
 
     def __enter__(self) -> Self:
         return self
@@ -85,33 +78,24 @@ class RawServer:
 
     def close(self) -> None:
         """Stop listening and playing."""
-        self._over.set()
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        self._thread.join(LONGEST_S)
+        self._listener.close()
 
-    def _serve(self) -> None:
-        while not self._over.is_set():
+    def _meet(self, connection: socket.socket) -> None:
+        number = min(self.connections, len(self.scripts) - 1)
+        self.connections += 1
+        with connection:
+            connection.settimeout(LONGEST_S)
             try:
-                connection, _ = self._socket.accept()
+                self._play(connection, self.scripts[number])
             except OSError:
-                return
-            number = min(self.connections, len(self.scripts) - 1)
-            self.connections += 1
-            with connection:
-                connection.settimeout(LONGEST_S)
-                try:
-                    self._play(connection, self.scripts[number])
-                except OSError:
-                    self.broken_off.set()
+                self.broken_off.set()
 
     def _play(self, connection: socket.socket, script: Script) -> None:
         if script.read_request and not self._read(connection):
             return
         end = time.monotonic() + LONGEST_S
         for number, part in enumerate(script.parts):
-            if (number and script.pause_s and self._over.wait(script.pause_s)) or time.monotonic() > end:
+            if (number and script.pause_s and self._listener.over.wait(script.pause_s)) or time.monotonic() > end:
                 return
             if part is not None:
                 connection.sendall(part)
@@ -119,7 +103,7 @@ class RawServer:
                 return
         if script.hold:
             connection.settimeout(0.05)
-            while not self._over.is_set() and time.monotonic() < end:
+            while not self._listener.over.is_set() and time.monotonic() < end:
                 try:
                     if not connection.recv(65536):
                         return

@@ -1,17 +1,12 @@
 """SIGKILL at every call and at many moments of whatever writes: the old state or the new one, whole."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.faults.raw_server import RawServer
+from tests.faults.sweeps import swept
 from tests.support.lists import item, listed
-
-ROOT = Path(__file__).parents[3]
 
 
 def stamped_list(number: int) -> bytes:
@@ -53,18 +48,5 @@ def test_a_kill_anywhere_leaves_the_old_state_or_the_new_one_and_the_next_run_go
         points, delays = (10_000 if points else 0), 10 * delays
     with RawServer(stamped_list(1), stamped_list(2)) as server:
         arguments = [scenario, str(tmp_path), server.url, str(points), str(delays)]
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.faults.kills.kill_sweep", *arguments],
-            cwd=ROOT,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["problems"] == []
-    assert found["points"] == min(points, found["calls"]) + delays
-    # Each call is made before the end, so each of these kills hit; a delay may come too late.
-    assert found["killed"] >= min(points, found["calls"])
+        found = swept("tests.faults.kills.kill_sweep", *arguments, points=points, delays=delays)
     assert found["calls"] > 20

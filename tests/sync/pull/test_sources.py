@@ -338,13 +338,18 @@ def test_removing_a_source_that_answers_much_is_held_until_it_is_accepted(files:
     assert files.whole()
 
 
-def test_a_rollback_refuses_each_snapshot_it_leaves_until_that_source_brings_another(files: Files) -> None:
+def _roll_back_what_is_bad(files: Files) -> None:
+    """Sources a and b are served as they were before a bad snapshot of a, which was published in between."""
     files.write("a", *many(20))
     files.write("b", *many(20, octet=30))
     files.sync("a", "b")
     files.write("a", *many(20, city="Bad"))
     files.sync("a", "b")
     StateDirectory(files.home).keeping.rollback()
+
+
+def test_a_rollback_refuses_each_snapshot_it_leaves_until_that_source_brings_another(files: Files) -> None:
+    _roll_back_what_is_bad(files)
     assert files.answer("20.0.1.1") == ("a", "Town 1")
     files.write("b", *many(20, city="New", octet=30))
     report = files.sync("a", "b")
@@ -357,12 +362,7 @@ def test_a_rollback_refuses_each_snapshot_it_leaves_until_that_source_brings_ano
 
 
 def test_a_sync_after_a_rollback_publishes_nothing_if_nothing_is_new(files: Files) -> None:
-    files.write("a", *many(20))
-    files.write("b", *many(20, octet=30))
-    files.sync("a", "b")
-    files.write("a", *many(20, city="Bad"))
-    files.sync("a", "b")
-    StateDirectory(files.home).keeping.rollback()
+    _roll_back_what_is_bad(files)
     assert files.sync("a", "b").outcome == "unchanged"
     assert (files.current().generation, files.current().newest) == (1, 2)
     assert files.answer("20.0.1.1") == ("a", "Town 1")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
-from tests.dials.upstream import Place
+from tests.dials.upstream import CLIENT, Place
 
 # Removals
 
@@ -355,3 +355,19 @@ def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(p
     before = person.upstream.lists
     person("push")
     assert person.upstream.lists - before <= 2
+
+
+def test_what_a_lost_create_made_is_told_though_the_create_was_changed_since(person: Person) -> None:
+    person.upstream.faults = ["before"]  # it lands late
+    person.creates(areacode="030")
+    person("push", exits=1)
+    person.upstream.colleague_creates({**ELSEWHERE, **BERLIN, "areacode": "040"}, who="colleague")
+    settle()
+    person("push", exits=3)
+    person("outbox", "edit", 1, "--city", "Bernau")
+    person("push")
+    assert person.there[-2] == ("Bernau", [])
+    person.upstream.colleague_creates({**ELSEWHERE, "region": "", **BERLIN, "areacode": "030"}, who=CLIENT)
+    settle()
+    person("sync", exits=3)
+    assert "geolookup outbox keep -3" in person.said

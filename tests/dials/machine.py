@@ -208,7 +208,12 @@ class Machine:
                 for found in getattr(part, name, ()):
                     self._hear(str(found))
                     if name == "notices":
-                        self.noticed.add(found["locid"])
+                        self.noticed |= {found["locid"], self._place_of(found["edit"])}
+
+    def _place_of(self, edit: int) -> int:
+        """The number that the person got for the place that an edit is about; 0 if the edit is over."""
+        rows = self.attempt(lambda: self.editor().pending())
+        return next((row.locid for row in rows if row.id == edit), 0) if isinstance(rows, list) else 0
 
     def _hear(self, words: str) -> None:
         self.told |= {int(number) for number in _NUMBER.findall(words)}

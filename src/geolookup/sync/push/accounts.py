@@ -71,6 +71,7 @@ class _Account:
         self._aliases = outbox.aliases()
         self._forms = Forms(outbox.stored_forms())
         pending = outbox.rows(*PENDING_STATES)
+        self._creates = [(row.locid, row.edit.fields) for row in [*rows, *pending] if isinstance(row.edit, Create)]
         self._edited_since = {row.locid for row in pending}
         self._to_be_deleted = {row.locid for row in pending if isinstance(row.edit, Delete)}
 
@@ -172,20 +173,24 @@ class _Account:
         number = self._aliases.get(row.locid)
         fields = row.edit.fields
         elsewhere = any(self._forms.same(fields, found.fields()) for found in match.found)
-        if place is not None and like(fields, place.fields()) and not elsewhere:
+        changed = place is not None and like(fields, place.fields()) and not self._is_of_another_create(row, place)
+        if changed and not elsewhere:
             self._conclude(row)  # somebody has changed it since
             return
         if place is None and not match.found and row.locid in self._to_be_deleted:
             self._conclude(row)  # gone, as it shall be
             return
         self._findings.numbers_changed = True
+        edited = ""
+        if any(other.locid == row.locid and other.id > row.id for other in self._rows):
+            edited = f"what was sent to {number} for it since may have changed something else"
         if match.what == "adopt":
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)
             self._aliases[row.locid] = match.found[0].locid
             reason = f"the service answered with locid {number} to a create that made {match.found[0].locid}"
-            if any(other.locid == row.locid and other.id > row.id for other in self._rows):
-                self._notice(row, f"{reason}: what was sent to {number} for it since may have changed something else")
+            if edited:
+                self._notice(row, f"{reason}: {edited}")
             else:
                 self._findings.warnings.append(reason)
             return
@@ -193,7 +198,7 @@ class _Account:
         may_be = f" (it may be {', '.join(str(found.locid) for found in match.found)})" if match.found else ""
         reason = (
             f"the service answered that it made {number}, which {gone}{may_be}: `geolookup outbox adopt` if you know "
-            "which it is, `retry` to send it again, or `drop`"
+            "which it is, `retry` to send it again, or `drop`" + (f"; {edited}" if edited and place is not None else "")
         )
         self._outbox.release(row.locid)
         self._outbox.change(
@@ -205,6 +210,11 @@ class _Account:
             journal={**(row.journal or {}), **shown(match)},
         )
         self._notice(row, reason)
+
+    def _is_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:
+        """Whether a geolocation is just what another create of ours sent: branches in one town are like each other."""
+        found = place.fields()
+        return any(locid != row.locid and self._forms.same(fields, found) for locid, fields in self._creates)
 
     def _tell_missing(self, row: OutboxRow) -> None:
         self._outbox.change(row.id, concluded=self._start.mark.counter)

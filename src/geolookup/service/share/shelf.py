@@ -147,22 +147,22 @@ class Bench(Shelf):
         :raises DataFileError: if it cannot be written
         """
         try:
-            with tempfile.NamedTemporaryFile(
-                prefix=".new-", dir=os.path.join(self.folder, "files"), delete=False
-            ) as file:
-                for octets in pieces:
-                    file.write(octets)
+            # Without a name: it goes with this process, however that ends.
+            file = tempfile.TemporaryFile(dir=os.path.join(self.folder, "files"))  # noqa: SIM115 - read later
+            for octets in pieces:
+                file.write(octets)
+            file.flush()
         except OSError as error:
             raise DataFileError(f"{self.folder}: writing failed: {error.strerror}") from error
-        path = file.name
 
         def read() -> Iterator[bytes]:
+            at = 0
             try:
-                with open(path, "rb") as again:
-                    while octets := again.read(_PIECE_BYTES):
-                        yield octets
+                while octets := os.pread(file.fileno(), _PIECE_BYTES, at):
+                    yield octets
+                    at += len(octets)
             except OSError as error:
-                raise DataFileError(f"{path}: reading failed: {error.strerror}") from error
+                raise DataFileError(f"{self.folder}: reading failed: {error.strerror}") from error
 
         return read
 

@@ -1,13 +1,11 @@
 """What a nightly refresh is for systemd and for cron: units and a crontab line, for this installation and its settings.
 
-Quoting follows systemd.syntax(7), systemd.exec(5) and systemd.service(5), and crontab(5). Secrets are never written,
-only the names of the files that hold them.
+Secrets are never written, only the names of the files that hold them.
 """
 
 import hashlib
 import os
 import platform
-import pwd
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from geolookup.cli import exit_codes
+from geolookup.cli import exit_codes, units
 from geolookup.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.paths import settings_path
@@ -26,10 +24,6 @@ from geolookup.sync.pull.pull import configured_url
 SERVICE = "geolookup-refresh.service"
 TIMER = "geolookup-refresh.timer"
 
-_USER = "geolookup"
-_STATE = "/var/lib"
-_HOMES = ("/home", "/root", "/run/user")
-_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
 # The file for a secret that came from the environment: the printed text must not contain secrets.
 _SECRETS = "/etc/geolookup"
 
@@ -62,17 +56,11 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
     """
     configured_url(settings)
     config = os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
-    from_file = load(environ={})
-    paths = {setting.name for setting in described() if setting.is_path}  # handed over in ways of their own
-    environment = {
-        f"GEOLOOKUP_{name.upper()}": _text(value)
-        for name, value in msgspec.structs.asdict(settings).items()
-        if name not in paths and value != getattr(from_file, name)
-    }
+    environment = environment_of(settings)
     secrets, notes = _secrets(settings)
     extra = () if changed_exit_code is None else ("--changed-exit-code", str(changed_exit_code))
     found = Job(
-        command=(*_executable(), "refresh", *arguments, *extra),
+        command=(*units.executable(), "refresh", *arguments, *extra),
         environment=environment,
         config=config,
         home=settings.state_home() if settings.home else None,
@@ -90,10 +78,15 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
     return found
 
 
-def _executable() -> tuple[str, ...]:
-    """The command of this very installation, which need not be in anybody's PATH."""
-    script = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "geolookup")
-    return (script,) if os.access(script, os.X_OK) else (os.path.abspath(sys.executable), "-m", "geolookup")
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The settings that neither the file nor a default gives, except paths, which go ways of their own."""
+    from_file = load(environ={})
+    paths = {setting.name for setting in described() if setting.is_path}
+    return {
+        f"GEOLOOKUP_{name.upper()}": _text(value)
+        for name, value in msgspec.structs.asdict(settings).items()
+        if name not in paths and value != getattr(from_file, name)
+    }
 
 
 def _text(value: object) -> str:
@@ -118,22 +111,7 @@ def _secrets(settings: Settings) -> tuple[dict[str, str], list[str]]:
 
 def systemd_notes(planned: Job) -> list[str]:
     """What a person must still do before the units work."""
-    notes = list(planned.notes)
-    user = _user(planned)
-    if user == _USER and not _exists(user):
-        notes.append(
-            f"create the user once: useradd --system --home-dir {_STATE}/geolookup --shell /usr/sbin/nologin {_USER}"
-        )
-    if user == "root":
-        notes.append(f"{planned.home} belongs to root, so the service runs as root: better give it a user of its own")
-    if planned.home is not None and not os.path.isdir(planned.home):
-        notes.append(f"create {planned.home} once, owned by {user}, with mode 0700")
-    if _below(_HOMES, [sys.prefix, planned.command[0]]):
-        notes.append(
-            f"this installation is in a home directory, which {user} may be unable to enter: better install it where "
-            "everybody can read it, and print the units from there"
-        )
-    return notes
+    return [*planned.notes, *units.notes_of(planned.home, planned.command[0])]
 
 
 def service_unit(planned: Job) -> str:
@@ -141,9 +119,8 @@ def service_unit(planned: Job) -> str:
 
     :raises SettingsError: if the executable's path has a quote or backslash, which systemd refuses however written
     """
-    if any(character in planned.command[0] for character in "\"'\\"):
-        raise SettingsError(f"{planned.command[0]}: systemd runs no program of such a name: install it elsewhere")
-    environment = {name: _specifiers(value) for name, value in planned.environment.items()}
+    units.require_runnable(planned.command[0])
+    environment = {name: units.specifiers(value) for name, value in planned.environment.items()}
     credentials = []
     if planned.config is not None:
         credentials.append(("geolookup.toml", planned.config))
@@ -153,12 +130,12 @@ def service_unit(planned: Job) -> str:
         credentials.append((credential, path))
         environment[f"GEOLOOKUP_{name.upper()}"] = f"%d/{credential}"
     writable = []
-    state = "geolookup" if planned.home is None else _state_directory(planned.home)
-    environment["GEOLOOKUP_HOME"] = "%S/geolookup" if planned.home is None else _specifiers(planned.home)
+    state = "geolookup" if planned.home is None else units.state_directory(planned.home)
+    environment["GEOLOOKUP_HOME"] = "%S/geolookup" if planned.home is None else units.specifiers(planned.home)
     if state is None and planned.home is not None:
         writable.append(planned.home)
     if planned.textfile is not None:
-        environment["GEOLOOKUP_TEXTFILE"] = _specifiers(planned.textfile)
+        environment["GEOLOOKUP_TEXTFILE"] = units.specifiers(planned.textfile)
         writable.append(os.path.dirname(planned.textfile))
     paths = [sys.prefix, sys.base_prefix, os.path.dirname(__file__), planned.command[0], *writable]
     program, *arguments = planned.command
@@ -175,14 +152,15 @@ def service_unit(planned: Job) -> str:
         "",
         "[Service]",
         "Type=oneshot",
-        # The program's own path knows specifiers, but no variables.
-        " ".join([f"ExecStart={_quoted(_specifiers(program))}", *(_argument(each) for each in arguments)]),
-        *(f"Environment={_quoted(f'{name}={value}')}" for name, value in sorted(environment.items())),
+        " ".join(
+            [f"ExecStart={units.quoted(units.specifiers(program))}", *(units.argument(each) for each in arguments)]
+        ),
+        *(f"Environment={units.quoted(f'{name}={value}')}" for name, value in sorted(environment.items())),
         # The rest of the line as it stands is the path: no quotes.
-        *(f"LoadCredential={name}:{_specifiers(path)}" for name, path in credentials),
-        f"User={_user(planned)}",
+        *(f"LoadCredential={name}:{units.specifiers(path)}" for name, path in credentials),
+        f"User={units.user_of(planned.home)}",
         *([] if state is None else [f"StateDirectory={state}", "StateDirectoryMode=0700"]),
-        *(f"ReadWritePaths={_quoted(_specifiers(path))}" for path in writable),
+        *(f"ReadWritePaths={units.quoted(units.specifiers(path))}" for path in writable),
         "UMask=0077",
         f"TimeoutStartSec={planned.longest_s:.0f}",
         "Nice=10",
@@ -194,9 +172,8 @@ def service_unit(planned: Job) -> str:
         "RestartSec=15min",
         f"RestartPreventExitStatus={exit_codes.USAGE} {exit_codes.HELD}",
         "",
-        *_HARDENING,
-        f"ProtectHome={'read-only' if _below(_HOMES, paths) else 'yes'}",
-        f"PrivateTmp={'no' if _below(_TEMPORARY, paths) else 'yes'}",
+        *units.HARDENING,
+        *units.places(paths),
         "",
     ]
     return "\n".join(lines)
@@ -221,83 +198,6 @@ def timer_unit() -> str:
             "",
         ]
     )
-
-
-_HARDENING = (
-    "NoNewPrivileges=yes",
-    "CapabilityBoundingSet=",
-    "AmbientCapabilities=",
-    "ProtectSystem=strict",
-    "PrivateDevices=yes",
-    "PrivateUsers=yes",
-    "ProtectClock=yes",
-    "ProtectControlGroups=yes",
-    "ProtectHostname=yes",
-    "ProtectKernelLogs=yes",
-    "ProtectKernelModules=yes",
-    "ProtectKernelTunables=yes",
-    "ProtectProc=invisible",
-    "ProcSubset=pid",
-    "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6",
-    "RestrictNamespaces=yes",
-    "RestrictRealtime=yes",
-    "RestrictSUIDSGID=yes",
-    "RemoveIPC=yes",
-    "KeyringMode=private",
-    "LockPersonality=yes",
-    "MemoryDenyWriteExecute=yes",
-    "SystemCallArchitectures=native",
-    "SystemCallFilter=@system-service",
-    "SystemCallFilter=~@privileged @resources",
-    "SystemCallErrorNumber=EPERM",
-)
-
-
-def _user(planned: Job) -> str:
-    """The owner of an existing state, since other users cannot use it; else a user of its own."""
-    if planned.home is None or not os.path.isdir(planned.home):
-        return _USER
-    owner = os.stat(planned.home).st_uid
-    try:
-        return pwd.getpwuid(owner).pw_name
-    except KeyError:
-        return str(owner)
-
-
-def _exists(user: str) -> bool:
-    try:
-        pwd.getpwnam(user)
-    except KeyError:
-        return False
-    return True
-
-
-def _state_directory(home: str) -> str | None:
-    """The value of StateDirectory= for a directory below /var/lib; None for others, or if it cannot hold the name."""
-    relative = home.removeprefix(f"{_STATE}/")
-    plain = all((character.isalnum() and character.isascii()) or character in "_.-/" for character in relative)
-    return relative if relative != home and plain else None
-
-
-def _below(roots: Iterable[str], paths: Iterable[str]) -> bool:
-    return any(path == root or path.startswith(f"{root}/") for path in paths for root in roots)
-
-
-def _specifiers(text: str) -> str:
-    return text.replace("%", "%%")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"' if escaped != text or not _is_plain(text) else text
-
-
-def _argument(text: str) -> str:
-    return _quoted(_specifiers(text).replace("$", "$$"))
-
-
-def _is_plain(text: str) -> bool:
-    return bool(text) and all(character.isalnum() or character in "_./-=:%@,+" for character in text)
 
 
 # cron

@@ -5,7 +5,9 @@ from typing import Any
 import click
 
 from geolookup.cli import output
+from geolookup.cli.options import load_settings
 from geolookup.cli.service.running import Sectioned, missing_packages, options_from, options_of, service_options
+from geolookup.cli.service.unit import share_unit
 
 
 class _Share(Sectioned):
@@ -31,7 +33,11 @@ _data = options_of(
 @click.command(cls=_Share)
 @_data
 @service_options
-def share(host: str, port: int, edition: tuple[str, ...], licence_allows: bool, **given: Any) -> None:
+@click.option(
+    "--print-systemd", is_flag=True, help="Print a hardened service for systemd with these options; do nothing else."
+)
+@click.pass_context
+def share(context: click.Context, /, print_systemd: bool, **given: Any) -> None:
     """Share what lookups answer here, by HTTP: with tools that read or download MaxMind DBs.
 
     \b
@@ -43,16 +49,23 @@ def share(host: str, port: int, edition: tuple[str, ...], licence_allows: bool, 
     \b
     Example: geolookup share --edition GeoLite2-City --tokens tokens --host 0.0.0.0
     """
+    if print_systemd:
+        defaults = {parameter.name or "": parameter.get_default(context) for parameter in context.command.params}
+        text, notes = share_unit(load_settings(), given, defaults)
+        for note in notes:
+            output.note(f"geolookup: {note}")
+        output.done(text.rstrip("\n"))
+        return
     options = options_from(given)
     try:
         from geolookup.service.share import run
     except ImportError as error:
         raise missing_packages(error) from error
     run.share(
-        host=host,
-        port=port,
-        editions=edition,
-        licence_allows=licence_allows,
+        host=given["host"],
+        port=given["port"],
+        editions=given["edition"],
+        licence_allows=given["licence_allows"],
         options=options,
         on_ready=lambda url: output.note(f"geolookup: sharing on {url}"),
     )

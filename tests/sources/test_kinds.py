@@ -9,7 +9,7 @@ from geolookup.errors import DataFileError, PullError, SettingsError
 from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
 from geolookup.sources.detect import open_source
 from geolookup.sources.places import PlaceFields
-from tests.support.source_files import read_all
+from tests.support.source_files import examples, read_all
 
 _CITY = PlaceFields("AU", "Queensland", "Brisbane")
 _PLACE = _CITY._replace(latitude=-27.5, longitude=153.0)
@@ -205,6 +205,30 @@ def test_a_list_in_a_folder_is_found_beside_other_json(tmp_path: Path) -> None:
     found, gathered = read_all(tmp_path)
     assert [place and place.country for _, _, place in found] == ["DE"]
     assert gathered.files == ["list.json"]
+
+
+def test_data_of_another_kind_in_a_folder_are_named_and_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("network,country\n10.0.0.0/8,DE\n")
+    (tmp_path / "README.md").write_text("# Read me\n")
+    assert read_all(tmp_path)[1].warnings == []
+    (tmp_path / "feed.txt").write_text("11.0.0.0/8,FR,,,\n")
+    blocks, gathered = read_all(tmp_path)
+    assert [first for first, _, _ in blocks] == ["10.0.0.0"]
+    (warning,) = gathered.warnings
+    assert warning.endswith("read as ranges-csv, so files of other kinds in it are not read: feed.txt (geofeed)")
+
+
+def test_the_parts_of_one_kind_are_not_taken_for_other_kinds(tmp_path: Path) -> None:
+    for number, example in enumerate(examples(tmp_path)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert read_all(example.write(folder))[1].warnings == []
+
+
+def test_a_max_mind_db_that_was_cut_short_is_told_what_it_may_be(tmp_path: Path) -> None:
+    whole = (Path(__file__).parents[1] / "data" / "mmdb" / "GeoLite2-City-Test.mmdb").read_bytes()
+    with pytest.raises(DataFileError, match="a MaxMind DB that was cut short has lost the metadata at its end"):
+        read_all(write(tmp_path, whole[: len(whole) // 2]))
 
 
 def test_a_web_page_in_place_of_a_file_is_called_one(tmp_path: Path) -> None:

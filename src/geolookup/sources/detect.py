@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from geolookup.errors import DataFileError, SettingsError
 from geolookup.sources.files.limits import Limits
@@ -65,10 +65,25 @@ def open_source(
             chosen = kind_of(opened)
         if fields and not chosen.maps_fields:
             raise SettingsError(f"{opened.name}: `fields` is for other kinds: this is {chosen.name}")
-        return Reading(chosen, opened, Request(limits=bounds, fields=fields or {}))
+        reading = Reading(chosen, opened, Request(limits=bounds, fields=fields or {}))
     except BaseException:
         opened.close()
         raise
+    reading.gathered.warnings += _of_other_kinds(opened, chosen)
+    return reading
+
+
+def _of_other_kinds(opened: Opened, chosen: Kind) -> list[str]:
+    """That data in a folder or archive are not read, since they are of another kind. Licences and the like are none."""
+    if len(opened.members) < 2 or chosen is registry.KIND:
+        return []
+    left = [member for member in opened.members if not chosen.fits(member)]
+    found = [(member, kind) for member in left if (kind := _fitting([member])) is not None]
+    if not found:
+        return []
+    shown = ", ".join(f"{harmless(member.inside, 80)} ({kind.name})" for member, kind in found[:_SHOWN_FILES])
+    more = ", …" if len(found) > _SHOWN_FILES else ""
+    return [f"{opened.name}: read as {chosen.name}, so files of other kinds in it are not read: {shown}{more}"]
 
 
 def named(name: str) -> Kind:
@@ -87,9 +102,9 @@ def kind_of(opened: Opened) -> Kind:
 
     :raises DataFileError: if it fits none
     """
-    for kind in KINDS:
-        if kind.fits(opened):
-            return kind
+    found = _fitting(opened.members)
+    if found is not None:
+        return found
     if len(opened.members) == 1 and not opened.members[0].head:
         raise DataFileError(f"{opened.name}: the file is empty")
     raise DataFileError(
@@ -97,6 +112,11 @@ def kind_of(opened: Opened) -> Kind:
         + "\n".join(f"  {kind.name}: {kind.summary}" for kind in KINDS)
         + "\nTo have it read as one of them: --kind NAME"
     )
+
+
+def _fitting(members: Sequence[Member]) -> Kind | None:
+    """The first kind that any of the files fits."""
+    return next((kind for kind in KINDS if any(map(kind.fits, members))), None)
 
 
 def _seen(opened: Opened) -> str:
@@ -116,7 +136,8 @@ def _content(member: Member, most: int) -> str:
     if not head:
         return "it is empty"
     if b"\0" in head:
-        return f"it holds binary data that begin with {head[:8].hex(' ')}"
+        begin = f"it holds binary data that begin with {head[:8].hex(' ')}"
+        return f"{begin} (a MaxMind DB that was cut short has lost the metadata at its end)"
     line = head.decode("utf-8", "replace").strip().partition("\n")[0]
     if saved_list.is_json(member):
         return f'it is JSON without a geolocation at its beginning (an object with a locid): "{harmless(line, most)}"'

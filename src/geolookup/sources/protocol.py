@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from geolookup.errors import PullError
 from geolookup.sources.blocks import Batch
 from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.opened import Opened
+from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.places import Places
 from geolookup.text import harmless
 
@@ -110,14 +110,15 @@ class Request:
 class Kind:
     """A kind of source.
 
-    ``summary`` is one line for people. ``fits`` says whether a file, or a set of files, is of this kind; it reads no
-    further than their beginnings (and an MMDB's end). ``own_locids`` is true if its places have numbers of their own.
+    ``summary`` is one line for people. ``fits`` says whether a file, which may be one of several, is of this kind;
+    it reads no further than its beginning (and an MMDB's end). ``own_locids`` is true if its places have numbers of
+    their own.
     ``maps_fields`` is true if it takes `Request.fields`.
     """
 
     name: str
     summary: str
-    fits: Callable[[Opened], bool]
+    fits: Callable[[Member], bool]
     read: Callable[[Opened, Request, Gathered], Iterator[Batch]]
     own_locids: bool = False
     maps_fields: bool = False

@@ -51,16 +51,11 @@ def _widths(rows: list[list[str]]) -> list[int]:
     return [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether most rows begin with two addresses and have as many columns as one of the layouts."""
     rows = sample_rows(member)
     found = _widths(rows)
     return len(found) * 2 > len(rows) and len(set(found)) == 1
-
-
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(map(fits_member, opened.members))
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
@@ -68,7 +63,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
 
     :raises DataFileError: if the rows have no layout that is known
     """
-    for member in opened.fitting(fits_member):
+    for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         found = _widths(sample_rows(member))
         if not found:

@@ -24,7 +24,7 @@ _REGION = re.compile(r"([A-Z]{2})-([A-Z0-9]{1,3})", re.ASCII)  # ISO 3166-2
 _NOWHERE = "ZZ"
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether most lines of the beginning are a prefix, a comma, and two letters or nothing."""
     lines = member.head.decode("utf-8-sig", "replace").split("\n")
     if len(lines) > 1:
@@ -42,14 +42,9 @@ def _is_prefix(prefix: str) -> bool:
     return True
 
 
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(map(fits_member, opened.members))
-
-
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     """The blocks of all such files, in the order of their names."""
-    for member in opened.fitting(fits_member):
+    for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         yield from _read_file(member, request, gathered)
 

@@ -32,9 +32,9 @@ def _has(member: Member, columns: frozenset[str]) -> bool:
     return columns <= set(first_line(member))
 
 
-def fits(opened: Opened) -> bool:
-    """Whether any of the files has the blocks."""
-    return any(_has(member, _BLOCKS) for member in opened.members)
+def fits(member: Member) -> bool:
+    """Whether it has the blocks."""
+    return _has(member, _BLOCKS)
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
@@ -42,7 +42,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
 
     :raises DataFileError: if the blocks or the places are missing, or a file is damaged
     """
-    with_blocks = [member for member in opened.members if _has(member, _BLOCKS)]
+    with_blocks = [member for member in opened.members if fits(member)]
     if not with_blocks:
         raise DataFileError(f"{opened.name}: holds no file of blocks (GeoLite2-…-Blocks-IPv4.csv)")
     places = _read_places(opened, request, gathered)

@@ -72,15 +72,10 @@ def _looks_right(rows: Sequence[Sequence[str]]) -> bool:
     return len(good) * 2 > len(rows)
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether most rows begin with two decimal numbers and a country's code."""
     rows = sample_rows(member)
     return _looks_right(rows) and _layout(rows) is not None
-
-
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(map(fits_member, opened.members))
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
@@ -88,7 +83,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
 
     :raises DataFileError: if the rows have no layout that is known
     """
-    for member in opened.fitting(fits_member):
+    for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         rows = sample_rows(member)
         layout = _layout(rows)

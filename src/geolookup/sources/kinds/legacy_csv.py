@@ -30,9 +30,9 @@ def _header_line(member: Member, columns: tuple[str, ...]) -> int | None:
     return None
 
 
-def fits(opened: Opened) -> bool:
-    """Whether any of the files has the blocks."""
-    return any(_header_line(member, _BLOCKS) is not None for member in opened.members)
+def fits(member: Member) -> bool:
+    """Whether it has the blocks."""
+    return _header_line(member, _BLOCKS) is not None
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:

@@ -22,14 +22,9 @@ def is_json(member: Member) -> bool:
     return member.head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS)[:1] in (b"[", b"{")
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether the text begins as JSON, and its beginning has a key that only geolocations have."""
     return is_json(member) and _KEY.search(member.head) is not None
-
-
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(map(fits_member, opened.members))
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch]:
@@ -38,7 +33,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
     :raises DataFileError: if the text is not JSON, is cut short, or holds no list; if there are several lists
     :raises PullError: if a locid comes twice
     """
-    members = opened.fitting(fits_member)
+    members = opened.fitting(fits)
     if len(members) != 1:
         raise DataFileError(f"{opened.name}: holds {len(members)} files of JSON, and a list is one file")
     (member,) = members

@@ -20,7 +20,7 @@ from geolookup.sources.protocol import Gathered, Kind, Request
 _NOWHERE = 0xFFFF_FFFF
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether the metadata's marker stands near the file's end, or the file begins as a search tree and is binary."""
     if MARKER in member.head:
         return True
@@ -38,18 +38,13 @@ def fits_member(member: Member) -> bool:
     return MARKER in tail
 
 
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(fits_member(member) for member in opened.members)
-
-
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch]:
     """The networks, of which neighbours of one place become one block. All places are there before the first batch.
 
     :raises DataFileError: if anything of the file is damaged, before the first batch for records
     :raises SettingsError: if ``fields`` cannot be a mapping
     """
-    for member in opened.fitting(fits_member):
+    for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         with member.seekable() as file:
             yield from _read_file(member.name, file, request, gathered)

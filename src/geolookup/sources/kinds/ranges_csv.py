@@ -35,7 +35,7 @@ def _range_columns(header: list[str]) -> tuple[str, ...] | None:
     return next(((column,) for column in _NETWORKS if column in header), None)
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether the first line names a range."""
     return _separator(member) is not None
 
@@ -45,14 +45,9 @@ def _separator(member: Member) -> str | None:
     return next((each for each in _SEPARATORS if _range_columns(first_line(member, each)) is not None), None)
 
 
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(map(fits_member, opened.members))
-
-
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     """The blocks of all such files, in the order of their names."""
-    for member in opened.fitting(fits_member):
+    for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         yield from read_file(member, request, gathered, empty_covers=True)
 

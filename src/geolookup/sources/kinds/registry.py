@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from geolookup.sources.blocks import Batch
 from geolookup.sources.country_ranges import bundled_date, bundled_ranges_path
 from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.opened import Opened
+from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.kinds import ranges_csv
 from geolookup.sources.protocol import Gathered, Kind, Request
 
@@ -17,7 +17,7 @@ def open_bundled(limits: Limits) -> Opened:
     return Opened(bundled_ranges_path(), limits)
 
 
-def never_by_content(_opened: Opened) -> bool:
+def never_by_content(_member: Member) -> bool:
     """It is asked for by name: a file like it is a ``ranges-csv``."""
     return False
 

@@ -21,7 +21,7 @@ _GIVEN_OUT = frozenset(("allocated", "assigned"))
 _NO_COUNTRY = frozenset(("", "ZZ"))
 
 
-def fits_member(member: Member) -> bool:
+def fits(member: Member) -> bool:
     """Whether the first line that is not a comment is a version line, or a record of a registry."""
     for line in member.head.decode("utf-8-sig", "replace").split("\n"):
         values = line.strip().split("|")
@@ -34,14 +34,9 @@ def _is_version(values: list[str]) -> bool:
     return len(values) >= 2 and bool(_VERSION.fullmatch(values[0])) and values[1].lower() in _REGISTRIES
 
 
-def fits(opened: Opened) -> bool:
-    """Whether any of the files is one."""
-    return any(map(fits_member, opened.members))
-
-
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     """The delegations of all such files, in the order of their names."""
-    for member in opened.fitting(fits_member):
+    for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         yield from _read_file(member, request, gathered)
 

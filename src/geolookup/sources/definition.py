@@ -14,6 +14,7 @@ from geolookup.sources.presets import preset
 from geolookup.sources.terms import Terms
 
 TOKEN = "{token}"  # noqa: S105 - what stands for it
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 _NO_TERMS = Terms(licence="", attribution="", keep_days=None, redistribute=True)
 _ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", ".txt", ".geofeed")
 
@@ -128,8 +129,9 @@ def define(source: SourceSettings) -> Definition:
 def given(location: str, *, kind: str = "", fields: Mapping[str, str] | None = None) -> Definition:
     """The only source of a state without any settings: the file that a person gave, by its absolute path.
 
-    :raises SettingsError: if it is an address that is not https
+    :raises SettingsError: if it is empty, or an address that is not https
     """
+    refuse_location(location)
     remote = location.lower().startswith(("https://", "http://"))
     if not remote:
         location = os.path.abspath(os.path.expanduser(location))
@@ -143,6 +145,20 @@ def name_of(location: str) -> str:
         name = name[: -max(len(ending) for ending in _ENDINGS if name.endswith(ending))]
     name = re.sub(r"[^a-z0-9]+", "-", name).strip("-")[:32].strip("-")
     return "file" if name in ("", "custom", SERVICE) else name
+
+
+def refuse_location(location: str) -> None:
+    """Refuse what a person cannot have meant as a file or an address.
+
+    :raises SettingsError: if it is empty, or an address of another protocol than HTTP
+    """
+    if not location.strip():
+        raise SettingsError("the name of the file is empty: give a file, a folder or an https address")
+    scheme = _SCHEME.match(location)
+    if scheme is not None and scheme[1].lower() not in ("https", "http"):
+        raise SettingsError(
+            f"{location!r:.80}: {scheme[1]}:// cannot be fetched: give a file, a folder or an https address"
+        )
 
 
 def file_name(location: str) -> str:

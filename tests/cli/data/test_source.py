@@ -94,6 +94,8 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (tmp_path / name).chmod(0o600)
     wrong: list[tuple[list[str], int, str]] = [
         (["nowhere.csv"], 1, "nowhere.csv: reading failed"),
+        ([""], 2, "the name of the file is empty"),
+        (["ftp://geo.example/x.csv"], 2, "ftp:// cannot be fetched"),
         (["dbip-city-lte"], 2, "no file and no preset 'dbip-city-lte': did you mean dbip-city-lite?"),
         (["letter"], 1, "fits no kind of source"),
         (["office.csv", "--kind", "csv"], 2, "csv: must be one of"),
@@ -134,6 +136,22 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
     source("remove", "nobody", code=2)
     source("show", "nobody", code=2)
     assert config.read_text() == before
+
+
+def test_the_file_that_was_synced_by_hand_is_named_before_it_leaves(
+    config: Path, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    config.touch()
+    (tmp_path / "own.csv").write_text("first,last,city\n10.0.0.1,10.0.0.2,Bonn\n")
+    assert run(["sync", "own.csv"]) == 0
+    capsys.readouterr()
+    source("add", "office.csv")
+    told = capsys.readouterr().err
+    assert f"{tmp_path}/own.csv, which was synced by hand, is not in the settings" in told
+    assert f"geolookup source add {tmp_path}/own.csv" in told
+    source("add", "own.csv")
+    assert "by hand" not in capsys.readouterr().err
 
 
 def test_every_preset_can_be_added_with_a_secret_if_it_needs_one(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,7 +26,7 @@ from geolookup.settings.secrets import read_source_secret
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
-from geolookup.sources.definition import TOKEN, Definition, define, name_of
+from geolookup.sources.definition import TOKEN, Definition, define, name_of, refuse_location
 from geolookup.sources.detect import named, open_source
 from geolookup.sources.presets import PRESETS, preset
 from geolookup.sources.terms import Terms
@@ -90,6 +91,7 @@ def add(
       geolookup source add office.csv --first
       geolookup source add geolite2-city --token-file ~/.config/geolookup/maxmind
     """
+    refuse_location(location)
     values = _values(location, name, kind, fields_of(fields))
     values |= {key: value for key, value in given.items() if value}
     if token_file := values.get("token_file"):
@@ -101,6 +103,14 @@ def add(
     output.done(f"added {found.name} to {path}: `geolookup sync` pulls it")
     if found.licence:
         output.done(f"licence: {found.licence}")
+    settings = load_settings()
+    if len(settings.stack) == 1:
+        for entry in _pulled(settings).values():
+            if entry.get("given") and entry.get("location") != found.location:
+                output.note(
+                    f"{entry['location']}, which was synced by hand, is not in the settings, and leaves with the next "
+                    f"sync; to keep it: geolookup source add {shlex.quote(str(entry['location']))}"
+                )
 
 
 def _values(location: str, name: str | None, kind: str | None, fields: dict[str, str]) -> dict[str, Any]:

@@ -7,7 +7,16 @@ import click
 
 from geolookup.cli import exit_codes, output, words
 from geolookup.cli.data import impact
-from geolookup.cli.options import json_option, load_settings, state_directory, url_moved_option, url_option
+from geolookup.cli.options import (
+    fields_of,
+    fields_option,
+    json_option,
+    kind_option,
+    load_settings,
+    state_directory,
+    url_moved_option,
+    url_option,
+)
 from geolookup.errors import HeldError, SettingsError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
@@ -15,6 +24,7 @@ from geolookup.history.preview import preview_pull
 from geolookup.index.compare import LayerPair
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
+from geolookup.sources.detect import named
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
@@ -23,7 +33,9 @@ _TOP = 20
 
 
 @click.command()
-@click.argument("file", required=False)
+@click.argument("file", metavar="FILE|URL", required=False)
+@kind_option
+@fields_option
 @url_option
 @url_moved_option
 @click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest; needs no network.")
@@ -32,6 +44,8 @@ _TOP = 20
 @json_option
 def sync(
     file: str | None,
+    kind: str | None,
+    fields: tuple[str, ...],
     url: str | None,
     url_moved: bool,
     digest: str | None,
@@ -43,7 +57,8 @@ def sync(
 
     \b
     If nothing is configured, give FILE, a file, a folder or an https address: it becomes the only
-    source, and later syncs pull it again. Its content says which kind of file it is.
+    source, and later syncs pull it again. Its content says which kind of file it is, unless --kind
+    does.
 
     \b
     A list that is incomplete, unreadable or suspiciously small is not published: the last good
@@ -63,6 +78,8 @@ def sync(
         raise click.UsageError("--accept publishes what is held, --preview publishes nothing: give one of them")
     if addresses is not None and not preview:
         raise click.UsageError("--addresses belongs to --preview")
+    if file is None and (kind or fields):
+        raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
     settings = load_settings(url=url)
     source = None
     if file is not None:
@@ -73,7 +90,7 @@ def sync(
                 "sources are configured, so FILE is not taken. This adds it to them: "
                 f"geolookup source add {shlex.quote(file)}"
             )
-        source = given(file)
+        source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
     directory = state_directory(settings)
     if preview:
         return _preview(directory, settings, addresses, url_moved=url_moved, as_json=as_json)

@@ -1,11 +1,13 @@
 """A file, folder or address as a source: read by its kind into a candidate, and judged against the one before."""
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from geolookup.errors import IndexFileError
+from geolookup.errors import DataFileError, IndexFileError, PullError
 from geolookup.fields import FIRST_OWN_LOCID
 from geolookup.index.reader import IndexReader
 from geolookup.sources.definition import Definition, file_name
@@ -52,7 +54,8 @@ def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: fr
     candidate = run.candidate()
     with local_file(run, definition, report, entry if usable else {}, candidate.path) as found:
         if found.path is not None:
-            staged, record = _stage(run, definition, found, candidate, before, report, taken)
+            with _named_as(found):
+                staged, record = _stage(run, definition, found, candidate, before, report, taken)
     report.durations_s["pull"] = round(time.monotonic() - began, 3)
     result.entry = {"checked_at": clock.now_text(), "began_at": began_at, **asked, **found.entry}
     if found.path is not None:
@@ -62,6 +65,18 @@ def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: fr
         report.digest, report.rows = before.part.digest, dict(before.record["rows"])
         return result
     return _judge(run, result, candidate, staged, record, usable=usable)
+
+
+@contextlib.contextmanager
+def _named_as(found: Found) -> Iterator[None]:
+    """Errors name where a file was fetched from, in place of the temporary file that it is in."""
+    address = found.entry.get("address")
+    try:
+        yield
+    except (DataFileError, PullError) as error:
+        if address is None or found.path is None:
+            raise
+        raise type(error)(str(error).replace(found.path, str(address))) from error
 
 
 def numbers_of_ours(index: str) -> frozenset[int]:

@@ -1,0 +1,75 @@
+"""``sync FILE``: a file or an address that becomes the only source, and what a person hears if it cannot."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from geolookup.cli.app import run
+from tests.faults.raw_server import RawServer, answer
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    path = tmp_path / "geolookup.toml"
+    path.touch()
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(path))
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert run(list(words)) == code, capsys.readouterr()
+    found = capsys.readouterr()
+    return found.out + found.err
+
+
+def test_an_error_names_the_address_and_not_the_temporary_file(capsys: pytest.CaptureFixture[str]) -> None:
+    bad = b"first,last,city\n10.0.0.9,10.0.0.2,x\n"
+    with RawServer(answer(b"<!DOCTYPE html>\n<title>Log in</title>"), answer(bad)) as server:
+        address = f"{server.url}/office.csv"
+        told = said(capsys, "sync", address, code=1)
+        assert told.startswith(f"geolookup: {address}: it is a web page")
+        told = said(capsys, "sync", address, code=1)
+        assert told.startswith(f"geolookup: {address}: there is not one good row")
+
+
+def test_the_kind_and_the_fields_can_be_given_and_are_remembered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("network,land\n10.0.0.0/8,DE\n")
+    said(capsys, "sync", "x.csv", "--kind", "ranges-csv", "--field", "country=land")
+    path.write_text("network,land\n10.0.0.0/8,FR\n")
+    said(capsys, "sync")
+    assert "FR" in said(capsys, "10.1.1.1")
+    (source,) = json.loads(said(capsys, "status", "--json"))["sources"]
+    assert source["kind"] == "ranges-csv"
+    said(capsys, "sync", "--kind", "ranges-csv", code=2)
+    said(capsys, "sync", "x.csv", "--kind", "csv", code=2)
+    said(capsys, "sync", "x.csv", "--kind", "rir", code=1)
+
+
+@pytest.mark.parametrize(("file", "reason"), [("", "is empty"), ("ftp://geo.example/x", "ftp:// cannot be fetched")])
+def test_what_cannot_be_a_file_is_refused(file: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reason in said(capsys, "sync", file, code=2)
+    assert reason in said(capsys, "check", file, code=2)
+
+
+def test_if_sources_are_configured_the_command_that_is_meant_is_said(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my file.csv").write_text("network,country\n10.0.0.0/8,DE\n")
+    for settings in ('url = "http://127.0.0.1:9"\n', '[[source]]\nname = "a"\nlocation = "a.csv"\n'):
+        config.write_text(settings)
+        assert "geolookup source add 'my file.csv'" in said(capsys, "sync", "my file.csv", code=2)
+
+
+def test_a_later_file_takes_the_place_of_the_earlier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, country in (("a", "DE"), ("b", "FR")):
+        (tmp_path / f"{name}.csv").write_text(f"network,country\n10.0.0.0/8,{country}\n")
+        said(capsys, "sync", f"{name}.csv")
+        assert country in said(capsys, "10.1.1.1")
+    assert [each["name"] for each in json.loads(said(capsys, "status", "--json"))["sources"]] == ["b"]

@@ -345,6 +345,26 @@ def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
     assert person.there == {-1: ("Sydney", ["172.16.0.0"])}
 
 
+def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
+    person("custom", "delete", locid)
+    person("push")
+    theirs = [("172.16.0.0", "172.16.0.0")]
+    assert person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, theirs, who="colleague") == -1
+    person("sync")
+    assert person.looks_up("172.16.0.0", "10.1.0.1") == [-1, 1]
+    for command in ("show", "delete"):
+        person("custom", command, locid, exits=2)
+    person("custom", "add-block", locid, "10.9.0.0/24", exits=2)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["172.16.0.0"])}
+
+
 def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(person: Person) -> None:
     locids = [person.creates(country="", city="", latitude=float(number)) for number in range(10)]
     person("push")

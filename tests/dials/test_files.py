@@ -32,6 +32,7 @@ def test_a_copied_state_is_warned_of_before_it_pushes_though_nothing_was_pushed_
     monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "copy"))
     person("push", exits=3)  # the service has the same by now
     assert "another machine" in person.said
+    assert list(person.there) == [-1]
 
 
 def _copied(home: str) -> bytes:
@@ -70,6 +71,22 @@ def test_a_backup_that_is_copied_back_by_hand_is_noticed_before_anything_is_sent
     settle()
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_what_an_older_copy_would_send_again_is_held_if_it_was_deleted_since(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    before = _copied(home)
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    _put_back(home, before)
+    person("outbox", "restore", f"{home}/edits.db")
+    settle()
+    person("push", exits=3)
+    assert "deleted since" in person.said
+    assert person.there == {}
+    person("outbox", "retry", 1)
+    person("push")
+    assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
 
 
 def test_an_edit_that_only_the_replaced_file_had_is_named_as_lost(person: Person, home: str) -> None:

@@ -58,7 +58,7 @@ def library_is_strict() -> bool:
 def parse(text: str) -> "tuple[Family, int]":
     """Read an address: (4, value below 2**32) or (6, value below 2**128).
 
-    :raises InvalidAddressError: for anything but strict text, naming it and, if it can be told, what is wrong
+    :raises InvalidAddressError: for anything but strict text, naming it and, if possible, what is wrong
     """
     try:
         if ":" not in text:

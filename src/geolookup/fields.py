@@ -1,4 +1,4 @@
-"""The table of the fields that a geolocation has besides its locid and blocks: whoever handles fields asks it.
+"""The table of the fields that a geolocation has in addition to its locid and blocks. All code for fields asks it.
 
 It has a module of its own, and plain classes in place of dataclasses, because the index's reader needs the table and
 stands on the path of ``geolookup 8.8.8.8``, where the import of dataclasses would double the time to the first answer.

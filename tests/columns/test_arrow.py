@@ -231,7 +231,7 @@ def test_only_values_that_a_dictionary_column_uses_count_as_malformed(geo: GeoLo
         (pa.array([1.5]).dictionary_encode(), ("country",), "not double"),
         (pa.array([], pa.float64()), ("country",), "not double"),
         (["8.8.8.8"], ("country",), "not list"),
-        (pa.array(["8.8.8.8"]), ("land",), "'land' is an unknown field: the fields are locid, country"),
+        (pa.array(["8.8.8.8"]), ("land",), "unknown field 'land': the fields are locid, country"),
         (pa.array(["8.8.8.8"]), ("city", "city"), "only once"),
         (pa.array(["8.8.8.8"]), (), "at least one"),
     ],
@@ -338,7 +338,7 @@ def test_a_stream_counts_rows_from_its_begin_in_its_errors(geo: GeoLookup) -> No
 
 
 def test_a_stream_refuses_a_column_that_is_missing_or_taken(geo: GeoLookup) -> None:
-    with pytest.raises(ColumnError, match="no column 'address': there are 'n', 'ip'"):
+    with pytest.raises(ColumnError, match="unknown column 'address': the columns are 'n', 'ip'"):
         next(enrich(geo, batches_of(["8.8.8.8"]), column="address"))
     with pytest.raises(ColumnError, match="a column 'country' already"):
         next(enrich(geo, [batch.rename_columns(["n", "country"]) for batch in batches_of(["8.8.8.8"])],

@@ -65,5 +65,5 @@ def test_a_frame_is_answered_in_the_workers_by_the_generation_it_was_made_with(
 
     with pytest.raises(Exception, match="'bad' is not an IP address"):
         spark.locate(frame, "ip", geo=geo, errors="raise").collect()
-    with pytest.raises(ColumnError, match="no column 'address'"):
+    with pytest.raises(ColumnError, match="unknown column 'address'"):
         spark.locate(frame, "address", geo=geo)

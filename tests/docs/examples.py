@@ -160,7 +160,7 @@ True
 ...         geolookup.export(geo, "xml", "ranges.xml")
 ...     except geolookup.SettingsError as error:
 ...         print(error)
-'xml' is an unknown format: there are mmdb, geofeed, csv, parquet
+unknown format 'xml': the formats are mmdb, geofeed, csv, parquet
 """,
     "LayerChoice": """
 >>> with geolookup.open() as geo:

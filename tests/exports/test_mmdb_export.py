@@ -253,7 +253,7 @@ def test_a_layer_or_a_source_can_be_chosen(home: str, tmp_path: Path) -> None:
     assert sources(source="country") == [None, None, None, "country", "country"]
     assert sources(source="city") == ["city", None, "city", None, None], "what the custom layer covers is not city's"
     assert sources(source="city", layer="default") == ["city", "city", "city", None, None]
-    with pytest.raises(geolookup.SettingsError, match=r"no source 'else'.*custom, city, country"):
+    with pytest.raises(geolookup.SettingsError, match=r"unknown source 'else'.*custom, city, country"):
         sources(source="else")
 
 

@@ -85,7 +85,7 @@ def test_options_of_another_format_are_refused(geo: geolookup.GeoLookup, tmp_pat
         ("mmdb", {"database_type": ""}, "1 to 100 printable characters"),
         ("geofeed", {"fields": "city"}, "`fields` is for mmdb and csv and parquet, not for geofeed"),
         ("csv", {"layer": "overlay"}, "must be one of custom, default, both"),
-        ("xml", {}, "'xml' is an unknown format: there are mmdb, geofeed, csv, parquet"),
+        ("xml", {}, "unknown format 'xml': the formats are mmdb, geofeed, csv, parquet"),
     ):
         with pytest.raises(geolookup.SettingsError, match=message):
             geolookup.export(geo, form, path, **option)  # type: ignore[arg-type]

@@ -306,7 +306,7 @@ class FakeService:
 
     def _custom(self, locid: int) -> Place:
         if locid not in self.places:
-            raise UpstreamRefusedError(f"there is no geolocation {locid}", status=404, problem_type="unknown")
+            raise UpstreamRefusedError(f"geolocation {locid} does not exist", status=404, problem_type="unknown")
         return self.places[locid]
 
     def _add(self, locid: int, ends: Ends, *, foreign: bool) -> None:

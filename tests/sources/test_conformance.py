@@ -117,7 +117,7 @@ def test_an_empty_file_and_random_bytes_are_errors(example: Example, tmp_path: P
 def test_a_missing_file_and_an_empty_folder_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="nowhere: reading failed"):
         read_all(tmp_path / "nowhere")
-    with pytest.raises(DataFileError, match="there are no files in it"):
+    with pytest.raises(DataFileError, match="it holds no files"):
         read_all(tmp_path)
 
 

@@ -303,5 +303,5 @@ def test_of_ranges_in_a_spreadsheet_any_fields_and_a_mapping_are_taken(tmp_path:
         ("10.0.0.0", "10.255.255.255", PlaceFields("DE", dmacode="7")),
         ("2001:db8::1", "2001:db8::1", PlaceFields("US")),
     ]
-    with pytest.raises(DataFileError, match="there is no column stadt"):
+    with pytest.raises(DataFileError, match="these columns are missing: stadt"):
         read_all(path, fields={"city": "Stadt"})

@@ -400,7 +400,7 @@ def test_a_rollback_that_cannot_be_written_in_the_history_is_done_all_the_same(
 def test_a_rollback_to_what_is_not_kept_changes_nothing(home: str, generation: int | None) -> None:
     publish(home, stamped(1))
     before = read_current(home).as_json()
-    with pytest.raises(StateError, match="kept besides the served one: none"):
+    with pytest.raises(StateError, match="the others that are kept: none"):
         StateDirectory(home).keeping.rollback(generation)
     assert read_current(home).as_json() == before
 

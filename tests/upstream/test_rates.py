@@ -100,7 +100,7 @@ def test_where_no_answer_came_it_is_sent_again_since_the_same_changes_nothing() 
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "is not a JSON object"),
         (b'{"ratePlanCode":"BAR"}', "hotelId is missing"),
-        (b'{"hotelId":7,"ratePlanCode":"BAR"}', "hotelId is missing, empty or no text"),
+        (b'{"hotelId":7,"ratePlanCode":"BAR"}', "hotelId is missing, empty or not text"),
         (b'{"hotelId":"A1","ratePlanCode":" "}', "ratePlanCode is missing"),
     ],
 )

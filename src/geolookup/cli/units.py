@@ -142,4 +142,4 @@ def notes_of(home: str | None, program: str) -> list[str]:
 def require_runnable(program: str) -> None:
     """:raises SettingsError: if the path has a quote or backslash, which systemd refuses however written"""
     if any(character in program for character in "\"'\\"):
-        raise SettingsError(f"{program}: systemd runs no program of such a name: install it elsewhere")
+        raise SettingsError(f"{program}: systemd cannot run a program with such a name: install it elsewhere")

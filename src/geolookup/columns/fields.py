@@ -27,8 +27,8 @@ def check_columns(present: Sequence[str], column: str, added: Sequence[str]) -> 
     :raises ColumnError: saying which
     """
     if list(present).count(column) != 1:
-        many = "no column" if column not in present else "more than one column"
-        raise ColumnError(f"there is {many} {column!r}: there are {', '.join(map(repr, present))}")
+        wrong = "unknown column" if column not in present else "more than one column is named"
+        raise ColumnError(f"{wrong} {column!r}: the columns are {', '.join(map(repr, present))}")
     taken = [name for name in added if name in present]
     if taken:
-        raise ColumnError(f"there is a column {taken[0]!r} already: choose another prefix")
+        raise ColumnError(f"a column {taken[0]!r} exists already: choose another prefix")

@@ -85,7 +85,7 @@ def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progr
         readers.insert(0, snapshot.custom.reader)
     names = _sources(readers)
     if source is not None and source not in names:
-        raise SettingsError(f"there is no source {source!r:.60} in what is asked for: there are {', '.join(names)}")
+        raise SettingsError(f"unknown source {source!r:.60}: the sources of what is asked for are {', '.join(names)}")
     slots = _Slots(readers, names)
     source_of = slots.sources()
     wanted = np.ones(len(source_of), np.bool_) if source is None else source_of == names.index(source)

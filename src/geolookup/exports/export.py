@@ -155,7 +155,7 @@ _Write: TypeAlias = Callable[[Content, tuple[str, ...], _Counted, Progress], tup
 
 def _check(form: str, layer: str | None, given: dict[str, bool]) -> None:
     if form not in get_args(ExportForm):
-        raise SettingsError(f"{form!r:.60} is an unknown format: there are {', '.join(get_args(ExportForm))}")
+        raise SettingsError(f"unknown format {form!r:.60}: the formats are {', '.join(get_args(ExportForm))}")
     if layer is not None and layer not in LAYERS:
         raise SettingsError(f"layer = {layer!r:.60}: must be one of {', '.join(LAYERS)}")
     for name, forms in _OPTIONS.items():

@@ -112,7 +112,7 @@ def _fields(places: Places, left: Left, *, postal_codes: bool) -> tuple[list[str
 
 
 def _region(country: str, region: str) -> str:
-    """The region as an ISO 3166-2 code, or nothing if it is none of this country."""
+    """The region as an ISO 3166-2 code, or nothing if it is not a region of this country."""
     found = _REGION.fullmatch(region.strip().upper())
     if not country or found is None or found[1] not in (None, country):
         return ""

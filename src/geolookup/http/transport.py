@@ -202,7 +202,9 @@ class Transport:
         headers: Mapping[str, str] | None,
     ) -> httpx.Request:
         if not _PATH.fullmatch(path):
-            raise SettingsError(f"the path {harmless(path)!r} cannot be used: it begins with / and holds no blank or #")
+            raise SettingsError(
+                f"the path {harmless(path)!r} cannot be used: it must begin with / and must not hold a blank or #"
+            )
         sent = dict(headers or {})
         content = None
         if json is not None:
@@ -236,7 +238,7 @@ class Transport:
 def _authentication(settings: Settings, secret: str) -> tuple[httpx.Auth, tuple[str, ...]]:
     """The header that carries the secret, and the forms in which it must not be shown."""
     if not (secret and secret.isascii() and secret.isprintable() and secret == secret.strip()):
-        raise SettingsError("the token cannot be sent: it is one line of plain text")
+        raise SettingsError("the token cannot be sent: it must be one line of plain text")
     if settings.auth == "basic":
         if ":" not in secret:
             raise SettingsError('`auth = "basic"` needs a secret of the form user:password')

@@ -91,7 +91,7 @@ static int parse6(const unsigned char *p, const unsigned char *end, uint64_t *hi
     return 1;
 }
 
-/* The family of an address, whose value is in lo (4) or hi and lo (6); 0 where the text is none. */
+/* The family of an address, whose value is in lo (4) or hi and lo (6); 0 if the text is not an address. */
 static int parse(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo)
 {
     const unsigned char *p = (const unsigned char *)text, *end = p + length;

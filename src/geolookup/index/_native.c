@@ -472,7 +472,7 @@ static PyType_Slot searcher_slots[] = {
 };
 
 static PyMethodDef finder_methods[] = {
-    {"lookup", Finder_lookup, METH_O, "The geolocation of an address, or None where no block covers it."},
+    {"lookup", Finder_lookup, METH_O, "The geolocation of an address, or None if no block covers it."},
     {"use", Finder_use, METH_O, "Answer from this Searcher from now on; with None, only `slow` answers."},
     {NULL, NULL, 0, NULL},
 };

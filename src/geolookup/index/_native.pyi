@@ -21,7 +21,7 @@ class Layer(Generic[_Record]):
     v6.table, None for one that a file may leave out; ``limit`` is how many records it keeps: one more, and all are let
     go. A slot without a record is a KeyError.
 
-    :raises ValueError: where the sections do not fit each other
+    :raises ValueError: if the sections do not fit each other
     """
 
     def __new__(cls, sections: tuple[Buffer | None, ...], locations: int, limit: int) -> Layer[Any]: ...

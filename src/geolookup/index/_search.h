@@ -1,4 +1,4 @@
-/* Search in one layer's mapped sections, for one address and for columns. Needs no GIL, but where it says so.
+/* Search in one layer's mapped sections, for one address and for columns. Needs no GIL, unless it says so.
  *
  * Nothing that a file or a column says is believed before it is used as an index. */
 
@@ -37,7 +37,7 @@ typedef struct {
     int levels;
 } Keys;
 
-/* Slots in 16 bits, with 8 more above them where a layer has so many locations; all bits set say that there is none. */
+/* Slots in 16 bits, with 8 more above them if a layer has so many locations; all bits set mean that there is none. */
 typedef struct {
     const uint16_t *low;
     const uint8_t *high; /* or NULL */
@@ -55,7 +55,7 @@ typedef struct {
     Py_ssize_t until_sampled, batches;
 } Index;
 
-/* Where to search: the answer is one of `count` positions from `low` on, `count` 0 where the table is damaged. */
+/* Where to search: the answer is one of `count` positions from `low` on, `count` 0 if the table is damaged. */
 static inline void bounds(const uint32_t *table, uint32_t prefix, uint32_t segments, uint32_t *low, uint32_t *count)
 {
     uint32_t begin = table[prefix], end = table[prefix + 1];
@@ -261,7 +261,7 @@ static void find_group(const Index *index, int family, Group *group)
     }
 }
 
-/* Write the slots of a group to their rows. False where a file is damaged. */
+/* Write the slots of a group to their rows. False if a file is damaged. */
 static int settle(const Index *base, const Index *overlay, int family, Group *group, char *out)
 {
     if (overlay->locations) {

@@ -176,7 +176,7 @@ class IndexBuilder:
         """
         self._require_open()
         if not (len(first) == len(last) == len(slot) and np.all(first <= last) and self._are_slots(slot)):
-            raise IndexFileError("the blocks are no ranges of IPv4, or a slot is no location's")
+            raise IndexFileError("the blocks are not ranges of IPv4, or no location has a slot of theirs")
         for column, values in zip(self._v4, (first, last, slot), strict=True):
             column.frombytes(np.ascontiguousarray(values, np.uint32).data.cast("B") if len(values) else b"")
 
@@ -199,7 +199,7 @@ class IndexBuilder:
             and np.all((first_hi < last_hi) | ((first_hi == last_hi) & (first_lo <= last_lo)))
             and self._are_slots(slot)
         ):
-            raise IndexFileError("the blocks are no ranges of IPv6, or a slot is no location's")
+            raise IndexFileError("the blocks are not ranges of IPv6, or no location has a slot of theirs")
         columns: tuple[flatten.Array, ...] = (*ends, slot)
         for column, values in zip(self._v6, columns, strict=True):
             column.frombytes(np.ascontiguousarray(values, column.typecode).data.cast("B") if len(values) else b"")
@@ -209,7 +209,7 @@ class IndexBuilder:
 
     def _require_open(self) -> None:
         if self._written:
-            raise IndexFileError("this index was written: begin another builder")
+            raise IndexFileError("this index was written already: use a new builder")
 
     def write(self, path: str | os.PathLike[str], *, extra: Mapping[str, str] | None = None) -> IndexSummary:
         """Flatten and write to exactly ``path``, which must not exist, readable to its owner only, and sync it.

@@ -105,7 +105,7 @@ def require_little_endian() -> None:
     :raises IndexFileError: on a big-endian machine
     """
     if sys.byteorder != "little":
-        raise IndexFileError("index files are little-endian, and so must be the machine that maps or writes them")
+        raise IndexFileError("index files are little-endian: a machine that is not can neither map nor write them")
 
 
 def header_check(header: bytes) -> str:
@@ -204,7 +204,7 @@ def _check_version(version: object, path: str) -> None:
         raise IndexDamagedError(f"{path}: {version!r:.80} is not a version")
     if int(major) < MAJOR:
         raise IndexDamagedError(
-            f"{path}: index format {version} was an older release's, and is read no more: sync again"
+            f"{path}: index format {version} is of an older release and cannot be read by this one: sync again"
         )
     if int(major) > MAJOR:
         raise IndexTooNewError(

@@ -59,7 +59,7 @@ class _Check:
     def header(self) -> None:
         header = self.reader.header
         if encode_header(header.tree) != header.raw:
-            self.fail("the header is not written the one way that it can be")
+            self.fail("the header is not in its canonical form")
         end = 8 + len(header.raw)
         size_before = 8
         for name, section in header.sections.items():

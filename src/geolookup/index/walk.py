@@ -27,7 +27,7 @@ class Stretch:
     """A part of one family's space: at each start, ascending, the slot that every file has from there to the next.
 
     ``hi`` and ``lo`` are the halves of the starts (``hi`` zeros in IPv4), one for each start of any file, so a start
-    may come several times: then the last of them counts. ``slots`` has one array for each file, with -1 where no block
+    may come several times: then the last of them counts. ``slots`` has one array for each file, with -1 if no block
     covers. ``end`` is one past the last address.
     """
 

@@ -120,7 +120,7 @@ def write_index(
     metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}
     metadata.update({name: str(counts[name]) for name in COUNT_NAMES})
     if len(sources) > MOST_SOURCES:
-        raise IndexFileError(f"{len(sources)} sources: an index tells {MOST_SOURCES} apart at most")
+        raise IndexFileError(f"{len(sources)} sources: an index can tell at most {MOST_SOURCES} apart")
     if sources:
         metadata[SOURCES] = " ".join(sources)
     if masks:

@@ -13,7 +13,7 @@ def checked_fields(fields: str | Iterable[str], known: Sequence[str]) -> tuple[s
     names = tuple(name.strip() for name in fields.split(",")) if isinstance(fields, str) else tuple(fields)
     for name in names:
         if name not in known:
-            raise ColumnError(f"{name!r:.60} is an unknown field: the fields are {', '.join(known)}")
+            raise ColumnError(f"unknown field {name!r:.60}: the fields are {', '.join(known)}")
     if not names or len(set(names)) != len(names):
         raise ColumnError("name at least one field, and each only once")
     return names

@@ -66,7 +66,7 @@ class Freshness:
     def error(self, current: "Current") -> StaleDataError:
         """The error that refuses a lookup."""
         return StaleDataError(
-            f'{self._describe(current)}; or set stale = "warn" to be answered all the same', age_s=age_s(current.dated)
+            f'{self._describe(current)}; or set stale = "warn" to get answers anyway', age_s=age_s(current.dated)
         )
 
     def _describe(self, current: "Current") -> str:

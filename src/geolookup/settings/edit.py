@@ -69,7 +69,7 @@ def add_source(values: Mapping[str, Any], position: Position) -> str:
     def change(tables: list[_Table]) -> None:
         name = values["name"]
         if any(table.name == name for table in tables):
-            raise SettingsError(f"there is a source {name} already: choose another with --name, or remove that one")
+            raise SettingsError(f"a source {name} exists already: choose another name with --name, or remove that one")
         _place(tables, _new_table(values), position)
 
     return _edit(change, mentions=_mentioned(position))
@@ -122,7 +122,7 @@ def _named(tables: list[_Table], name: str) -> _Table:
         if table.name == name:
             return table
     known = ", ".join(table.name for table in tables) or "none"
-    raise SettingsError(f"there is no source {name!r:.60} in {settings_path()}: there are {known}")
+    raise SettingsError(f"unknown source {name!r:.60}: the sources in {settings_path()} are {known}")
 
 
 def _new_table(values: Mapping[str, Any]) -> _Table:

@@ -27,7 +27,7 @@ def read(path: str) -> list[tuple[dict[str, Any], Where]]:
             for column in rows.header:
                 if column not in KEYS:
                     raise DataFileError(
-                        f"{path}, line 1: there is no column {column!r} in a file of sites: it has {', '.join(KEYS)}"
+                        f"{path}, line 1: unknown column {column!r}: a file of sites has {', '.join(KEYS)}"
                     )
             for row in rows:
                 values: dict[str, Any] = dict(zip(rows.header, row, strict=True))

@@ -328,7 +328,7 @@ def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown:
             listed = ", ".join(str(place.locid) for place in places)
             raise claimants[0].where.error(
                 f"could be any of the custom geolocations {listed}, which are equal in all fields: "
-                "delete those too many, or make them differ"
+                "delete the surplus ones, or make them differ"
             )
     return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
 

@@ -77,7 +77,7 @@ def site_of(values: Mapping[str, Any], where: Where) -> Site:
     where = Where(path=where.path, find=where.find, name=name)
     for key in values:
         if key not in KEYS:
-            raise where.error(f"there is no key {key!r}: a site has {', '.join(KEYS)}", key)
+            raise where.error(f"unknown key {key!r}: a site has {', '.join(KEYS)}", key)
     for key in KEYS:
         if key not in values and key not in OPTIONAL_KEYS:
             raise where.error(f"{key} is missing")

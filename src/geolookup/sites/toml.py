@@ -51,7 +51,7 @@ def read(path: str) -> list[tuple[dict[str, Any], Where]]:
         if key != "site":
             line = lines.of_key(key)
             raise DataFileError(
-                f"{path}{'' if line is None else f', line {line}'}: there is no key {key!r}: "
+                f"{path}{'' if line is None else f', line {line}'}: unknown key {key!r}: "
                 "the file has one table [[site]] for each site"
             )
     tables = document.get("site")

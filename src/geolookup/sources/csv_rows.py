@@ -73,7 +73,7 @@ class CsvRows:
         """
         missing = [name for name in names if name not in self.header]
         if missing:
-            raise DataFileError(f"{self.name}, line 1: there is no column {', '.join(missing)}")
+            raise DataFileError(f"{self.name}, line 1: these columns are missing: {', '.join(missing)}")
         return [self.header.index(name) for name in names]
 
     def error(self, message: str) -> DataFileError:

@@ -122,7 +122,7 @@ def _fitting(members: Sequence[Member]) -> Kind | None:
 def _seen(opened: Opened) -> str:
     members = opened.members
     if not members:
-        return "there are no files in it"
+        return "it holds no files"
     if len(members) > 1:
         shown = [f"{harmless(member.inside, 80)}: {_content(member, 40)}" for member in members[:_SHOWN_FILES]]
         more = "; …" if len(members) > _SHOWN_FILES else ""

@@ -1,4 +1,4 @@
-"""Which machine this is, as far as that can be told: to notice a state directory that was copied from another."""
+"""Which machine this is, as far as it can be known: to notice a state directory that was copied from another."""
 
 import hashlib
 import platform

@@ -92,7 +92,7 @@ class Publish:
                 self.served = ((self.current.generation, self.current.published_at),)
 
     def _open(self, data: bytes | None) -> Current | None:
-        """What CURRENT says, None if that cannot be told; `current` is what of it is whole."""
+        """What CURRENT says, None if it cannot be read; `current` is what of it is whole."""
         self.current: Current | None = None
         said = None
         with contextlib.suppress(NoStateError, StateDamagedError):

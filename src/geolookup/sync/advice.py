@@ -29,7 +29,7 @@ CODES = {
     "fix-configuration": "correct the settings or options that are named; it fails until then",
     "check-token": "check the token and its permissions; it fails until then",
     "fix-state": "look at the state directory: `geolookup status` and `geolookup verify` say more",
-    "ask-the-provider": "nothing to do now; if it stays so, look at the source, or tell those who provide it",
+    "ask-the-provider": "nothing to do now; if it continues, look at the source, or tell its provider",
     "wait": "nothing to do now: the next run tries again",
     "wait-for-the-other-run": "nothing to do: another run is under way",
     "decide-on-the-list": "look at what is held; if it is right: geolookup sync --accept {digest}",

@@ -159,7 +159,7 @@ def _run(
         with Transport(settings) as transport:
             unmodified = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
             if report.push is not None and report.push.service_refuses:
-                report.skipped = "the service as a whole refuses, so the list was not asked for"
+                report.skipped = "the service refuses every request, so the list was not asked for"
             else:
                 _pull(directory, settings, transport, report, url_moved, unmodified, progress)
     finally:

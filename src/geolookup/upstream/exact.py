@@ -18,7 +18,7 @@ def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str,
     The answer is an array of them, one bare object that has a member called ``mark``, or an object with exactly one
     array of objects in it, under any name.
 
-    :raises UpstreamAnswerError: if it is none of these
+    :raises UpstreamAnswerError: if it is anything else
     """
     text = _compact(what, answer)
     with _readable(what):

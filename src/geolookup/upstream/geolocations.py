@@ -253,6 +253,6 @@ def _same(locid: int, answer: Answer) -> int:
     answered = _locid(answer)
     if answered != locid:
         raise UpstreamAnswerError(
-            f"the service answered for locid {answered}, and {locid} was meant: the outcome is unknown"
+            f"the service answered for locid {answered}, but {locid} was meant: the outcome is unknown"
         )
     return answered

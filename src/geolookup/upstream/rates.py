@@ -39,7 +39,7 @@ class RatePlan:
             raise EditError("is not a JSON object")
         for name in ("hotelId", "ratePlanCode"):
             if not isinstance(value.get(name), str) or not value[name].strip():
-                raise EditError(f"{name} is missing, empty or no text")
+                raise EditError(f"{name} is missing, empty or not text")
         return cls(hotel_id=value["hotelId"], code=value["ratePlanCode"], content=content)
 
 

@@ -162,7 +162,7 @@ def test_a_source_of_the_stack_is_checked_as_a_sync_reads_it(
         assert (found["kind"], found["name"], found["rows"], found["blocks_v4"]) == ("service", service.url, 2, 1)
         assert found["bad_rows"] == [{"number": 2, "line": None, "reason": "locid 0 is out of range", "file": ""}]
     _, errors = checked(capsys, "--source", "nobody", code=2)
-    assert "there is no source 'nobody': there are service, office" in errors[0]
+    assert "unknown source 'nobody': the sources are service, office" in errors[0]
     checked(capsys, "--source", "office", "x.csv", code=2)
     checked(capsys, "--source", "office", "--kind", "mmdb", code=2)
     checked(capsys, code=2)

@@ -96,14 +96,14 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (["nowhere.csv"], 1, "nowhere.csv: reading failed"),
         ([""], 2, "the name of the file is empty"),
         (["ftp://geo.example/x.csv"], 2, "ftp:// cannot be fetched"),
-        (["dbip-city-lte"], 2, "no file and no preset 'dbip-city-lte': did you mean dbip-city-lite?"),
+        (["dbip-city-lte"], 2, "'dbip-city-lte' is neither a file nor a preset: did you mean dbip-city-lite?"),
         (["letter"], 1, "fits no kind of source"),
         (["office.csv", "--kind", "csv"], 2, "csv: must be one of"),
         (["office.csv", "--field", "colour=x"], 2, "colour"),
         (["office.csv", "--name", "Custom!"], 2, "use a-z, 0-9 and -"),
         (["office.csv", "--name", "custom"], 2, "the custom layer has this name"),
         (["office.csv", "--max-age", "soon"], 2, "max_age"),
-        (["office.csv", "--before", "nobody"], 2, "there is no source 'nobody'"),
+        (["office.csv", "--before", "nobody"], 2, "unknown source 'nobody'"),
         (["office.csv", "--first", "--last"], 2, "one of --first, --before and --last"),
         (["http://geo.example/x.csv"], 2, "plain http:// is for loopback"),
         (["https://geo.example/{YEAR}.csv"], 2, "{YEAR} is unknown"),
@@ -131,7 +131,7 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
     source("add", "office.csv")
     before = config.read_text()
     source("add", "office.csv", code=2)
-    assert "there is a source office already" in capsys.readouterr().err
+    assert "a source office exists already" in capsys.readouterr().err
     source("move", "office", code=2)
     source("remove", "nobody", code=2)
     source("show", "nobody", code=2)

@@ -104,7 +104,7 @@ def test_a_held_create_is_adopted(command: Command, home: str) -> None:
     command(*CREATE)
     put(home, 3, State.HELD)
     command("outbox", "adopt", 3, -7, exits=2)
-    assert "-7 is another of the geolocations created here already" in command.error
+    assert "-7 is already the locid of another geolocation that was created here" in command.error
     assert command("outbox", "adopt", "--", 3, -8).endswith("1 edit pending: `geolookup push` sends it\n")
     assert "geolocation -8" in command("custom", "show", FIRST - 1)
 

@@ -88,7 +88,7 @@ def test_a_bad_site_exits_with_1_names_file_line_and_reason_and_changes_nothing(
         ("10.20.0.0/16", "10.20.0.1/16", 11, "'10.20.0.1/16' has host bits set"),
         ("10.20.0.0/16", "10.9.0.0/16", 11, "10.9.0.0/16 belongs to custom geolocation -3"),
         ("latitude = -33.8", "latitude = -133.8", 7, "latitude is a number"),
-        ("country", "county", 3, "there is no key 'county'"),
+        ("country", "county", 3, "unknown key 'county'"),
     ):
         file.write_text(SITES.replace(old, new))
         assert command("custom", verb, file, exits=1) == ""

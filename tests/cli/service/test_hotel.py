@@ -82,7 +82,7 @@ def test_details_as_text_json_and_ndjson(command: Command) -> None:
 
 def test_an_unknown_hotel_and_an_unknown_section_exit_with_1_and_say_so(command: Command) -> None:
     command("hotel", "details", "Z9", exits=1)
-    assert "there is no hotel 'Z9'" in command.error
+    assert "hotel 'Z9' does not exist" in command.error
     command("hotel", "details", "A1", "--include", "Rooms", exits=1)
     assert "ChannelProperties" in command.error
     command("hotel", "details", " ", exits=2)

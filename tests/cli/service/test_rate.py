@@ -104,7 +104,7 @@ def test_standard_input_is_a_file_too(command: Command, monkeypatch: pytest.Monk
         ({"ratePlanCode": "BAR"}, 5, "hotelId is missing"),
         ("x" * (2 << 20), 5, "is not JSON"),
         (json.dumps(RATE_PLAN) + " " * (1 << 20) + "x", 5, "is not JSON"),
-        ({**RATE_PLAN, "hotelId": "Z9"}, 1, "there is no hotel 'Z9'"),
+        ({**RATE_PLAN, "hotelId": "Z9"}, 1, "hotel 'Z9' does not exist"),
         ({**RATE_PLAN, "type": "discount"}, 1, "/type: must be rate or groupRate"),
         ({**RATE_PLAN, "currency": 7}, 1, "/currency: must be text"),
         ({**RATE_PLAN, "x": "y" * 70_000}, 1, "413"),

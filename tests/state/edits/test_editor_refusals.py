@@ -369,7 +369,7 @@ def test_a_held_create_is_adopted_as_what_the_person_says(editor: Editor, home: 
     editor.add_block(locid, "10.20.0.0/16")
     put(home, 1, State.HELD)
     for wrong in (1, 0, locid):
-        with pytest.raises(EditError, match="no locid that the service gave"):
+        with pytest.raises(EditError, match="not a locid that a service gives"):
             editor.adopt(1, wrong)
     with pytest.raises(EditError, match="does not wait"):
         editor.adopt(2, -7)

@@ -90,7 +90,7 @@ def test_a_rollback_without_a_number_leaves_out_what_was_rolled_back(home: str, 
     publish(home, stamped(9))
     assert directory.keeping.rollback().generation == 1
     assert directory.keeping.rollback().generation == 2  # 3 and 4 were rolled back
-    with pytest.raises(UnknownGenerationError, match=r"kept besides the served one: 1, 3, 4"):
+    with pytest.raises(UnknownGenerationError, match=r"the others that are kept: 1, 3, 4"):
         directory.keeping.rollback()
 
 
@@ -132,7 +132,7 @@ def test_pinning_what_is_not_there_and_unpinning_what_is_not_pinned_are_refused(
     publish(home, stamped(1))
     before = read_current(home).as_json()
     directory = StateDirectory(home)
-    with pytest.raises(UnknownGenerationError, match="no generation 7"):
+    with pytest.raises(UnknownGenerationError, match="generation 7 is not kept"):
         directory.keeping.pin(7)
     with pytest.raises(UnknownGenerationError, match="not pinned"):
         directory.keeping.unpin(1)

@@ -445,7 +445,7 @@ def test_a_list_that_lost_its_default_geolocations_drives_no_deletion(
         patch.setattr(GeolocationsClient, "list", capped)
         report = machine.push()
     assert (of_push(report), machine.states()[-1]) == (1, "queued")
-    assert "not believed" in (report.stopped or "")
+    assert "not trusted" in (report.stopped or "")
 
 
 def test_a_custom_row_that_cannot_be_read_stops_what_would_lose_it(home: str) -> None:

@@ -87,7 +87,7 @@ def _named(settings: Settings, name: str) -> Definition:
     remembered = entries(directory.home, current) if current is not None else ()
     found = {each.name: each for each in stack(settings.stack, remembered)}
     if name not in found:
-        raise SettingsError(f"there is no source {name!r:.60}: there are {', '.join(found)}")
+        raise SettingsError(f"unknown source {name!r:.60}: the sources are {', '.join(found)}")
     return found[name]
 
 

@@ -72,7 +72,7 @@ def export() -> None:
     type=click.Choice(["city", "country"]),
     default="city",
     show_default=True,
-    help="What each record holds. Without cities, neighbours become one, and the file is small.",
+    help="What each record holds. Without cities, neighbouring networks are joined, and the file is small.",
 )
 @click.option(
     "--type",
@@ -103,8 +103,8 @@ def geofeed(**options: Any) -> None:
 
     \b
     Of your own blocks, unless --layer says otherwise. Ranges become networks. A region that is not an
-    ISO 3166-2 code is left out, and so is a place without country and city. A comma or # in a city
-    becomes a blank. Private addresses are refused: --public-only leaves them out.
+    ISO 3166-2 code is left out. A place without country and city is left out, too. A comma or # in a
+    city becomes a blank. Private addresses are refused: --public-only leaves them out.
 
     \b
     Example: geolookup export geofeed geofeed.csv --public-only
@@ -157,7 +157,7 @@ def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, *
         stream = sys.stdout.buffer
         if sys.stdout.isatty():
             if form in _BINARY:
-                raise click.UsageError(f"{form} is no text: give the name of a file, or a pipe")
+                raise click.UsageError(f"{form} is not text: give the name of a file, or a pipe")
             stream = cast("BinaryIO", _Harmless(stream))
     with opening.open(as_of=as_of) as geo, output.progress("exporting") as progress:
         done = write(geo, form, target if stream is None else stream, layer=layer, progress=progress, **options)

@@ -167,7 +167,7 @@ def service_unit(planned: Job) -> str:
         "",
         f"# {exit_codes.BUSY}: another run is under way, and does what this one would have done.",
         f"SuccessExitStatus={' '.join(map(str, planned.succeeds_with))}",
-        f"# {exit_codes.FAILED} may mend itself; {exit_codes.USAGE} and {exit_codes.HELD} wait for a person.",
+        f"# {exit_codes.FAILED} may pass by itself; {exit_codes.USAGE} and {exit_codes.HELD} wait for a person.",
         "Restart=on-failure",
         "RestartSec=15min",
         f"RestartPreventExitStatus={exit_codes.USAGE} {exit_codes.HELD}",

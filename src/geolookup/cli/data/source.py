@@ -167,7 +167,7 @@ def _refuse_what_cannot_be_pulled(given: str, source: SourceSettings, found: Def
             presets = [each.name for each in PRESETS] + [_REGISTRY]
             near = difflib.get_close_matches(given, presets, 1)
             more = f"did you mean {near[0]}?" if near else f"the presets are {', '.join(presets)}"
-            raise SettingsError(f"there is no file and no preset {given!r:.80}: {more}")
+            raise SettingsError(f"{given!r:.80} is neither a file nor a preset: {more}")
         open_source(path, kind=found.kind or None, fields=found.fields).close()
 
 
@@ -224,7 +224,7 @@ def show(name: str, as_json: bool) -> int:
             break
     else:
         known = ", ".join(source.name for source in settings.stack) or "none"
-        raise SettingsError(f"there is no source {name!r:.60}: there are {known}")
+        raise SettingsError(f"unknown source {name!r:.60}: the sources are {known}")
     if as_json:
         output.json_result(found)
         return exit_codes.DONE

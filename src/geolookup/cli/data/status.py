@@ -53,7 +53,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     Two machines have the same fingerprint if and only if they give the same answer for every address.
     Exit status: 0; with --check 1 if the data are older than max_age or there is a problem, and
     3 if a list is held for a person. A source that the last sync could not use is such
-    a problem, and so is one of the settings that never was pulled.
+    a problem. A source of the settings that was never pulled is one, too.
 
     \b
     Example: geolookup status --json

@@ -16,7 +16,7 @@ from geolookup.state.edits.linter import lint
 
 _OF_FILES = {
     "plan": Announced("edits.sites", "plan", "Show what `custom apply` would change, and for whom."),
-    "apply": Announced("edits.sites", "apply", "Make the custom geolocations what a file says."),
+    "apply": Announced("edits.sites", "apply", "Make the custom geolocations match a file."),
     "export": Announced("edits.sites", "export", "Write every custom geolocation to a file."),
 }
 

@@ -170,7 +170,7 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
         output.done(f"the file that was there is {restored.replaced}")
     if restored.unfinished:
         edits = words.count(restored.unfinished, "edit")
-        output.done(f"the next push looks for {edits} at the service that may have been sent")
+        output.done(f"the next push looks at the service for {edits} that may have been sent")
     return HELD if restored.lost else DONE
 
 

@@ -50,7 +50,7 @@ _access = options_of(
         "--host",
         default="127.0.0.1",
         show_default=True,
-        help="The address to listen on; beyond loopback only with tokens.",
+        help="The address to listen on. One beyond loopback needs tokens.",
     ),
     click.option(
         "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 takes a free one."

@@ -231,6 +231,6 @@ def _distinct(values: I64) -> tuple[I64, I64]:
 
 
 def metro_code(text: str) -> int:
-    """The number that a DMA code is, or 0 if it is none that a metro code can be."""
+    """The number that a DMA code is, or 0 if it cannot be a metro code."""
     number = int(text) if _METRO_CODE.fullmatch(text) else 0
     return number if number <= _MOST_METRO else 0

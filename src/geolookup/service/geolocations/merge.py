@@ -147,4 +147,6 @@ def _require_one_owner(transaction: Transaction, name: str) -> None:
         taken = transaction.connection.execute(query.order_by(new.line.desc()).limit(1)).first()
         if taken is not None:
             line, startip, endip, owner = taken
-            raise DataFileError(f"{name}, line {line}: the block {startip}-{endip} is custom geolocation {owner}'s too")
+            raise DataFileError(
+                f"{name}, line {line}: the block {startip}-{endip} also belongs to custom geolocation {owner}"
+            )

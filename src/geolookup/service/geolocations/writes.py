@@ -19,7 +19,7 @@ def require_custom(transaction: Transaction, locid: int) -> None:
         there (a default one that is not there is unknown, like any other)
     """
     if transaction.connection.execute(select(geolocations.c.locid).filter_by(locid=locid)).first() is None:
-        raise RequestRefusedError(f"there is no geolocation {locid}", problem="unknown-geolocation")
+        raise RequestRefusedError(f"geolocation {locid} does not exist", problem="unknown-geolocation")
     if locid > 0:
         raise RequestRefusedError(
             f"{locid} is a default geolocation: define a custom one with the blocks that it should have",

@@ -80,7 +80,7 @@ def identifier(value: object) -> str:
     """
     text = _name(value)
     if _NOT_IN_IDENTIFIERS.search(text) or text in (".", ".."):
-        raise ValueError("must not hold a comma, slash or backslash, nor be . or ..")
+        raise ValueError("must not hold a comma, slash or backslash, and must not be . or ..")
     return text
 
 

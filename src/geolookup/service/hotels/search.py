@@ -146,7 +146,7 @@ def _contents(snapshot: Snapshot, search: Search) -> Iterator[str]:
 
 def unknown_hotel(hotel_id: str) -> RequestRefusedError:
     """The refusal for an unknown hotel, which it names."""
-    return RequestRefusedError(f"there is no hotel {hotel_id!r:.120}", problem="unknown-hotel")
+    return RequestRefusedError(f"hotel {hotel_id!r:.120} does not exist", problem="unknown-hotel")
 
 
 def _items(query: bytes, name: str, most: int | None) -> list[str]:

@@ -81,7 +81,7 @@ def locid(found: Mapping[str, str]) -> int:
         raise _parameter(f"locid is the number of a geolocation (custom ones are below zero), {given}")
     value = int(text)
     if abs(value) > _MAX_LOCID:
-        raise RequestRefusedError(f"there is no geolocation {text[:30]}", problem="unknown-geolocation")
+        raise RequestRefusedError(f"geolocation {text[:30]} does not exist", problem="unknown-geolocation")
     return value
 
 

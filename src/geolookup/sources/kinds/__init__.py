@@ -1,1 +1,1 @@
-"""One module for each kind of source that can be told by its content, or is asked for by its name."""
+"""One module for each kind of source that is known by its content, or is asked for by its name."""

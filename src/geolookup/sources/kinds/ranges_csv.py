@@ -90,14 +90,14 @@ def _stripped(texts: list[str]) -> list[str]:
 def _field_columns(name: str, header: list[str], request: Request) -> dict[str, str]:
     for field in request.fields:
         if field not in FIELD_NAMES:
-            raise SettingsError(f"fields: {field!r} is an unknown field: there are {', '.join(FIELD_NAMES)}")
+            raise SettingsError(f"fields: unknown field {field!r}: the fields are {', '.join(FIELD_NAMES)}")
     columns = {field: field for field in FIELD_NAMES if field in header}
     if "country_code" in header:  # IPinfo's CSV has the country's name in `country`
         columns["country"] = "country_code"
     columns.update({field: column.strip().lower() for field, column in request.fields.items()})
     missing = [column for column in columns.values() if column not in header]
     if missing:
-        raise DataFileError(f"{name}, line 1: there is no column {', '.join(missing)}")
+        raise DataFileError(f"{name}, line 1: these columns are missing: {', '.join(missing)}")
     return columns
 
 

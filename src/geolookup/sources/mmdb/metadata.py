@@ -65,7 +65,7 @@ def read_metadata(name: str, buffer: mmap.mmap) -> Metadata:
     if bits not in (24, 28, 32):
         raise DataFileError(f"{name}: the file is damaged: records of {bits} bits are not 24, 28 or 32")
     if version not in (4, 6):
-        raise DataFileError(f"{name}: the file is damaged: there is no IP version {version}")
+        raise DataFileError(f"{name}: the file is damaged: unknown IP version {version}")
     data_begin = nodes * bits // 4 + _SEPARATOR_BYTES
     if not nodes or data_begin > at:
         raise DataFileError(f"{name}: the file is damaged or was cut short: a tree of {nodes} nodes does not fit it")

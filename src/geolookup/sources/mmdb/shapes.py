@@ -61,7 +61,7 @@ def mapped(fields: Mapping[str, str]) -> Callable[[Any], PlaceFields]:
     """
     for name, path in fields.items():
         if name not in FIELD_NAMES:
-            raise SettingsError(f"fields: {name!r} is an unknown field: there are {', '.join(FIELD_NAMES)}")
+            raise SettingsError(f"fields: unknown field {name!r}: the fields are {', '.join(FIELD_NAMES)}")
         if not all(path.split(".")):
             raise SettingsError(f"fields: {name}: {path!r} is not a path of keys with dots between them")
     return _reader({name: (path,) for name, path in fields.items()})

@@ -56,7 +56,7 @@ def carry_over(outbox: Outbox, layer: Mapping[int, Laid], *, origin: str, url: s
         count += 1
     for local, rows in waiting.items():
         if local not in here:
-            _drop(outbox, rows, "the service that it was for has left, and the one of now never had the geolocation")
+            _drop(outbox, rows, "the service that it was for has left, and the new one never had the geolocation")
     for address, numbers in ((origin, there), (url, here)):
         outbox.keep_setting(f"numbers {address}", json.dumps({str(local): number for local, number in numbers.items()}))
     outbox.keep_setting(_CARRIED, f"{origin} {url}")

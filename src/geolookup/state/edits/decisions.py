@@ -95,9 +95,9 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
     if not isinstance(row.edit, Create):
         raise EditError(f"edit {number} is to {row.describe()}: only a create can be adopted")
     if locid >= 0 or is_provisional(locid):
-        raise EditError(f"{locid} is no locid that the service gave to a custom geolocation")
+        raise EditError(f"{locid} is not a locid that a service gives to custom geolocations")
     if locid in session.outbox.created_here():
-        raise EditError(f"{locid} is another of the geolocations created here already")
+        raise EditError(f"{locid} is already the locid of another geolocation that was created here")
     session.outbox.assign(row.locid, locid)
     mark = session.outbox.mark()
     session.outbox.change(number, state=State.DONE, acknowledged_at=now_text(), acknowledged=mark, problem=None)

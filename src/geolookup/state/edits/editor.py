@@ -97,7 +97,7 @@ class Editor:
             shown, local, laid = session.find(locid)
             after = checked_fields({**laid.place.fields(), **fields})
             if after == laid.place.fields():
-                raise EditError(f"geolocation {locid} is so already: nothing was changed")
+                raise EditError(f"geolocation {locid} has these values already: nothing was changed")
             session.add(Update(fields=after), local, shown)
 
     def delete(self, locid: int) -> None:
@@ -123,7 +123,7 @@ class Editor:
     def add_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
         """Give a custom geolocation the range ``first`` to ``last``, or the network or address ``first``.
 
-        :raises InvalidRangeError: if it is none
+        :raises InvalidRangeError: if that is not a range
         :raises BlockError: if this or another custom geolocation has the identical block
         :raises UnknownGeolocationError: if there is no such custom geolocation
         """
@@ -288,7 +288,7 @@ class Editor:
     def adopt(self, number: int, locid: int) -> OutboxRow:
         """Say which of the service's geolocations a held create became.
 
-        :raises EditError: if the edit is no held create, or ``locid`` cannot be it
+        :raises EditError: if the edit is not a held create, or ``locid`` cannot be what it became
         """
         with self._sessions.transaction() as session:
             return decisions.adopt(session, number, locid)

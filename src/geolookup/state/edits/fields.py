@@ -57,4 +57,4 @@ def refuse_unknown(names: Iterable[str]) -> None:
     """
     unknown = sorted(set(names) - set(FIELD_NAMES))
     if unknown:
-        raise EditError(f"{unknown[0]} is no field of a geolocation: those are {', '.join(FIELD_NAMES)}")
+        raise EditError(f"unknown field {unknown[0]}: the fields of a geolocation are {', '.join(FIELD_NAMES)}")

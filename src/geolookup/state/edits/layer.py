@@ -32,7 +32,7 @@ def lay_over(
 
     An edit for which this list or an earlier one is conclusive is in the list already; any other is laid over it.
     ``aliases`` maps provisional locids to the service's; the result has the service's
-    where there is one.
+    if there is one.
     """
     layer = {place.locid: Laid(place=place) for place in places}
     laid = [row for row in rows if row.is_laid_over(begun)]

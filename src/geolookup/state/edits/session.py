@@ -95,7 +95,7 @@ class EditSession:
         shown = self._aliases.get(locid, locid)
         laid = self.layer.get(shown)
         if laid is None:
-            raise UnknownGeolocationError(f"there is no custom geolocation {locid}: see `geolookup custom list`")
+            raise UnknownGeolocationError(f"custom geolocation {locid} does not exist: see `geolookup custom list`")
         return shown, self._local(shown), laid
 
     def shown(self, local: int) -> int:

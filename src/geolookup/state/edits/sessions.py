@@ -136,6 +136,6 @@ class Sessions:
         except StateError as error:
             publish.take_back()
             self._left = None
-            _log.warning("the edit is kept, but lookups will not see it until this is mended: %s", error)
+            _log.warning("the edit is kept, but lookups will not see it until this is repaired: %s", error)
             return
         self._left = ((published.sequence, head), layer)

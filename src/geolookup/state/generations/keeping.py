@@ -50,11 +50,11 @@ class Keeping:
             kept = numbered(os.path.join(self._home, "generations"))
             target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:
-                wanted = "older generation" if generation is None else f"generation {generation} to go back to"
+                wrong = "no older generation is kept"
+                if generation is not None:
+                    wrong = f"generation {generation} is {'served already' if generation in kept else 'not kept'}"
                 names = ", ".join(str(number) for number in reversed(kept) if number != current.generation) or "none"
-                raise UnknownGenerationError(
-                    f"{self._home}: there is no {wanted}: kept besides the served one: {names}"
-                )
+                raise UnknownGenerationError(f"{self._home}: {wrong}; the others that are kept: {names}")
             Candidate(path=generation_path(self._home, target)).verify()
             record = read_report(generation_path(self._home, target))["published"]
             again = {refusal(part) for part in parts_of(record)}
@@ -113,7 +113,9 @@ class Keeping:
         with self._locks.run():
             current = required_current(self._home)
             if keep and generation not in numbered(os.path.join(self._home, "generations")):
-                raise UnknownGenerationError(f"{self._home}: there is no generation {generation} to pin")
+                raise UnknownGenerationError(
+                    f"{self._home}: generation {generation} is not kept, so it cannot be pinned"
+                )
             if not keep and generation not in current.pins:
                 raise UnknownGenerationError(f"{self._home}: generation {generation} is not pinned")
             if keep and generation in current.pins:
@@ -162,7 +164,7 @@ class Keeping:
     def _past_retention(self, keep: int | None) -> dict[int, int]:
         current = required_current(self._home)
         if current.recovered is not None:
-            raise StateDamagedError(f"{current.recovered}: nothing is removed until `geolookup sync` has mended that")
+            raise StateDamagedError(f"{current.recovered}: nothing is removed until `geolookup sync` has repaired that")
         doomed = retention.past_retention(self._home, current, self._keep_generations if keep is None else keep)
         return {number: files.tree_bytes(generation_path(self._home, number)) for number in doomed}
 

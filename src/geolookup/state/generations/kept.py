@@ -126,7 +126,7 @@ class Generations:
             recent = [*timeline.by_recency(current.served), *kept]
             number = next((number for number in recent if number in kept and number != current.generation), None)
             if number is None:
-                raise UnknownGenerationError("no generation but the served one is kept: there is no previous one")
+                raise UnknownGenerationError("only the served generation is kept, so there is no previous one")
             return number
         if text.isascii() and text.isdecimal():
             return int(text)

@@ -63,7 +63,7 @@ def remembered(
 ) -> Remembered:
     """What was ever published, and what a person decided about it.
 
-    ``current`` is what CURRENT says, None if that cannot be told; the others are the numbers that stand in ``custom/``,
+    ``current`` is what CURRENT says, None if it cannot be read; the others are the numbers that stand in ``custom/``,
     ``generations/`` and ``snapshots/``. A publish must never count backwards: if CURRENT is lost, the names and the
     overlays remember.
     """

@@ -95,7 +95,7 @@ def _accept_stack(run: Run, names: list[str], digest: str) -> PullReport:
             layers[name] = Layer(part=before.part, path=before.path)
     missing = [name for name in names if name not in layers]
     if missing:
-        raise StateError(f"{directory.home}: there is no snapshot of {', '.join(missing)}: sync first")
+        raise StateError(f"{directory.home}: {', '.join(missing)} has no snapshot yet: sync first")
     report = PullReport(url=None, outcome="published", digest=digest)
     published = directory.publish_stack(
         [adopted(run, layers[name]) for name in names],

@@ -47,7 +47,7 @@ def change_of(
     try:
         reasons = _reasons(home, settings, current, layers, wanted, served)
     except IndexFileError as error:
-        raise StateDamagedError(f"whether the stack may change cannot be told: {error}") from error
+        raise StateDamagedError(f"deciding whether the stack may change failed: {error}") from error
     if not reasons:
         return Change(names=list(wanted))
     digest = names_digest(wanted)
@@ -109,4 +109,4 @@ def pulls_that_hide(directory: StateDirectory, current: Current, stack: Sequence
         with IndexReader.open(index_path(directory.home, current.generation)) as base:
             return hidden_reasons(base, stack)
     except IndexFileError as error:
-        raise StateDamagedError(f"what the masks hide cannot be told: {error}") from error
+        raise StateDamagedError(f"computing what the masks hide failed: {error}") from error

@@ -146,7 +146,7 @@ def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]
         about = about_of(run.current, layers)
         record = assemble(candidate, layers, custom=custom, about=about, report={})
     except IndexFileError as error:
-        raise StateDamagedError(f"what would be published cannot be made: {error}") from error
+        raise StateDamagedError(f"building what would be published failed: {error}") from error
     preview(candidate, Begun.of(record))
     return record
 

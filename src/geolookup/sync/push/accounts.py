@@ -219,7 +219,8 @@ class _Account:
     def _tell_missing(self, row: OutboxRow) -> None:
         self._outbox.change(row.id, concluded=self._start.mark.counter)
         self._notice(
-            row, f"the service acknowledged this, and does not have it: {row.describe()}: do it again if it counts"
+            row,
+            f"the service acknowledged this, and does not have it: {row.describe()}: do it again if it still matters",
         )
 
     def _notice(self, row: OutboxRow, reason: str) -> None:

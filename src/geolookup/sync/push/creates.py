@@ -24,8 +24,8 @@ def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geoloca
     for row in rows:
         if found[row.id].what == "send" and (row.journal or {}).get("put_back"):
             reason = (
-                "an older copy of the edits was put back, and a push had begun since: whether this was sent, and "
-                "deleted since, nobody can say; `geolookup outbox retry` sends it"
+                "an older copy of the edits was put back, and a push had begun since: nobody can say "
+                "whether this was sent and then deleted; `geolookup outbox retry` sends it"
             )
             found[row.id] = replace(found[row.id], what="hold", reason=reason)
     return found

@@ -15,7 +15,7 @@ Baseline = Mapping[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A create that may have arrived: its ``edit``, the forms in which it was sent, and what is known besides.
+    """A create that may have arrived: its ``edit``, the forms in which it was sent, and what else is known.
 
     ``blocks`` are those that our edits give to it; ``baseline`` what the service had before it was sent.
     """

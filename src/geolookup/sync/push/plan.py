@@ -26,9 +26,9 @@ VERSION = "1.0"
 #: What must be as it was for a saved plan to be applied, and what to say if it is not.
 _COMPARED = {
     "url": "it is for another service",
-    "service": "the service has moved since",
-    "requests": "the outbox has moved since",
-    "waiting": "the outbox has moved since",
+    "service": "the service has changed since",
+    "requests": "the outbox has changed since",
+    "waiting": "the outbox has changed since",
 }
 
 
@@ -65,7 +65,7 @@ def save(plan: dict[str, Any], path: str) -> None:
 def read(path: str) -> dict[str, Any]:
     """Read a saved plan.
 
-    :raises PlanError: if it is none
+    :raises PlanError: if it is not one
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -79,12 +79,12 @@ def read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise PlanError(f"{path}: the plan cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise PlanError(f"{path}: is no plan that `geolookup push --plan-out` wrote") from error
+        raise PlanError(f"{path}: is not a plan that `geolookup push --plan-out` wrote") from error
     return dict(plan)
 
 
 def checker(plan: dict[str, Any], directory: StateDirectory, settings: Settings) -> Callable[[ServiceView], None]:
-    """A check for `push` that refuses if the outbox or the service has moved since the plan was made."""
+    """A check for `push` that refuses if the outbox or the service has changed since the plan was made."""
 
     def check(view: ServiceView) -> None:
         now = _plan(directory, settings, view, str(settings.url), plan["on_conflict"])

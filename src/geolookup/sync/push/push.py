@@ -204,7 +204,7 @@ class Pusher:
                 )  # fmt: skip
 
     def _is_over(self, row: OutboxRow) -> bool:
-        """Bring one edit as far as it goes now; whether it is over, so that the next of its geolocation may go."""
+        """Bring one edit as far as it goes now; whether it is finished, so that the next of its geolocation may go."""
         while True:
             try:
                 return self._deal_with(self._attempts.fresh(row))

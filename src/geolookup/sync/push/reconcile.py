@@ -146,7 +146,7 @@ def before_sending(
             if theirs is None:
                 return Decision(what="hold", reason=_GONE)
             if own.are(theirs, fields):
-                return Decision(what="done", reason="the service has it so already")
+                return Decision(what="done", reason="the service has these values already")
             return _unless_conflict(own.are(theirs, base["fields"]), theirs, on_conflict)
         case _:
             assert_never(row.edit)
@@ -193,8 +193,8 @@ def _after_change(
     match edit:
         case Update(fields=fields):
             if own.may_be(theirs, fields) and not own.are(theirs, before):
-                return Decision(what="done", reason="the service has it so")
-            return Decision(what="queue", reason="the service does not have it so")
+                return Decision(what="done", reason="the service has these values")
+            return Decision(what="queue", reason="the service does not have these values")
         case AddBlock(block=block):
             if block in blocks:
                 return Decision(what="done", reason="it is there")
@@ -268,15 +268,15 @@ def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
         return Removal(what="clear", reason="the service can only delete all blocks", journal={**journal, **fresh})
     before, after = set(blocks_of(journal["before"])), set(blocks_of(journal["after"])) | accepted
     if strangers := blocks - before - after:
-        return _strangers(journal, strangers, "it was left")
+        return _strangers(journal, strangers, "nothing of it was deleted")
     if blocks - after:
-        # Those let be are put back like our own, where they are still there to be seen.
+        # Those that a person let be are put back like our own, if they are still there.
         kept = {"after": _ends(set(blocks_of(journal["after"])) | (accepted & blocks)), "accepted": _ends(accepted)}
-        return Removal(what="clear", reason="what shall go is still there", journal={**journal, **kept})
+        return Removal(what="clear", reason="what must go is still there", journal={**journal, **kept})
     refused = set(blocks_of(journal.get("refused", ())))
     missing = sorted(set(blocks_of(journal["after"])) - blocks)
     if not missing:
-        return Removal(what="done", reason="the service has what shall be", journal=journal)
+        return Removal(what="done", reason="the service has what it should have", journal=journal)
     if not set(missing) - refused:
         return Removal(what="hold", reason=f"the service does not take back {_named(refused)}", journal=journal)
     block = next(each for each in missing if each not in refused)

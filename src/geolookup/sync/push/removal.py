@@ -33,7 +33,7 @@ def remove_block(attempts: Attempts, row: OutboxRow) -> OutboxRow:
             return attempts.decide(row, Decision(what="hold", reason=step.reason), journal=step.journal)
         steps += 1
         if steps > _MOST_STEPS + 3 * len(step.journal["before"]):
-            attempts.log(row, "the service's list does not come to what its answers say: left for the next push")
+            attempts.log(row, "the service's list does not agree with its answers: left for the next push")
             return row
         row = _take(attempts, row, step)
         if row.state != State.QUEUED:

@@ -100,8 +100,8 @@ class ServiceView:
         seen = listing.geolocations_seen - listing.rejected_geolocations - custom
         if seen < expected:
             raise UpstreamAnswerError(
-                f"the service's list has {seen} default geolocations where the published one has "
-                f"{rows['geolocations'] - rows['custom_geolocations']}: it is not believed; `geolookup sync` says more"
+                f"the service's list has {seen} default geolocations, but the published one has "
+                f"{rows['geolocations'] - rows['custom_geolocations']}: it is not trusted; `geolookup sync` says more"
             )
 
     def find(self, locid: int, guesses: Iterable[Mapping[str, Any]]) -> Geolocation | None:
@@ -136,7 +136,7 @@ class ServiceView:
 
 def _refuse_unreadable(listing: Listing) -> None:
     if listing.rejected_geolocations + listing.rejected_blocks > len(listing.rejected):
-        raise UpstreamAnswerError("more rows of the service's list cannot be read than can be named: nothing was sent")
+        raise UpstreamAnswerError("too many rows of the service's list cannot be read: nothing was sent")
     for row in listing.rejected:
         if row.locid is None or row.locid <= 0:
             raise UpstreamAnswerError(

@@ -29,7 +29,7 @@ def wanted(outbox: Outbox, row: OutboxRow) -> Wanted:
 
 
 def note_twins(outbox: Outbox, rows: Iterable[OutboxRow], places: Mapping[int, Geolocation], forms: Forms) -> None:
-    """Note what these creates may have made besides their own, by a complete list.
+    """Note what these creates may have made in addition to their own, by a complete list.
 
     One that was sent again is looked for in any form that the service may have stored.
     """

@@ -113,7 +113,7 @@ class Outbox:
 
     def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
         """The edits that a list begun then may lack, oldest first."""
-        sql = (  # as `OutboxRow.is_laid_over`, so that what is long over is not read
+        sql = (  # as `OutboxRow.is_laid_over`, so that what was finished long ago is not read
             "SELECT * FROM outbox WHERE state <> 'dropped' AND CASE WHEN acknowledged IS NULL"
             " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
             " ORDER BY id"
@@ -174,7 +174,7 @@ class Outbox:
     # Edits and their attempts
 
     def watched_creates(self) -> list[OutboxRow]:
-        """Creates that are over, and were sent again or changed after they were sent; oldest first.
+        """Finished creates that were sent again, or changed after they were sent; oldest first.
 
         An earlier request of theirs may land at any time.
         """
@@ -357,7 +357,7 @@ class Outbox:
         sql = "SELECT locid, service_locid FROM custom WHERE service_locid IS NOT NULL"
         found = {row["locid"]: row["service_locid"] for row in self._database.query(sql)}
         if not all(is_custom(locid) and is_custom(service) for locid, service in found.items()):
-            self.require_sound()  # here, and not where a lookup stumbles over the number
+            self.require_sound()  # here, before a lookup stumbles over the number
         return found
 
     def created_here(self) -> frozenset[int]:

@@ -20,9 +20,9 @@ class State(StrEnum):
 
     #: Waits to be sent.
     QUEUED = "queued"
-    #: Committed before the request leaves: after a crash it cannot be told from sent.
+    #: Committed before the request leaves: after a crash nobody can tell whether it did.
     SENDING = "sending"
-    #: Sent, or perhaps sent, and the outcome cannot be told.
+    #: Sent, or perhaps sent, and the outcome is unknown.
     UNKNOWN = "unknown"
     #: The service has it.
     DONE = "done"

@@ -1,4 +1,4 @@
-"""Twins: what a request made besides the geolocation that was meant, because it was applied twice or came late."""
+"""Twins: what a request made in addition to what was meant, because it was applied twice or came late."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from geolookup.sync.push.wanted import note_twins
 
 
 def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
-    """The custom geolocations in a pulled list that a create of this machine may have made besides its own.
+    """The custom geolocations in a pulled list that a create of this machine may have made in addition to its own.
 
     A create that was sent once is looked for until a list was conclusive for it; one that was sent again always, and in
     any form that the service may have stored. What was found is told until it is gone, has blocks, or was dismissed by

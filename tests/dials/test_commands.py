@@ -377,6 +377,33 @@ def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(p
     assert person.upstream.lists - before <= 2
 
 
+def test_what_a_replica_does_not_show_costs_no_list_each(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+    for number in range(5):
+        locid = person.creates(f"10.{number}.0.0/24", areacode=f"0{number}")
+        person("custom", "update", locid, "--postalcode", "10115")
+    before = person.upstream.lists
+    person("push")
+    assert person.upstream.lists - before <= 2
+    assert {place.as_fields()["postalcode"] for place in person.upstream.places.values()} == {"10115"}
+
+
+def test_a_file_of_sites_finds_them_by_their_blocks_on_another_machine(
+    person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    (tmp_path / "sites.toml").write_text(SITE)
+    person("custom", "apply", tmp_path / "sites.toml")
+    person("push")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "elsewhere"))
+    person("sync")
+    person("custom", "apply", tmp_path / "sites.toml")
+    settle()
+    person("push")
+    assert person.there == {-1: ("BERLIN", ["10.1.0.0"])}
+
+
 def test_what_a_lost_create_made_is_told_though_the_create_was_changed_since(person: Person) -> None:
     person.upstream.faults = ["before"]  # it lands late
     person.creates(areacode="030")

@@ -165,6 +165,33 @@ def test_a_changed_number_of_the_services_is_an_error_of_ours(editor: Editor, ho
         editor.add_block(-1, "10.20.0.0/16")
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("base", '{"fields": 3}'),
+        ("base", "[]"),
+        ("journal", '{"before": "10.0.0.0"}'),
+        ("journal", '{"phase": "deleting"}'),
+        ("stored", '{"city": [1]}'),
+        ("key", b"\xff"),
+        ("locid", "nonsense"),
+        ("attempts", "often"),
+        ("created_at", b"2026"),
+        ("ended_at", b"2026"),
+        ("baseline", "first"),
+    ],
+)
+def test_a_column_of_an_edit_that_is_nothing_we_write_is_an_error_that_names_it(
+    editor: Editor, home: str, column: str, value: object
+) -> None:
+    editor.create(**BERLIN)
+    with contextlib.closing(sqlite3.connect(Path(home, "edits.db"))) as database:
+        database.execute(f"UPDATE outbox SET {column} = ?", (value,))
+        database.commit()
+    with pytest.raises(EditsDamagedError, match=rf"edit 1 is damaged \({column}: .*geolookup outbox restore"):
+        editor.pending()
+
+
 def test_without_a_backup_the_message_lets_one_begin_anew(
     editor: Editor, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

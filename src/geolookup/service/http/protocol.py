@@ -11,6 +11,7 @@ import sys
 import termios
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import h11
 import msgspec
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
 from geolookup.service.http.access.guard import CROWDED
 from geolookup.service.http.access.limits import Limits
+from geolookup.service.http.paths import Paths
 from geolookup.service.http.problems import MEDIA_TYPE, problem
 
 #: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.process.server`.
@@ -38,8 +40,11 @@ _LOOKS = 4
 class Protocol(H11Protocol):
     """One connection."""
 
-    def __init__(self, *arguments: Any, limits: Limits, refused: Refused, **more: Any) -> None:
+    def __init__(
+        self, *arguments: Any, limits: Limits, refused: Refused, paths: Paths | None = None, **more: Any
+    ) -> None:
         super().__init__(*arguments, **more)
+        self._paths = paths or Paths()
         self._limits = limits
         self._refused = refused
         self._awaited: str | None = None
@@ -173,10 +178,13 @@ class Protocol(H11Protocol):
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
-        content = msgspec.json.encode(body)
+        # Of a head that is too long or too slow, the path is known nevertheless.
+        form = self._paths.error_form(_path_in(self.conn.trailing_data[0]))
+        content = msgspec.json.encode(body if form is None else form(name, body.status, detail))
+        media_type = MEDIA_TYPE if form is None else "application/json"
         headers = [
             *self.server_state.default_headers,
-            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-type", media_type.encode()),
             (b"content-length", str(len(content)).encode()),
             (b"x-request-id", identity.encode()),
             (b"connection", b"close"),
@@ -195,3 +203,9 @@ class Protocol(H11Protocol):
         if self._overdue is not None:
             self._overdue.cancel()
         self._overdue = self.loop.call_later(_LAST_WORDS_S, self.transport.abort)
+
+
+def _path_in(head: bytes) -> str:
+    """The path in the beginning of a request's head; nothing if it is not there."""
+    words = head.partition(b"\n")[0].split(b" ", 2)
+    return unquote(words[1].partition(b"?")[0].decode("latin-1")) if len(words) == 3 else ""

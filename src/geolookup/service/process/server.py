@@ -72,7 +72,9 @@ class Server(uvicorn.Server):
         if options.trusted_proxies:
             app = ProxyHeadersMiddleware(observer, list(options.trusted_proxies))
         # uvicorn would call it if it looked like a class.
-        protocol: Any = partial(Protocol, limits=options.limits, refused=observer.refused_unread)
+        protocol: Any = partial(
+            Protocol, limits=options.limits, refused=observer.refused_unread, paths=application.paths
+        )
         if self._certificate is not None:
             protocol = secured(
                 protocol,

@@ -1,6 +1,6 @@
 """What the pulls of several sources came to together: in the report, and as the error that ends the run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geolookup.errors import HeldError, PullError
@@ -48,15 +48,17 @@ def say_rolled_back(report: PullReport, result: Result, current: Current | None)
         report.generation = current.generation
 
 
-def raise_failures(results: Sequence[Result], change: Change, report: PullReport) -> None:
-    """Say what went wrong: a failure goes before what is held."""
+def raise_failures(
+    results: Sequence[Result], change: Change, report: PullReport, entries: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Say what went wrong: a failure goes before what is held. ``entries`` are what was known of each source before."""
     failed = [result for result in results if result.error is not None]
     held = [result for result in results if result.reasons]
     if len(results) == 1 and failed:
         assert failed[0].error is not None
         raise failed[0].error
     if failed:
-        told = "; ".join(f"{result.definition.name}: {result.error}" for result in failed)
+        told = "; ".join(f"{_with_date(result, entries)}: {result.error}" for result in failed)
         rest = "what the others have is published" if report.outcome == "published" else "the others have nothing new"
         if len(failed) == len(results):
             rest = "what was published goes on serving"
@@ -75,3 +77,13 @@ def raise_failures(results: Sequence[Result], change: Change, report: PullReport
         )
     if change.held is not None:
         raise change.held
+
+
+def _with_date(result: Result, entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """The name of a source that failed, with the date of the data that it answers with, and since when it fails."""
+    name = result.definition.name
+    entry = entries.get(name, {})
+    if not entry.get("digest"):
+        return f"{name} (never pulled)"
+    since = f", fails since {entry['since']}" if entry.get("problem") and entry.get("since") else ""
+    return f"{name} (answers as of {entry.get('checked_at', '?')}{since})"

@@ -96,7 +96,7 @@ def publish(
         else:
             directory.holding.drop_stack()
         _expire(directory, report)
-    raise_failures(results, change, report)
+    raise_failures(results, change, report, run.entries)
 
 
 def _say_carried(run: Run, published: Current, report: PullReport, *, url_moved: bool) -> None:

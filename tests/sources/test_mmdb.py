@@ -313,6 +313,18 @@ def test_flipped_bytes_end_in_an_error_or_in_what_the_reader_says(tmp_path: Path
     assert read > 10
 
 
+def test_how_many_networks_there_are_is_known_before_they_come(tmp_path: Path) -> None:
+    whole = (DATA / "GeoLite2-City-Test.mmdb").read_bytes()
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.mmdb").write_bytes(whole)
+    told = []
+    with open_source(tmp_path) as reading:
+        for _ in reading.batches():
+            told.append((reading.gathered.rows, reading.gathered.expected))
+    assert {expected for _, expected in told} == {2 * 242}
+    assert told[-1][0] == 2 * 242
+
+
 def test_two_files_of_a_folder_are_one_source(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     four = mmdb({"5.1.0.0/16": {"country_code": "DE"}}, tmp_path, version=4)

@@ -155,14 +155,32 @@ class Exits:
 
 @contextlib.contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar on standard error if that is a terminal; told (done, total or None)."""
+    """A progress bar on standard error if that is a terminal; told (done, total or None).
+
+    It shows the rate, and the time that is left if the total is known.
+    """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+    left = (TimeRemainingColumn(), TextColumn("left,"), TimeElapsedColumn(), TextColumn("so far"))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), *left)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -76,7 +76,7 @@ def contents_of(
             six += len(batch.v6.place)
             for family in batch:
                 seen.update(np.unique(family.place).tolist())
-            progress(gathered.rows, None)
+            progress(gathered.rows, gathered.expected)
         gathered.check(reading.name, reading.limits)
     except (DataFileError, PullError) as error:
         refused = str(error)

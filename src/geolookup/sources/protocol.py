@@ -41,7 +41,8 @@ class BadRow:
 class Gathered:
     """What reading has found so far: complete when the last batch was handed out.
 
-    ``files`` are those of an archive or folder that were read; others in it are of no use to the kind.
+    ``files`` are those of an archive or folder that were read; others in it are of no use to the kind. ``expected`` is
+    how many rows there will be, or None if that is not known before the end.
 
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
@@ -60,6 +61,7 @@ class Gathered:
     warnings: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+    expected: int | None = None
     _file: str = ""
     _rows_of_earlier_files: int = 0
 

@@ -97,7 +97,7 @@ def sync(
     if digest is not None:
         report = accept(directory, digest)
     else:
-        with output.progress("geolocations") as progress:
+        with output.progress("pulled") as progress:
             report = pull(directory, settings, given=source, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.warn(warning)

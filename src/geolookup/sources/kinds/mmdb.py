@@ -1,6 +1,7 @@
 """``mmdb``: a MaxMind DB file of version 2.0, by MaxMind, DB-IP, IPinfo or anybody who maps the fields."""
 
 import mmap
+import os
 from collections.abc import Iterator
 from typing import IO
 
@@ -44,13 +45,16 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
     :raises DataFileError: if anything of the file is damaged, before the first batch for records
     :raises SettingsError: if ``fields`` cannot be a mapping
     """
-    for member in opened.fitting(fits):
+    members = opened.fitting(fits)
+    for number, member in enumerate(members):
         gathered.begin_file(member.inside)
         with member.seekable() as file:
-            yield from _read_file(member.name, file, request, gathered)
+            later = sum(os.path.getsize(each.path) for each in members[number + 1 :] if each.path is not None)
+            yield from _read_file(member.name, file, request, gathered, later=later)
 
 
-def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered) -> Iterator[Batch]:
+def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered, *, later: int) -> Iterator[Batch]:
+    """:param later: how many bytes the files have that come after it: they are taken to be as dense"""
     with reading_errors(name):
         # Not closed by name: the arrays over it must be gone first, and with them it goes by itself.
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -58,6 +62,7 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered)
     gathered.about.update(about.about)
     tree = Tree(name, buffer, about, request.limits)
     records = tree.records()
+    gathered.expected = gathered.rows + tree.pointers + tree.pointers * later // len(buffer)
     places = _places(name, buffer, about, records, Recogniser(name, request.fields), gathered)
     run = _Run(0)
     for family, networks in tree.networks():

@@ -51,7 +51,11 @@ class Tree:
         self._visits_left = about.node_count * limits.tree_visits + 1024
 
     def records(self) -> U32:
-        """The positions, in the data section, of all data records that the tree points at, ascending, each once."""
+        """The positions, in the data section, of all data records that the tree points at, ascending, each once.
+
+        Counts in `pointers` how many networks there are to come, for those who wait.
+        """
+        self.pointers = 0
         size = self._about.data_end - self._about.data_begin
         seen = np.zeros(size, np.bool_)
         for begin in range(0, self._about.node_count, _SCAN):
@@ -59,6 +63,7 @@ class Tree:
             for children in self._children(nodes):
                 positions = self._positions(children[children > self._about.node_count])
                 seen[positions] = True
+                self.pointers += len(positions)
         return np.flatnonzero(seen).astype(np.uint32)
 
     def networks(self) -> Iterator[tuple[int, Networks]]:

@@ -110,7 +110,7 @@ def _stage(
         with ColumnStaging(candidate, definition.name, gathered.places, numbering) as staging:
             for batch in reading.batches():
                 staging.add(batch)
-                run.progress(gathered.blocks, None)
+                run.progress(gathered.rows, gathered.expected)
             staged = staging.finish({"source": definition.name, "kind": reading.kind})
         run.following = max(run.following, numbering.following)
     report.rejected = [

@@ -27,7 +27,7 @@ def test_the_bar_shows_how_much_how_fast_and_what_is_left(monkeypatch: pytest.Mo
     assert "pulled" in shown
     assert "3000/9000" in shown
     assert "/s" in shown
-    assert "left," in shown
+    assert " left" in shown
 
 
 def test_without_a_terminal_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:

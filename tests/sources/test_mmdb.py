@@ -313,16 +313,22 @@ def test_flipped_bytes_end_in_an_error_or_in_what_the_reader_says(tmp_path: Path
     assert read > 10
 
 
-def test_how_many_networks_there_are_is_known_before_they_come(tmp_path: Path) -> None:
+def test_how_much_there_is_to_do_is_known_before_the_networks_come(tmp_path: Path) -> None:
     whole = (DATA / "GeoLite2-City-Test.mmdb").read_bytes()
     for name in ("a", "b"):
         (tmp_path / f"{name}.mmdb").write_bytes(whole)
-    told = []
+    told: list[tuple[int, int | None]] = []
     with open_source(tmp_path) as reading:
+        gathered = reading.gathered
+        gathered.tell = lambda done, total: told.append((done, total))
         for _ in reading.batches():
-            told.append((reading.gathered.rows, reading.gathered.expected))
-    assert {expected for _, expected in told} == {2 * 242}
-    assert told[-1][0] == 2 * 242
+            told.append((gathered.decoded + gathered.rows, gathered.expected))
+    (total,) = {total for _, total in told}
+    assert gathered.rows == 2 * 242
+    assert total == gathered.decoded + 2 * 242
+    assert told[0] == (1, total)
+    assert told[-1][0] == total
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
 def test_two_files_of_a_folder_are_one_source(tmp_path: Path) -> None:

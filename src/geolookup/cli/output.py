@@ -163,24 +163,20 @@ def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda _done, _total: None
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.progress import TimeElapsedColumn as Elapsed
     from rich.text import Text
 
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
-    left = (TimeRemainingColumn(), TextColumn("left,"), TimeElapsedColumn(), TextColumn("so far"))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), *left)
+    class Left(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            left = task.time_remaining
+            return Text("" if left is None else f"{int(left) // 60}:{int(left) % 60:02} left")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), Elapsed(), Left())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

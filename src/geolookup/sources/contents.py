@@ -69,6 +69,7 @@ def contents_of(
     four = six = 0
     seen: set[int] = set()
     gathered = reading.gathered
+    gathered.tell = progress
     refused: str | None = None
     try:
         for batch in reading.batches(lenient=True):
@@ -76,7 +77,7 @@ def contents_of(
             six += len(batch.v6.place)
             for family in batch:
                 seen.update(np.unique(family.place).tolist())
-            progress(gathered.rows, gathered.expected)
+            progress(gathered.decoded + gathered.rows, gathered.expected)
         gathered.check(reading.name, reading.limits)
     except (DataFileError, PullError) as error:
         refused = str(error)

@@ -42,7 +42,8 @@ class Gathered:
     """What reading has found so far: complete when the last batch was handed out.
 
     ``files`` are those of an archive or folder that were read; others in it are of no use to the kind. ``expected`` is
-    how many rows there will be, or None if that is not known before the end.
+    how many rows there will be, or None if that is not known before the end; it counts what must be decoded before them
+    too, of which ``decoded`` is done. ``tell`` is told both before there are batches, for those who wait.
 
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
@@ -62,6 +63,8 @@ class Gathered:
     about: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
     expected: int | None = None
+    decoded: int = 0
+    tell: Callable[[int, int | None], None] = lambda _done, _total: None
     _file: str = ""
     _rows_of_earlier_files: int = 0
 

@@ -159,8 +159,8 @@ def _say(found: Contents) -> None:
     lines = [
         ("file", found.name),
         ("kind", found.kind),
-        *([("files", _names(found.files))] if found.files or found.not_read else []),
-        *([("not read", _names(found.not_read))] if found.not_read else []),
+        *([("files", _names(found.files))] if found.files else []),
+        *([("not read", _names(found.not_read))] if found.files and found.not_read else []),
         ("rows", f"{found.rows:,}"),
         ("blocks", _blocks(found)),
         ("places", f"{found.places:,}"),
@@ -200,8 +200,6 @@ def _blocks(found: Contents) -> str:
 
 
 def _names(names: tuple[str, ...]) -> str:
-    if not names:
-        return "none"
     return harmless(", ".join(names[:_SHOWN_FILES])) + (
         f" and {len(names) - _SHOWN_FILES} more" if names[_SHOWN_FILES:] else ""
     )

@@ -19,6 +19,7 @@ from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses
 from geolookup.sources.protocol import Gathered, Kind, Request
 
 _NOWHERE = 0xFFFF_FFFF
+_TOLD_RECORDS = 4096
 
 
 def fits(member: Member) -> bool:
@@ -62,7 +63,8 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
     gathered.about.update(about.about)
     tree = Tree(name, buffer, about, request.limits)
     records = tree.records()
-    gathered.expected = gathered.rows + tree.pointers + tree.pointers * later // len(buffer)
+    steps = len(records) + tree.pointers
+    gathered.expected = gathered.decoded + gathered.rows + steps + steps * later // len(buffer)
     places = _places(name, buffer, about, records, Recogniser(name, request.fields), gathered)
     run = _Run(0)
     for family, networks in tree.networks():
@@ -95,6 +97,9 @@ def _places(
             raise DataFileError(f"{name}: the file is damaged: a record cannot be read: {error}") from error
         place = recogniser.place(record)
         places[at] = _NOWHERE if place is None else gathered.places.add(place)
+        gathered.decoded += 1
+        if not at % _TOLD_RECORDS:
+            gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
     recogniser.finish()
     return places
 

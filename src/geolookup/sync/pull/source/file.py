@@ -105,12 +105,13 @@ def _stage(
         found.path, kind=definition.kind or None, fields=definition.fields or None, limits=limits
     ) as reading:
         gathered = reading.gathered
+        gathered.tell = run.progress
         earlier = () if before is None or reading.own_locids else earlier_places(Cache(before.cache))
         numbering = Numbering(earlier, following=run.following, taken=taken)
         with ColumnStaging(candidate, definition.name, gathered.places, numbering) as staging:
             for batch in reading.batches():
                 staging.add(batch)
-                run.progress(gathered.rows, gathered.expected)
+                run.progress(gathered.decoded + gathered.rows, gathered.expected)
             staged = staging.finish({"source": definition.name, "kind": reading.kind})
         run.following = max(run.following, numbering.following)
     report.rejected = [

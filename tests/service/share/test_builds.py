@@ -18,6 +18,11 @@ from geolookup.service.share.builder import Builder, shelf_folder
 from geolookup.service.share.editions import OWN, editions
 from geolookup.service.share.run import prepared
 from geolookup.service.share.shelf import Shelf
+from geolookup.settings.source import SourceSettings
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.sync.pull.pull import pull
+from tests.exports.states import publish_sources
 from tests.service.share.conftest import NAMES, NOTHING, state
 from tests.support.running_share import RunningShare
 
@@ -203,7 +208,37 @@ def test_a_source_that_may_not_be_handed_on_is_refused_at_the_start_and_later(tm
         assert client.get(CITY).status_code == 200
 
 
+def test_files_of_a_source_whose_licence_changed_are_not_given_out_any_more(tmp_path: Path) -> None:
+    home = state(tmp_path)
+    with RunningShare(home, tmp_path / "built") as running, running.client() as client:
+        assert client.get(CITY).status_code == 200
+        publish_sources(home, tmp_path, redistribute=False)
+        until(lambda: client.get("/lookup/8.8.8.8").status_code == 403)
+        for path in (CITY, "/databases", "/elastic/geolookup-City.tgz"):
+            assert client.get(path).json()["type"] == "urn:geolookup:problem:licence-forbids"
+
+
 # The builder
+
+
+def test_a_damaged_generation_is_not_built_again_and_again(tmp_path: Path) -> None:
+    """CURRENT is whole, but what it names is not: what is built then is what lookups answer, an older generation."""
+    home = state(tmp_path)
+    folder = tmp_path / "built"
+    (tmp_path / "country.csv").write_text("network,country\n9.0.0.0/8,FR\n", encoding="utf-8")
+    settings = tuple(SourceSettings(name=name, location=str(tmp_path / f"{name}.csv")) for name in ("city", "country"))
+    pull(StateDirectory(home), Settings(sources=settings, attempts=1, guard_addresses=0, guard_blocks=0))
+    newest = max((Path(home) / "generations").iterdir())
+    (newest / "index").write_bytes(b"damaged")
+    builder = Builder(home, os.fspath(folder), OWN, licence_allows=True)
+    builds = []
+    build = builder._build
+    builder._build = lambda: builds.append(1) or build()  # type: ignore[method-assign,func-returns-value]
+    for _ in range(4):
+        builder.step()
+    catalog = Shelf(os.fspath(folder)).catalog()
+    assert catalog is not None
+    assert len(builds) == 1
 
 
 def test_the_builder_follows_edits_one_build_at_a_time(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 import gzip
 import hashlib
 import io
+import os
 import random
+import socket
+import time
 from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import maxminddb
 import pytest
 
 from geolookup.exports.export import export
-from tests.service.share.conftest import NAMES
+from tests.service.share.conftest import NAMES, state
 from tests.support.running_share import RunningShare
 
 CITY = "/databases/geolookup-City.mmdb"
@@ -156,3 +159,27 @@ def test_any_pieces_together_are_the_file(client: httpx.Client) -> None:
         first, last = sorted(chance.randrange(len(whole)) for _ in range(2))
         answer = client.get(CITY, headers={"Range": f"bytes={first}-{last}"})
         assert answer.content == whole[first : last + 1]
+
+
+def test_clients_that_read_nothing_hold_nobody_up(tmp_path: Path) -> None:
+    large = random.Random(1).randbytes(16 << 20)
+    with RunningShare(state(tmp_path), tmp_path / "built") as running, running.client() as client:
+        name = client.get(CITY).headers["etag"].strip('"')
+        (running.folder / "files" / name).write_bytes(large)
+        host, port = running.url.removeprefix("http://").split(":")
+        silent = [socket.create_connection((host, int(port))) for _ in range(20)]
+        try:
+            for one in silent:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.sendall(f"GET {CITY} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            time.sleep(1.0)
+            assert client.get(CITY).content == large
+            assert client.get("/lookup/10.20.0.1").json()["city"] == "Berlin"
+        finally:
+            for one in silent:
+                one.close()
+        # The files that they had open are closed.
+        until = time.monotonic() + 30
+        while any(os.path.realpath(f"/proc/self/fd/{each}").endswith(name) for each in os.listdir("/proc/self/fd")):
+            assert time.monotonic() < until
+            time.sleep(0.1)

@@ -1,7 +1,9 @@
 """An answer that is a file: validators, conditional requests and ranges (RFC 9110, sections 8.8, 13 and 14)."""
 
+import asyncio
 import os
 import re
+import time
 from collections.abc import Mapping
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
@@ -17,9 +19,34 @@ from geolookup.service.http.problems import note, problem
 from geolookup.service.http.stream import STALL_S
 
 #: Bytes that are read and sent at once. Each piece holds the event loop for a moment, in which no lookup is answered.
-PIECE_BYTES = 1 << 16
+PIECE_BYTES = 1 << 17
+
+_SHORTEST_REST_S = 0.0005
+_LONGEST_REST_S = 0.02
+#: Linux only: read what is in memory, or fail.
+_NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 
 _RANGE = re.compile(r"bytes *= *(?:([0-9]{1,18})-([0-9]{0,18})|-([0-9]{1,18}))", re.ASCII | re.IGNORECASE)
+
+
+class Pace:
+    """Turns in which the downloads of one process send their pieces, so that lookups never wait for more than one.
+
+    After each piece the event loop is left alone for as long as the piece took, and at least for a millisecond, which
+    is asyncio's shortest sleep: some 100 MB a second at most. Without it, fifty clients that take all they get would
+    keep fifty pieces in front of each lookup.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def send(self, send: Send, piece: bytes, *, more: bool) -> None:
+        """Send one piece in its turn, to a client that takes more."""
+        async with self._turn:
+            began = time.perf_counter()
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+            if more:
+                await asyncio.sleep(min(_LONGEST_REST_S, max(_SHORTEST_REST_S, time.perf_counter() - began)))
 
 
 class FileAnswer(ASGIResponse):
@@ -32,7 +59,7 @@ class FileAnswer(ASGIResponse):
     section 14.2 allows.
     """
 
-    __slots__ = ("_begin", "_descriptor", "_end", "_stall_s")
+    __slots__ = ("_begin", "_descriptor", "_end", "_pace", "_stall_s")
 
     _should_set_content_length = False
 
@@ -45,9 +72,11 @@ class FileAnswer(ASGIResponse):
         modified: int,
         media_type: str,
         name: str | None = None,
+        pace: Pace | None = None,
         stall_s: float = STALL_S,
     ) -> None:
         self._descriptor = descriptor
+        self._pace = pace or Pace()
         self._stall_s = stall_s
         size = os.fstat(descriptor).st_size
         etag = f'"{tag}"'
@@ -96,16 +125,30 @@ class FileAnswer(ASGIResponse):
             group.start_soon(_leave_with_the_client, group.cancel_scope, receive)
             at = self._begin
             while at < self._end:
-                wanted = min(PIECE_BYTES, self._end - at)
-                piece = await to_thread.run_sync(os.pread, self._descriptor, wanted, at)
+                with anyio.move_on_after(self._stall_s) as waiting:
+                    # Sends nothing, but returns once the client has taken what was sent: no turn waits for a slow one.
+                    await send({"type": "http.response.body", "body": b"", "more_body": True})
+                if waiting.cancelled_caught:
+                    break
+                piece = await _read(self._descriptor, min(PIECE_BYTES, self._end - at), at)
                 at += len(piece)
                 if not piece:
                     break  # somebody made the file shorter: the answer has no end, so the server closes the connection
-                with anyio.move_on_after(self._stall_s) as waiting:
-                    await send({"type": "http.response.body", "body": piece, "more_body": at < self._end})
-                if waiting.cancelled_caught:
-                    break
+                await self._pace.send(send, piece, more=at < self._end)
             group.cancel_scope.cancel()
+
+
+async def _read(descriptor: int, count: int, at: int) -> bytes:
+    """Some bytes of a file: at once if the system has them in memory, else in a thread."""
+    if _NO_WAIT:
+        piece = bytearray(count)
+        try:
+            found = os.preadv(descriptor, [piece], at, _NO_WAIT)
+        except OSError:  # they would have to be read from the disk, or the file system cannot tell
+            pass
+        else:
+            return bytes(piece[:found])
+    return await to_thread.run_sync(os.pread, descriptor, count, at)
 
 
 async def _leave_with_the_client(scope: anyio.CancelScope, receive: Receive) -> None:
@@ -165,9 +208,11 @@ def _moment(text: str | None) -> int | None:
 def open_for_reading(path: str) -> int:
     """A descriptor of a file that `FileAnswer` sends and closes.
 
-    :raises RequestRefusedError: ``unknown-build`` if it is not there
+    :raises RequestRefusedError: ``unknown-build`` if it is not there, ``busy`` if it cannot be opened now
     """
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError as error:
         raise RequestRefusedError("it was replaced by a newer one", problem="unknown-build") from error
+    except OSError as error:  # most likely too many files are open
+        raise RequestRefusedError("the file cannot be opened: ask again later", problem="busy") from error

@@ -51,7 +51,9 @@ def build(home: str, folder: str, editions: Sequence[Edition], *, licence_allows
     with GeoLookup(home) as geo:
         taken = geo.with_snapshot(lambda snapshot: _take(home, snapshot, licence_allows=licence_allows))
     items = tuple(_items(bench, taken, editions))
-    bench.publish(key_of(taken.current, editions), taken.both.published, items, time.time())
+    bench.publish(
+        key_of(taken.current, editions), taken.both.published, items, time.time(), sources=taken.both.answering
+    )
 
 
 class _Taken:

@@ -29,7 +29,7 @@ _LONGEST_RETRY_S = 600.0
 #: How often it is checked whether files are over.
 _SWEEP_S = 30.0
 #: How much a build gives way to those who answer requests.
-_NICE = 10
+_NICE = 5
 _CLOSING_S = 10.0
 
 # Spawned, not forked: the process that starts it has threads.
@@ -60,6 +60,7 @@ class Builder:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="geolookup-builder", daemon=True)
         self._told: str | None = None
+        self._built_of: tuple[int, ...] | None = None
         self._failed: tuple[str, int] = ("", 0)
         self._not_before = 0.0
         self._sweep_at = 0.0
@@ -95,10 +96,15 @@ class Builder:
         wanted = self._wanted()
         if wanted is None or (wanted == self._failed[0] and time.monotonic() < self._not_before):
             return
-        if self._build():
-            self._told, self._failed = None, ("", 0)
+        done = self._build()
+        if done:
+            self._told = None
             self._bench.sweep(self._clock())
+        catalog = self._bench.catalog()
+        if done and catalog is not None and catalog.key == wanted:
+            self._failed = "", 0
         elif not self._stop.is_set():
+            # It failed; or it was of something newer, which the next look finds, or of what damage leaves to be served.
             times = self._failed[1] + 1 if wanted == self._failed[0] else 0
             self._failed = wanted, times
             self._not_before = time.monotonic() + min(_LONGEST_RETRY_S, _RETRY_S * 2**times)
@@ -106,6 +112,9 @@ class Builder:
     def _wanted(self) -> str | None:
         """The key of what must be built; None if it is there."""
         catalog = self._bench.catalog()
+        stamp = _stamp(os.path.join(self._home, "CURRENT"))
+        if stamp is not None and stamp == self._built_of and catalog is not None:
+            return None  # without reading it
         try:
             key = key_of(read_current(self._home), self._editions)
         except NoStateError:
@@ -116,7 +125,7 @@ class Builder:
                 return None
             return "recovered"  # nothing to go on with: what lookups answer then is built
         if catalog is not None and catalog.key == key:
-            self._told = None
+            self._told, self._built_of = None, stamp
             return None
         return key
 
@@ -139,6 +148,14 @@ class Builder:
         if problem != self._told:
             self._told = problem
             logger.error("%s", problem)
+
+
+def _stamp(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _end(process: SpawnProcess) -> None:

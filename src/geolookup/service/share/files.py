@@ -11,7 +11,7 @@ from typing import Any
 from litestar import Request
 
 from geolookup.errors import RequestRefusedError
-from geolookup.service.http.file import FileAnswer, open_for_reading
+from geolookup.service.http.file import FileAnswer, Pace, open_for_reading
 from geolookup.service.http.problems import RECORD
 from geolookup.service.share.shelf import KEEP_S, Catalog, Item, Shelf
 from geolookup.service.share.state import State
@@ -34,17 +34,20 @@ class Files:
         self._shelf = shelf
         self._state = state
         self._clock = clock
+        self._pace = Pace()
 
     def catalog(self) -> Catalog:
         """What there is.
 
         :raises RequestRefusedError: ``not-built`` before the first build ended, ``stale-data`` if the data are older
-            than the settings allow
+            than the settings allow, ``licence-forbids`` if something in it may not be given out any more
         """
-        self._state.fresh()
+        snapshot = self._state.fresh()
         found = self._shelf.catalog()
         if found is None:
             raise RequestRefusedError("ask again in a moment", problem="not-built")
+        if forbidden := self._state.forbidden(snapshot).intersection(found.sources):
+            raise RequestRefusedError(f"it has data of {', '.join(sorted(forbidden))}", problem="licence-forbids")
         return found
 
     def is_built(self) -> bool:
@@ -96,6 +99,7 @@ class Files:
             modified=item.modified,
             media_type=_MEDIA_TYPES[item.form],
             name=name,
+            pace=self._pace,
         )
 
     # A protocol whose download names a day: what it was told of that day must be what it gets.

@@ -52,12 +52,14 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     """What there is. ``key`` says of which publish, ``published`` when that was, ``built_at`` when it was built.
 
     ``items`` are those of the newest build, ``before`` those that it and earlier ones replaced, the newest first.
+    ``sources`` are those whose data are in the newest build.
     """
 
     key: str
     published: int
     built_at: float
     items: tuple[Item, ...]
+    sources: tuple[str, ...]
     before: tuple[Item, ...] = ()
 
     def find(self, name: str, form: str, digest: str | None = None) -> Item | None:
@@ -166,7 +168,9 @@ class Bench(Shelf):
 
         return read
 
-    def publish(self, key: str, published: int, items: tuple[Item, ...], now: float) -> None:
+    def publish(
+        self, key: str, published: int, items: tuple[Item, ...], now: float, *, sources: tuple[str, ...]
+    ) -> None:
         """Put a new build in the place of the one before, whose files stay for a while.
 
         :raises DataFileError: if the catalog cannot be written
@@ -189,7 +193,8 @@ class Bench(Shelf):
             if (item.name, item.form, item.sha256) not in kept
         ]
         before = (*replaced, *(old.before if old is not None else ()))
-        self._write(Catalog(key=key, published=published, built_at=now, items=tuple(dated), before=before))
+        made = tuple(dated)
+        self._write(Catalog(key=key, published=published, built_at=now, items=made, sources=sources, before=before))
 
     def sweep(self, now: float) -> None:
         """Forget what was replaced long ago, and remove files that no build has, of killed builds too."""

@@ -165,9 +165,11 @@ class Header:
 def read_header(data: memoryview, path: str) -> Header:
     """Read and check the header of a mapped file, in time that does not grow with the file.
 
+    :raises IndexFileError: on a big-endian machine
     :raises IndexDamagedError: if it is not a whole index file; the message begins with the path
     :raises IndexTooNewError: if its major version is not ours
     """
+    require_little_endian()
     size = len(data)
     header_bytes = int.from_bytes(data[:8], "little") if size >= 8 else 0
     start = 8 + header_bytes

@@ -14,7 +14,6 @@ from geolookup.index.layout import (
     NARROW_EMPTY,
     WIDE_EMPTY,
     read_header,
-    require_little_endian,
 )
 from geolookup.index.locations import Locations
 from geolookup.index.mapped import damaged, failed, map_file, section_arrays
@@ -134,7 +133,6 @@ class IndexReader:
         :raises IndexDamagedError: if it is not an index file, is truncated, or has damage that can be seen at once
         :raises IndexTooNewError: if its major version is not ours
         """
-        require_little_endian()
         name = os.fspath(path)
         return cls(name, map_file(name))
 

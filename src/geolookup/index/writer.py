@@ -27,7 +27,6 @@ from geolookup.index.layout import (
     SOURCES,
     VERSION,
     encode_header,
-    require_little_endian,
 )
 from geolookup.index.segments import split_slots
 
@@ -116,7 +115,6 @@ def write_index(
     :returns: the file's size in bytes and its SHA-256 in hexadecimal
     :raises IndexFileError: if ``path`` exists or cannot be written; an unfinished file is removed
     """
-    require_little_endian()
     metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}
     metadata.update({name: str(counts[name]) for name in COUNT_NAMES})
     if len(sources) > MOST_SOURCES:

@@ -5,6 +5,7 @@ import logging
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from geolookup.state import files, machine
@@ -94,15 +95,13 @@ class StateDirectory:
         """
         return required_current(self.home)
 
-    @contextlib.contextmanager
-    def publishing(self) -> Iterator[Publish]:
+    def publishing(self) -> AbstractContextManager[Publish]:
         """The publish lock, and a publish under way.
 
         :raises StateBusyError: if another process has been publishing for ten seconds
         :raises StateTooNewError: if a newer release wrote CURRENT
         """
-        with publishing(self.home, self.locks, self.local) as publish:
-            yield publish
+        return publishing(self.home, self.locks, self.local)
 
     def cache(self, generation: int) -> Cache:
         """A generation's cache.db."""

@@ -134,15 +134,19 @@ def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
 
 
 def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
-    """Replace a file by rename, so that readers see the old bytes or the new ones."""
+    """Replace a file by rename, so that readers see the old bytes or the new ones.
+
+    :raises StateUnwritableError: naming the file, if that fails
+    """
     temporary = f"{path}.tmp-{os.getpid()}-{time.monotonic_ns():x}"
-    try:
-        write_new(temporary, data, mode=mode)
-        os.rename(temporary, path)
-    except BaseException:
-        remove_file(temporary)
-        raise
-    sync_directory(os.path.dirname(path))
+    with file_errors(path):
+        try:
+            write_new(temporary, data, mode=mode)
+            os.rename(temporary, path)
+        except BaseException:
+            remove_file(temporary)
+            raise
+        sync_directory(os.path.dirname(path))
 
 
 def file_record(path: str) -> dict[str, int | str]:

@@ -26,8 +26,8 @@ from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, dump, read_report
-from geolookup.state.generations.parts import SNAPSHOTS, has_service
-from geolookup.state.generations.recovery import memory_text, numbered, remembered
+from geolookup.state.generations.parts import has_service
+from geolookup.state.generations.recovery import memory_text, remembered, standing
 from geolookup.state.generations.timeline import advanced
 from geolookup.state.locks import Locks
 from geolookup.state.marks import Begun
@@ -37,11 +37,12 @@ from geolookup.state.served import nothing_published, open_current, open_other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An overlay that was compiled under a temporary name; ``edits`` is the newest edit in it."""
+    """An overlay that was compiled under a temporary name; ``edits`` is the newest edit in it, ``at`` when it was."""
 
     path: str
     record: dict[str, Any]
     edits: int
+    at: str
 
 
 @contextlib.contextmanager
@@ -75,11 +76,11 @@ class Publish:
         self.undo = contextlib.ExitStack()
         self._before = data
         said = self._open(data)
-        self._generations = numbered(self._path("generations"))
+        there = standing(home)
+        self._generations = there.generations
         # Each with the generation that it was compiled for, as far as that is known.
-        self._overlays: dict[int, int | None] = dict.fromkeys(numbered(self._path("custom")))
-        snapshots = numbered(self._path(SNAPSHOTS))
-        memory = remembered(home, said, overlays=self._overlays, generations=self._generations, snapshots=snapshots)
+        self._overlays: dict[int, int | None] = dict.fromkeys(there.overlays)
+        memory = remembered(home, said, there)
         self.sequence = 1 + memory.sequence
         self.newest = memory.newest
         self.refused = memory.refused
@@ -145,7 +146,8 @@ class Publish:
 
     def draft(self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any]) -> Draft:
         """Compile an overlay under a temporary name, for ``generation``, whose record that is, to be served with."""
-        self.served = advanced(self.served, generation, now_text(), self._generations)
+        now = now_text()
+        self.served = advanced(self.served, generation, now, self._generations)
         self.pins = tuple(number for number in self.pins if number in self._generations or number == generation)
         path = retention.temporary_path(self._path("custom", "overlay"))
         self.undo.callback(files.remove_file, path)
@@ -158,7 +160,7 @@ class Publish:
             memory=memory_text(self.refused, self.pins, self.served),
             has_service=has_service(record),
         )
-        return Draft(path=path, record=record, edits=edits)
+        return Draft(path=path, record=record, edits=edits, at=now)
 
     def commit(self, draft: Draft, **changes: Any) -> Current:
         """Name the overlay and write CURRENT: the one moment at which anything becomes visible."""
@@ -208,7 +210,7 @@ class Publish:
         path = generation_path(self.home, number)
         record = current.published if generation is None else read_report(path)["published"]
         draft = self.draft_overlay(number, Cache(os.path.join(path, "cache.db")), record)
-        members = {"generation": number, "published": record, "published_at": now_text(), **changes}
+        members = {"generation": number, "published": record, "published_at": draft.at, **changes}
         published = self.commit(draft, **members)
         self.clean(published, keep_generations=keep_generations)
         return published
@@ -218,8 +220,7 @@ class Publish:
         data = dump({**current.as_json(), "check": "0" * 16})
         head, mark, tail = data.rpartition(b"0" * 16)
         assert mark, "the line above wrote it"
-        with files.file_errors(self._path("CURRENT")):
-            files.replace_durably(self._path("CURRENT"), head + content_check(data).encode("ascii") + tail)
+        files.replace_durably(self._path("CURRENT"), head + content_check(data).encode("ascii") + tail)
         notices.published(self.home)
 
     def clean(self, published: Current, *, keep_generations: int | None) -> None:

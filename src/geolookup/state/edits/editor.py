@@ -21,6 +21,7 @@ from geolookup.state.edits.outbox.operations import (
     ReplaceBlock,
     Update,
 )
+from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession
 from geolookup.state.edits.sessions import Sessions
@@ -116,7 +117,7 @@ class Editor:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
                 session.forget(local, shown)
-                session.record("delete", shown, laid.place, None, "forgotten: it was never sent")
+                session.record("delete", shown, described(laid.place), None, "forgotten: it was never sent")
                 return
             session.add(Delete(), local, shown)
 

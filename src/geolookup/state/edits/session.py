@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
@@ -152,14 +153,15 @@ class EditSession:
             self.outbox.remember(local, place)  # so that the row has what it refers to
             if local == shown and not is_provisional(local):
                 self.outbox.assign(local, shown)
-        row = self.outbox.add(edit, local, base=described(place), made=made)
+        base = described(place)
+        row = self.outbox.add(edit, local, base=base, made=made)
         after = edit.laid_over(place, shown, row.base)
         self.outbox.remember(local, after)
         self.layer.pop(shown, None)
         self._own(place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        self.record(str(edit.operation), shown, place, after, str(State.QUEUED))
+        self.record(str(edit.operation), shown, base, described(after), str(State.QUEUED))
 
     def forget(self, local: int, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""
@@ -168,10 +170,11 @@ class EditSession:
         self.outbox.remember(local, None)
 
     def record(
-        self, what: str, locid: int, before: Geolocation | None, after: Geolocation | None, outcome: str
+        self, what: str, locid: int, before: dict[str, Any] | None, after: dict[str, Any] | None, outcome: str
     ) -> None:
+        """Add a line to the history; ``before`` and ``after`` are geolocations as `described`."""
         self.changed = True
-        self.outbox.record(what, outcome, locid=locid, before=described(before), after=described(after))
+        self.outbox.record(what, outcome, locid=locid, before=before, after=after)
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
-from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
@@ -130,7 +129,7 @@ class Sessions:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
         try:
             draft = publish.draft(current.generation, list(layer.values()), head, current.published)
-            published = publish.commit(draft, published_at=now_text())
+            published = publish.commit(draft, published_at=draft.at)
             # Generations go with the runs that make them, by the retention that those were told.
             publish.clean(published, keep_generations=None)
         except StateError as error:

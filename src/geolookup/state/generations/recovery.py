@@ -38,6 +38,22 @@ def numbered(directory: str) -> list[int]:
     return sorted((int(name) for name in names if name.isascii() and name.isdecimal()), reverse=True)
 
 
+class Standing(NamedTuple):
+    """The numbers that stand as names in a state directory, newest first."""
+
+    overlays: list[int]
+    generations: list[int]
+    snapshots: list[int]
+
+
+def standing(home: str) -> Standing:
+    """What stands in ``custom/``, ``generations/`` and ``snapshots/``.
+
+    :raises StateDamagedError: if one of them exists and cannot be read
+    """
+    return Standing(*(numbered(os.path.join(home, name)) for name in ("custom", "generations", SNAPSHOTS)))
+
+
 class Remembered(NamedTuple):
     """What a publish must not forget, as far as can be told: see the members of `Current` with these names.
 
@@ -53,32 +69,24 @@ class Remembered(NamedTuple):
     newest_snapshot: int = 0
 
 
-def remembered(
-    home: str,
-    current: Current | None,
-    *,
-    overlays: Iterable[int],
-    generations: Iterable[int],
-    snapshots: Iterable[int] = (),
-) -> Remembered:
+def remembered(home: str, current: Current | None, there: Standing) -> Remembered:
     """What was ever published, and what a person decided about it.
 
-    ``current`` is what CURRENT says, None if it cannot be read; the others are the numbers that stand in ``custom/``,
-    ``generations/`` and ``snapshots/``. A publish must never count backwards: if CURRENT is lost, the names and the
-    overlays remember.
+    ``current`` is what CURRENT says, None if it cannot be read; ``there`` is what stands in the directory. A publish
+    must never count backwards: if CURRENT is lost, the names and the overlays remember.
     """
     if current is None:
-        read = [metadata for _, metadata in _headers(home, overlays)]
+        read = [metadata for _, metadata in _headers(home, there.overlays)]
         found = next((memory for metadata in read if (memory := _memory(metadata)) is not None), Remembered(0, 0))
     else:
         # Overlays that CURRENT knows are older than it, so only those of a publish that failed can count further.
-        read = [metadata for _, metadata in _headers(home, (each for each in overlays if each > current.overlay))]
+        read = [metadata for _, metadata in _headers(home, (each for each in there.overlays if each > current.overlay))]
         found = Remembered(current.sequence, current.newest, current.refused, current.pins, current.served)
         found = found._replace(sources=current.sources, newest_snapshot=current.newest_snapshot)
     return found._replace(
         sequence=max([found.sequence, *(int(metadata.get("sequence", 0)) for metadata in read)]),
-        newest=max([found.newest, *generations]),
-        newest_snapshot=max([found.newest_snapshot, *snapshots]),
+        newest=max([found.newest, *there.generations]),
+        newest_snapshot=max([found.newest_snapshot, *there.snapshots]),
     )
 
 
@@ -87,17 +95,7 @@ def _remembered(home: str) -> Remembered:
         current = read_current(home)
     except StateError:
         current = None
-    return remembered(
-        home,
-        current,
-        overlays=_numbers(home, "custom"),
-        generations=_numbers(home, "generations"),
-        snapshots=_numbers(home, SNAPSHOTS),
-    )
-
-
-def _numbers(home: str, name: str) -> list[int]:
-    return numbered(os.path.join(home, name))
+    return remembered(home, current, standing(home))
 
 
 def memory_text(refused: Iterable[str], pins: Iterable[int], served: Iterable[Step]) -> str:
@@ -130,7 +128,7 @@ def open_newest_whole(home: str, problem: str, *, skip: frozenset[int] = frozens
     if not generations:
         raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync` ({problem})")
     memory = _remembered(home)
-    for overlay, metadata in _headers(home, _numbers(home, "custom")):
+    for overlay, metadata in _headers(home, numbered(os.path.join(home, "custom"))):
         generation = int(metadata.get("generation", 0))
         if generation not in generations or generation in skip:
             continue
@@ -157,7 +155,7 @@ def open_kept(home: str, generation: int) -> Published:
     :raises StateTooNewError: if a newer release wrote it
     """
     memory = _remembered(home)
-    for overlay, metadata in _headers(home, _numbers(home, "custom")):
+    for overlay, metadata in _headers(home, numbered(os.path.join(home, "custom"))):
         if metadata.get("generation") != str(generation):
             continue
         try:

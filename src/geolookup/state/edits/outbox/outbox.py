@@ -41,13 +41,17 @@ _MOST_FORMS = 500
 class Outbox:
     """The outbox within one transaction of edits.db.
 
-    ``baselines`` is what creates are known not to have made, ``twins`` what one made by mistake.
+    ``baselines`` is what creates are known not to have made.
     """
 
     def __init__(self, database: "Database") -> None:
         self._database = database
         self.baselines = Baselines(database)
-        self.twins = Twins(database)
+
+    @property
+    def twins(self) -> Twins:
+        """What creates made in addition to their own."""
+        return Twins(self._database)
 
     def add(
         self,

@@ -19,7 +19,7 @@
     │   │   └── EditsDamagedError         edits.db is damaged, gone or has gone back
     │   ├── StateTooNewError          a format's major version is not ours
     │   ├── StateBusyError            another run holds the lock
-    │   ├── UnknownGenerationError    no such generation is kept
+    │   ├── UnknownGenerationError    the generation is not kept
     │   ├── StaleDataError            what is served is older than the limit that was set
     │   ├── StateUnwritableError      read-only, full or not ours
     │   └── WrongUpstreamError        the state belongs to another upstream address

@@ -37,7 +37,7 @@ class LazyGroup(click.Group):
         return sorted({*super().list_commands(ctx), *self.announced})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported if it was not yet; None if there is no such command."""
+        """The command, imported if it was not yet; None if the command is unknown."""
         self.load(cmd_name)
         return super().get_command(ctx, cmd_name)
 

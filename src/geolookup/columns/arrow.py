@@ -105,7 +105,7 @@ def enrich(
     of it. ``observe`` is called with each batch's `Located`, in order, before that batch is handed out.
 
     :raises InvalidAddressError: if ``errors`` is "raise": naming the row, counted from the beginning of the stream
-    :raises ColumnError: if a batch has no such column or already has one that would be added, or as for `locate`
+    :raises ColumnError: if a batch lacks the column or already has one that would be added, or as for `locate`
     """
     names = checked_fields(fields)
     waiting: deque[Any] = deque()

@@ -77,7 +77,7 @@ class Content:
 def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progress: Progress) -> Content:
     """Everything that lookups in this snapshot answer, or what one layer or one source answers of it.
 
-    :raises SettingsError: if there is no such source in what is asked for
+    :raises SettingsError: if the source is not one of what is asked for
     :raises IndexDamagedError: if a file cannot be followed
     """
     readers = [snapshot.base.reader] if layer != "custom" else []

@@ -79,9 +79,9 @@ def export(
     ``postal_codes`` writes them into a geofeed, ``public_only`` leaves private addresses out of it. ``progress`` is
     told (done, all).
 
-    :raises SettingsError: if an option does not fit the format, there is no such source, or a geofeed would have
+    :raises SettingsError: if an option does not fit the format, the source is unknown, or a geofeed would have
         private addresses
-    :raises ColumnError: if there is no such column
+    :raises ColumnError: if a column is unknown
     :raises LicenceError: if a source's licence does not let others have its data, unless ``licence_allows``
     :raises MissingExtraError: if Parquet is asked for, and pyarrow is not installed
     :raises DataFileError: if the file cannot be written, or the content does not fit the format
@@ -180,7 +180,7 @@ def _writer(
     """What writes the format, its options checked.
 
     :raises SettingsError: if an option cannot be used
-    :raises ColumnError: if there is no such column
+    :raises ColumnError: if a column is unknown
     :raises MissingExtraError: if pyarrow is missing
     """
     if form == "mmdb":

@@ -13,7 +13,7 @@ def source_of(reader: "IndexReader", slot: int) -> str:
 
     A file of an earlier release names none: then it is ``service``.
 
-    :raises IndexDamagedError: if there is no such slot, or it names no source
+    :raises IndexDamagedError: if the slot does not exist, or it names no source
     """
     return "custom" if reader.layer == "custom" else reader.source(slot) or "service"
 

@@ -26,7 +26,7 @@ _REGULAR_FILE = 0o100000
 def map_file(name: str) -> mmap.mmap:
     """Map the whole file ``name``, read-only.
 
-    :raises IndexFileError: if there is no such file, or it cannot be read
+    :raises IndexFileError: if the file does not exist, or it cannot be read
     :raises IndexDamagedError: if it is too short for an index file
     """
     try:

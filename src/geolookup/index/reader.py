@@ -129,7 +129,7 @@ class IndexReader:
     def open(cls, path: str | os.PathLike[str]) -> "IndexReader":
         """Map the file at ``path``, in a few hundred microseconds whatever its size. It must not change afterwards.
 
-        :raises IndexFileError: if there is no such file, it cannot be read, or the machine is big-endian
+        :raises IndexFileError: if the file does not exist, it cannot be read, or the machine is big-endian
         :raises IndexDamagedError: if it is not an index file, is truncated, or has damage that can be seen at once
         :raises IndexTooNewError: if its major version is not ours
         """
@@ -252,7 +252,7 @@ class IndexReader:
     def first(self, family: "Literal[4, 6]", position: int) -> int:
         """The first address of a segment, counted from 0, gaps included.
 
-        :raises IndexDamagedError: if the file is damaged there, or has no such segment
+        :raises IndexDamagedError: if the file is damaged there, or the segment does not exist
         """
         try:
             return self._first4(position) if family == 4 else self._first6(position)
@@ -310,21 +310,21 @@ class IndexReader:
 
         Text is "" and a coordinate (degrees) None if nothing is known.
 
-        :raises IndexDamagedError: if there is no such slot, or its text is damaged
+        :raises IndexDamagedError: if the slot does not exist, or its text is damaged
         """
         return self._locations.location(slot)
 
     def country(self, slot: int) -> str:
         """The country code of a slot, or "".
 
-        :raises IndexDamagedError: if there is no such slot, or its text is damaged
+        :raises IndexDamagedError: if the slot does not exist, or its text is damaged
         """
         return self._locations.country(slot)
 
     def pending(self, slot: int) -> bool:
         """Whether the edit behind a slot has not reached the service; always false in the default layer.
 
-        :raises IndexDamagedError: if there is no such slot
+        :raises IndexDamagedError: if the slot does not exist
         """
         return self._locations.pending(slot)
 
@@ -336,7 +336,7 @@ class IndexReader:
     def source(self, slot: int) -> str:
         """The name of the source that a slot's location comes from; "" in a file of version 2.0.
 
-        :raises IndexDamagedError: if there is no such slot, or it names no source
+        :raises IndexDamagedError: if the slot does not exist, or it names no source
         """
         return self._locations.source(slot)
 

@@ -59,7 +59,7 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any]:
             data = file.read()
     except FileNotFoundError:
         if required:
-            raise SettingsError(f"{path}: no such file: GEOLOOKUP_CONFIG names it") from None
+            raise SettingsError(f"{path}: the file does not exist, and GEOLOOKUP_CONFIG names it") from None
         return {}
     except OSError as error:
         raise SettingsError(f"{path}: reading failed: {error.strerror}") from error

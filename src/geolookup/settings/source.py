@@ -76,7 +76,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         str | int | float,
         about(
             "source",
-            "The age past which this source's data count as stale; it goes before the `max_age` of all.",
+            "The age past which this source's data count as stale; it is used instead of the general `max_age`.",
             lookups=True,
             allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
         ),

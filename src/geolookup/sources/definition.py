@@ -89,7 +89,7 @@ class Definition:
 def define(source: SourceSettings) -> Definition:
     """A source of the settings, with its preset's values for what it does not say itself.
 
-    :raises SettingsError: if there is no such preset
+    :raises SettingsError: if the preset is unknown
     """
     if not source.preset:
         return Definition(

@@ -55,7 +55,7 @@ def open_source(
     kinds that take that.
 
     :raises DataFileError: if it cannot be read, or fits no kind: says what was seen
-    :raises SettingsError: if there is no such kind, or it takes no ``fields``
+    :raises SettingsError: if the kind is unknown, or it takes no ``fields``
     """
     bounds = limits or Limits()
     chosen = named(kind) if kind is not None else None

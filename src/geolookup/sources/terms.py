@@ -43,7 +43,7 @@ class Terms:
 class _Provider:
     """``pattern`` finds its name in a text. ``free`` are the terms of its free edition, ``bought`` of what it sells.
 
-    ``is_free`` finds the free edition in what a file says of itself. Names of files are no such word: people shorten
+    ``is_free`` finds the free edition in what a file says of itself. A file's name does not say so: people shorten
     them, and nearly all have the free one.
     """
 

@@ -59,7 +59,7 @@ class HotelsClient:
     def details(self, hotel_id: str, *, include: Iterable[str] = ()) -> Hotel:
         """Operation 8: one hotel, with the sections of ``include``.
 
-        :raises UpstreamRefusedError: if the service knows no such hotel (its ``status`` is 404), or no such section
+        :raises UpstreamRefusedError: if the service does not know the hotel (its ``status`` is 404) or the section
         :raises UpstreamAnswerError: if the answer is not a record
         """
         template = self._settings.path_hotel_details

@@ -30,7 +30,7 @@ def _source_line(source: SourceStatus) -> str:
     if not source.serves:
         parts.append("does not answer yet")
     if source.overdue:
-        parts.append("OVERDUE: its licence wants this version gone: geolookup sync")
+        parts.append("OVERDUE: its licence requires that this version is removed: run `geolookup sync`")
     if source.problem:
         parts.append(f"PROBLEM since {source.problem_since}: {source.problem}")
     return "; ".join(parts)

@@ -90,7 +90,7 @@ class Editor:
         """Change some or all of the fields; the others stay.
 
         :raises EditError: if a field is unknown or cannot be, or nothing would change
-        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises UnknownGeolocationError: if the custom geolocation does not exist
         :raises DefaultGeolocationError: if it is a default one
         """
         refuse_unknown(fields)
@@ -106,7 +106,7 @@ class Editor:
 
         One that the service never heard of is forgotten.
 
-        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises UnknownGeolocationError: if the custom geolocation does not exist
         :raises DefaultGeolocationError: if it is a default one
         """
         with self._sessions.transaction() as session:
@@ -126,7 +126,7 @@ class Editor:
 
         :raises InvalidRangeError: if that is not a range
         :raises BlockError: if this or another custom geolocation has the identical block
-        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
         block = IPBlock.parse(first, last)
         with self._sessions.transaction() as session:
@@ -190,7 +190,7 @@ class Editor:
     def get(self, locid: int) -> Laid:
         """One custom geolocation, by the service's locid or a provisional one.
 
-        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises UnknownGeolocationError: if the custom geolocation does not exist
         :raises DefaultGeolocationError: if it is a default one
         """
         found = self._sessions.ask(lambda session: session.find(locid)[2])
@@ -221,7 +221,7 @@ class Editor:
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
         """Keep these names of custom geolocations, given by ``file``, and no others; see `sites`.
 
-        :raises UnknownGeolocationError: if there is no such custom geolocation
+        :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
         with self._sessions.transaction() as session:
             session.names.replace({name: session.find(locid)[1] for name, locid in names.items()}, file=file)

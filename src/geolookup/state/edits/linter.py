@@ -1,4 +1,4 @@
-"""What is doubtful about the blocks of the custom layer: redundant, shadowed, crossing, identical, or of nobody."""
+"""What is doubtful about the custom layer's blocks: redundant, shadowed, crossing, identical, without a geolocation."""
 
 import itertools
 from bisect import bisect_right

@@ -41,7 +41,7 @@ class Keeping:
         A publish like any other, under the run lock. What was served until now is not published by itself again.
         ``reason`` goes into the history.
 
-        :raises UnknownGenerationError: if there is no such generation
+        :raises UnknownGenerationError: if the generation is not kept
         :raises StateDamagedError: if it is not, byte for byte, what was published
         :raises StateBusyError: if a run is under way: it would publish over this
         """
@@ -98,7 +98,7 @@ class Keeping:
     def pin(self, generation: int) -> Current:
         """Keep a generation whatever retention says, until `unpin`.
 
-        :raises UnknownGenerationError: if there is no such generation
+        :raises UnknownGenerationError: if the generation is not kept
         """
         return self._pinned(generation, keep=True)
 

@@ -96,7 +96,7 @@ class _Account:
                 self._find_create(row, place)
             else:
                 self._tell_missing(row)
-        # Last: what a create turned out to have made instead of what the service named is no twin of it.
+        # Last: what a create really made, though the service named something else, is not a twin of it.
         note_twins(self._outbox, created, self._places, self._forms)
 
     def _conclude(self, row: OutboxRow) -> None:

@@ -55,7 +55,7 @@ class ServiceView:
         return self._complete
 
     def listed(self, locid: int) -> Geolocation | None:
-        """What the kept complete list has under a number; None also if there is no such list."""
+        """What the kept complete list has under a number; None also if no such list is kept."""
         return None if self._complete is None else self._complete.get(locid)
 
     def complete(self, *, settled: Mark | None = None) -> dict[int, Geolocation]:

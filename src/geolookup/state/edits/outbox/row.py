@@ -34,7 +34,7 @@ class State(StrEnum):
     DROPPED = "dropped"
 
 
-#: States of rows that are neither over nor waiting for a person.
+#: States of rows that are neither finished nor waiting for a person.
 OPEN_STATES = (State.QUEUED, State.SENDING, State.UNKNOWN)
 #: States of rows whose request may be on its way, or may have arrived.
 UNDER_WAY = (State.SENDING, State.UNKNOWN)

@@ -17,7 +17,7 @@ from geolookup.state.generations.cache import Cache, CacheWriter, GeolocationRow
 from geolookup.state.generations.candidate import Candidate
 from geolookup.sync.pull.source.staging import Staged
 
-#: The locid of a mask's blocks, which is no geolocation's.
+#: The locid of a mask's blocks, which no geolocation has.
 MASK = 0
 
 _PART = 1 << 16

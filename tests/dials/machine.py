@@ -19,6 +19,7 @@ from geolookup.state import clock as clock_module
 from geolookup.state import machine as machine_module
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.restore import restore
 from geolookup.sync.pull.pull import pull
@@ -211,9 +212,14 @@ class Machine:
                         self.noticed |= {found["locid"], self._place_of(found["edit"])}
 
     def _place_of(self, edit: int) -> int:
-        """The number that the person got for the place that an edit is about; 0 if the edit is over."""
-        rows = self.attempt(lambda: self.editor().pending())
-        return next((row.locid for row in rows if row.id == edit), 0) if isinstance(rows, list) else 0
+        """The number that the person got for the place that an edit is about; 0 if the edits cannot be read."""
+
+        def ask() -> int:
+            with self.directory.edits.reading() as database:
+                return Outbox(database).row(edit).locid
+
+        found = self.attempt(ask)
+        return found if isinstance(found, int) else 0
 
     def _hear(self, words: str) -> None:
         self.told |= {int(number) for number in _NUMBER.findall(words)}

@@ -164,7 +164,17 @@ def _count_lost(upstream: Upstream, machines: list[Machine], told: set[int], ver
     # A place may have been named by the number that its person got when creating it.
     by_handle = {numbers[machine.name].get(wish.handle) for machine, wish in wishes if wish.handle in told}
     keys = Counter(locid for numbers in upstream.by_key().values() if len(numbers) > 1 for locid in numbers)
+    # What a colleague changed looks like no wish any more: it may be that of a person who was told that theirs is gone.
+    changed = {write.locid for write in upstream.log if write.what == "change" and write.who != CLIENT}
+    homeless = sum(
+        bool({wish.handle, numbers[machine.name].get(wish.handle)} & told)
+        for machine, wish in wishes
+        if wish.free and numbers[machine.name].get(wish.handle) not in upstream.places
+    )
     for locid, version in there.items():
+        if locid in changed and homeless > 0:
+            homeless -= 1
+            continue
         if locid not in told | by_handle and not keys[locid]:
             verdict.lost += 1
             verdict.say(f"{locid} is there, and should not be: {version}")

@@ -101,8 +101,8 @@ def _agree(upstream: Upstream, machine: Machine, verdict: Verdict) -> None:
     rows = machine.attempt(lambda: machine.editor().pending())
     if not isinstance(rows, list) or (machine.copied and _all_told([machine], "another machine")):
         return
-    numbers = machine.numbers()
-    waiting = {number for row in rows for number in (row.locid, numbers.get(row.locid))}
+    aliases = machine.aliases()
+    waiting = {number for row in rows for number in (row.locid, aliases.get(row.locid))}
     seen = machine.seen()
     places = upstream.places
     for locid in {*seen, *places} - waiting:

@@ -221,6 +221,16 @@ class Machine:
         found = self.attempt(ask)
         return found if isinstance(found, int) else 0
 
+    def aliases(self) -> dict[int, int]:
+        """The service's number of each place, by the one that the person got; also of those that are to be deleted."""
+
+        def ask() -> dict[int, int]:
+            with self.directory.edits.reading() as database:
+                return dict(Outbox(database).aliases())
+
+        found = self.attempt(ask)
+        return found if isinstance(found, dict) else {}
+
     def _hear(self, words: str) -> None:
         self.told |= {int(number) for number in _NUMBER.findall(words)}
 

@@ -28,6 +28,7 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (7, "row twice"),
         (303, "lie"),
         (20012, "clock lie"),
+        (20394, "colleagues"),
         (40015, "colleagues lie"),
     ],
 )

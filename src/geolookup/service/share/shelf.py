@@ -219,7 +219,8 @@ class Bench(Shelf):
     def _write(self, catalog: Catalog) -> None:
         path = os.path.join(self.folder, _CATALOG)
         try:
-            with open(f"{path}.new", "wb") as file:
+            descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(descriptor, "wb") as file:
                 file.write(msgspec.json.encode(catalog))
                 file.flush()
                 os.fsync(file.fileno())

@@ -228,6 +228,7 @@ def test_a_damaged_or_vanished_publish_leaves_the_open_one_serving(geo: GeoLooku
     look_now(geo)
     assert geo.lookup("8.8.8.8") is not None
     assert "damaged" in str(geo.status().problem)
+    assert geo.problem == geo.status().problem
     os.rename(f"{current}.away", current)
     look_now(geo)
     assert geo.status().problem is None

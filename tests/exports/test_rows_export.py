@@ -23,8 +23,10 @@ from tests.support.source_files import read_all
 from tests.support.states import place, publish
 
 _texts = st.one_of(st.sampled_from(["", "DE", 'a "b", c', "line\nbreak", "=1+1", "Ö"]), st.text("aä,\"'\n", max_size=4))
+#: What a source takes for a country: nothing, or the form of a code.
+_countries = st.one_of(st.just(""), st.text("aDEz9", min_size=2, max_size=2))
 _degrees = st.one_of(st.none(), st.floats(-90, 90))
-_places = st.lists(st.fixed_dictionaries({"country": _texts, "city": _texts, "latitude": _degrees}), min_size=1)
+_places = st.lists(st.fixed_dictionaries({"country": _countries, "city": _texts, "latitude": _degrees}), min_size=1)
 
 
 def exported(home: str, form: Any, **options: Any) -> bytes:

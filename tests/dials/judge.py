@@ -162,7 +162,8 @@ def _count_lost(upstream: Upstream, machines: list[Machine], told: set[int], ver
         verdict.lost += 1
         verdict.say(f"{wish.name} ({wish.handle}, {number}) is not there as {wish.allowed}")
     # A place may have been named by the number that its person got when creating it.
-    by_handle = {numbers[machine.name].get(wish.handle) for machine, wish in wishes if wish.handle in told}
+    aliases = {machine.name: machine.aliases() for machine in machines}
+    by_handle = {aliases[machine.name].get(wish.handle) for machine, wish in wishes if wish.handle in told}
     keys = Counter(locid for numbers in upstream.by_key().values() if len(numbers) > 1 for locid in numbers)
     # What a colleague changed looks like no wish any more: it may be that of a person who was told that theirs is gone.
     changed = {write.locid for write in upstream.log if write.what == "change" and write.who != CLIENT}

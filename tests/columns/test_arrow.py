@@ -340,6 +340,6 @@ def test_a_stream_counts_rows_from_its_begin_in_its_errors(geo: GeoLookup) -> No
 def test_a_stream_refuses_a_column_that_is_missing_or_taken(geo: GeoLookup) -> None:
     with pytest.raises(ColumnError, match="unknown column 'address': the columns are 'n', 'ip'"):
         next(enrich(geo, batches_of(["8.8.8.8"]), column="address"))
-    with pytest.raises(ColumnError, match="a column 'country' already"):
+    with pytest.raises(ColumnError, match="a column 'country' exists already"):
         next(enrich(geo, [batch.rename_columns(["n", "country"]) for batch in batches_of(["8.8.8.8"])],
                     column="n", fields="country", prefix=""))  # fmt: skip

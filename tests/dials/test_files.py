@@ -82,7 +82,7 @@ def test_what_an_older_copy_would_send_again_is_held_if_it_was_deleted_since(per
     person("outbox", "restore", f"{home}/edits.db")
     settle()
     person("push", exits=3)
-    assert "deleted since" in person.said
+    assert "sent and then deleted" in person.said
     assert person.there == {}
     person("outbox", "retry", 1)
     person("push")

@@ -8,8 +8,10 @@ from geolookup.state.current import Current
 from geolookup.state.generations.entries import entries_of
 
 
-def require_leave(home: str, current: Current, answering: Iterable[str]) -> None:
-    """Refuse what must not be handed on.
+def require_leave(
+    home: str, current: Current, answering: Iterable[str], *, instead: str = "choose --layer custom or another --source"
+) -> None:
+    """Refuse what must not be handed on; ``instead`` is what a person can do about it.
 
     :raises LicenceError: if the licence of a source in ``answering`` does not let others have its data
     """
@@ -20,7 +22,7 @@ def require_leave(home: str, current: Current, answering: Iterable[str]) -> None
     told = [f"{name} ({licence})" if (licence := known[name].get("licence")) else name for name in refused]
     raise LicenceError(
         f"{' and '.join(told)} answers some of what is asked for, and the licence does not let others have the data: "
-        "choose --layer custom or another --source, or say --licence-allows if yours does"
+        f"{instead}, or say --licence-allows if yours does"
     )
 
 

@@ -19,6 +19,8 @@ from geolookup.state.current import Current
 
 #: The name that the geofeed has among the items of a catalog.
 GEOFEED = "geofeed"
+#: What a person does about a source that must not be shared.
+INSTEAD = "share a state that does not have that source"
 
 
 def key_of(current: Current, editions: Sequence[Edition]) -> str:
@@ -70,7 +72,7 @@ class _Taken:
 def _take(home: str, snapshot: Snapshot, *, licence_allows: bool) -> _Taken:
     both = collect(snapshot, layer="both", source=None, progress=_untold)
     if not licence_allows:
-        licences.require_leave(home, snapshot.current, both.answering)
+        licences.require_leave(home, snapshot.current, both.answering, instead=INSTEAD)
     return _Taken(
         snapshot.current,
         both,

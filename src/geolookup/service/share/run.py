@@ -16,6 +16,7 @@ from geolookup.service.process.application import Application, Opens
 from geolookup.service.process.launch import launch
 from geolookup.service.process.options import Options
 from geolookup.service.share.app import application
+from geolookup.service.share.build import INSTEAD
 from geolookup.service.share.builder import Builder, shelf_folder
 from geolookup.service.share.editions import Edition
 from geolookup.service.share.editions import editions as editions_of
@@ -73,7 +74,7 @@ def _require_leave(home: str, snapshot: Snapshot) -> None:
     """:raises LicenceError: if a source that answers something does not let others have its data"""
     if licences.forbidden(home, snapshot.current):
         content = collect(snapshot, layer="both", source=None, progress=lambda _done, _all: None)
-        licences.require_leave(home, snapshot.current, content.answering)
+        licences.require_leave(home, snapshot.current, content.answering, instead=INSTEAD)
 
 
 @contextlib.contextmanager

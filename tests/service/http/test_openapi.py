@@ -88,11 +88,23 @@ def test_a_token_is_described_and_may_be_left_out_where_there_are_none(document:
     assert document["security"] == [{"token": []}, {}]
 
 
+#: What is refused before there is an operation.
+BEFORE_AN_OPERATION = {"bad-request", "method-not-allowed", "not-implemented"}
+#: What only `geolookup share` refuses.
+OF_SHARE = {
+    "address-not-covered",
+    "licence-forbids",
+    "not-built",
+    "range-not-satisfiable",
+    "stale-data",
+    "unknown-build",
+    "unknown-edition",
+}
+
+
 def test_every_problem_of_an_operation_is_documented_by_its_name(reading: httpx.Client) -> None:
     text = reading.get("/schema/openapi.json").text
-    # What is refused before there is an operation.
-    elsewhere = {"bad-request", "method-not-allowed", "not-implemented"}
-    assert {name for name in PROBLEMS if f"`{name}`" not in text} == elsewhere
+    assert {name for name in PROBLEMS if f"`{name}`" not in text} == BEFORE_AN_OPERATION | OF_SHARE
 
 
 @pytest.mark.parametrize("path", ["/", "/schema", "/schema/openapi.json", "/schema/openapi.yaml", "/schema/swagger"])

@@ -11,6 +11,7 @@ from geolookup.errors import IndexDamagedError
 from geolookup.lookup.first import open_editor
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import flat_not_covered
+from tests.service.http.test_openapi import OF_SHARE
 from tests.service.share.conftest import state
 from tests.support.running_share import RunningShare, ShareCommand
 from tests.support.states import place, publish
@@ -86,3 +87,8 @@ def test_a_share_of_no_state_yet_answers_from_the_bundled_data(tmp_path: Path) -
         share.wait_until(lambda: client.get("/readyz").status_code == 200, "the first build")
         listed = client.get("/databases").json()
         assert {each["edition"] for each in listed["databases"]} == {"geolookup-City", "geolookup-Country"}
+
+
+def test_every_problem_of_a_share_is_documented_by_its_name(client: httpx.Client) -> None:
+    text = client.get("/schema/openapi.json").text
+    assert {name for name in OF_SHARE if f"`{name}`" not in text} == set()

@@ -14,14 +14,13 @@ from geolookup.errors import RequestRefusedError
 from geolookup.service.http import openapi, wire
 from geolookup.service.http.openapi import TEXT
 from geolookup.service.share.build import GEOFEED
-from geolookup.service.share.files import AnyRequest, Files
+from geolookup.service.share.files import FILE_REFUSALS, LIST_REFUSALS, AnyRequest, Files
 from geolookup.service.share.shelf import Item
 
 #: The forms that are offered by name; archives are for the protocols that ask for them.
 _FORMS = ("mmdb", "mmdb.gz")
 _ANY_FILE = OpenAPIResponse(description="The file; or 206 with a part of it, 304 if it is the one that is known.")
 _DIGEST = openapi.query("sha256", TEXT, "Of this content, if it is the newest or was ten minutes ago.")
-_REFUSALS = ("unknown-edition", "unknown-build", "not-built", "stale-data", "stale-precondition", "invalid-parameter")
 _ITEM = openapi.object_of({"url": TEXT, "sha256": TEXT, "md5": TEXT, "bytes": openapi.INTEGER, "modified": TEXT})
 _LIST = openapi.object_of(
     {
@@ -42,7 +41,7 @@ _LIST = openapi.object_of(
         [],
         None,
         {"200": openapi.answer(_LIST, "All files, with digests.")},
-        ("not-built", "stale-data"),
+        LIST_REFUSALS,
     ),
     sync_to_thread=False,
 )
@@ -69,7 +68,7 @@ def list_databases(files: NamedDependency[Files]) -> ASGIResponse:
         [openapi.path("file", TEXT, "EDITION.mmdb or EDITION.mmdb.gz"), _DIGEST],
         None,
         {"200": _ANY_FILE},
-        _REFUSALS,
+        FILE_REFUSALS,
     ),
     sync_to_thread=False,
 )
@@ -84,7 +83,7 @@ def get_database(request: AnyRequest, file: FromPath[str], files: NamedDependenc
 @get(
     "/geofeed.csv",
     operation_id="getGeofeed",
-    operation_class=openapi.operation("Download the geofeed", [_DIGEST], None, {"200": _ANY_FILE}, _REFUSALS),
+    operation_class=openapi.operation("Download the geofeed", [_DIGEST], None, {"200": _ANY_FILE}, FILE_REFUSALS),
     sync_to_thread=False,
 )
 def get_geofeed(request: AnyRequest, files: NamedDependency[Files]) -> ASGIResponse:

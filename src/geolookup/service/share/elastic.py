@@ -11,7 +11,7 @@ from geolookup.errors import RequestRefusedError
 from geolookup.service.http import openapi
 from geolookup.service.http.openapi import INTEGER, TEXT
 from geolookup.service.share.databases import NO_CACHE, asked_digest
-from geolookup.service.share.files import AnyRequest, Files
+from geolookup.service.share.files import FILE_REFUSALS, LIST_REFUSALS, AnyRequest, Files
 
 _FORM = "tgz"
 _LIST = openapi.array_of(
@@ -27,7 +27,7 @@ _LIST = openapi.array_of(
         [openapi.query("elastic_geoip_service_tos", TEXT, "Ignored, like any other.")],
         None,
         {"200": openapi.answer(_LIST, "Archives: the MD5 of each, and its address beside this one.")},
-        ("not-built", "stale-data"),
+        LIST_REFUSALS,
     ),
     sync_to_thread=False,
 )
@@ -59,7 +59,7 @@ def list_archives(files: NamedDependency[Files]) -> ASGIResponse:
         ],
         None,
         {"200": OpenAPIResponse(description="A gzipped tar with EDITION.mmdb at its root.")},
-        ("unknown-edition", "unknown-build", "not-built", "stale-data", "stale-precondition", "invalid-parameter"),
+        FILE_REFUSALS,
     ),
     sync_to_thread=False,
 )

@@ -26,6 +26,17 @@ _MEDIA_TYPES = {
     "csv": "text/csv",
 }
 
+#: Why a list is refused, and why a file is.
+LIST_REFUSALS = ("not-built", "stale-data", "licence-forbids")
+FILE_REFUSALS = (
+    "unknown-edition",
+    "unknown-build",
+    *LIST_REFUSALS,
+    "stale-precondition",
+    "range-not-satisfiable",
+    "invalid-parameter",
+)
+
 
 class Files:
     """The shelf as routes use it."""

@@ -13,7 +13,7 @@ from geolookup.errors import RequestRefusedError
 from geolookup.service.http import openapi, wire
 from geolookup.service.http.openapi import TEXT
 from geolookup.service.share.databases import NO_CACHE, day
-from geolookup.service.share.files import AnyRequest, Files
+from geolookup.service.share.files import FILE_REFUSALS, LIST_REFUSALS, AnyRequest, Files
 from geolookup.service.share.shelf import Item
 
 _DAY = re.compile(r"[0-9]{8}", re.ASCII)
@@ -30,7 +30,7 @@ _NEWEST = openapi.object_of(
         [openapi.query("edition_id", TEXT, "The edition; several are separated by commas.", required=True)],
         None,
         {"200": openapi.answer(_NEWEST, "The MD5 of each database, uncompressed, and its day.")},
-        ("invalid-parameter", "unknown-edition", "not-built", "stale-data"),
+        ("invalid-parameter", "unknown-edition", *LIST_REFUSALS),
     ),
     sync_to_thread=False,
 )
@@ -60,7 +60,7 @@ def metadata(request: AnyRequest, files: NamedDependency[Files]) -> ASGIResponse
         ],
         None,
         {"200": OpenAPIResponse(description="A gzipped tar: EDITION_YYYYMMDD/EDITION.mmdb, and the licences.")},
-        ("invalid-parameter", "unknown-edition", "unknown-build", "not-built", "stale-data", "stale-precondition"),
+        FILE_REFUSALS,
     ),
     sync_to_thread=False,
 )

@@ -44,8 +44,8 @@ def _c_library_reads_leading_zeros() -> bool:
 _CHECK_ZEROS = _c_library_reads_leading_zeros()
 
 
-def library_is_strict() -> bool:
-    """Whether the C library refuses all that `parse` refuses, so that its parser can be called by itself."""
+def c_parser_is_strict() -> bool:
+    """Whether the parser of C refuses all that `parse` refuses, so that it can be called by itself."""
     for family, text in ((AF_INET, "127.0.0.01"), (AF_INET6, "::127.0.0.01"), (AF_INET6, "fe80::1%lo")):
         try:
             inet_pton(family, text)

@@ -272,7 +272,7 @@ def test_a_block_is_accepted_exactly_where_its_text_is_a_range(startip: str, end
 def test_a_strange_c_library_changes_nothing(startip: str, endip: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         expected = block(startip, endip)[0]
-        patch.setattr(decode, "_STRICT_LIBRARY", False)
+        patch.setattr(decode, "_STRICT_C_PARSER", False)
         assert block(startip, endip)[0] == expected
 
 

@@ -157,7 +157,7 @@ def _with_bad_rows(
     if not count:
         return Batch(NO_V4, NO_V6)
     try:
-        if _STRICT_LIBRARY:
+        if _STRICT_C_PARSER:
             return batch(list(range(count)))
     except (ValueError, OverflowError, OSError):
         pass
@@ -236,5 +236,5 @@ def _is_mapped(hi: U64, lo: U64) -> Flags:
     return mapped
 
 
-# If the C library reads what `addresses` refuses, each row is read by itself.
-_STRICT_LIBRARY = addresses.library_is_strict()
+# If the parser of C reads what `addresses` refuses, each row is read by itself.
+_STRICT_C_PARSER = addresses.c_parser_is_strict()

@@ -94,8 +94,8 @@ class _BadRowError(Exception):
     """Why a row or block is left out; it is caught in this module."""
 
 
-# If the C library reads what we refuse, each address takes the long way through `addresses.parse`.
-_STRICT_LIBRARY = addresses.library_is_strict()
+# If the parser of C reads what we refuse, each address takes the long way through `addresses.parse`.
+_STRICT_C_PARSER = addresses.c_parser_is_strict()
 _from_bytes = int.from_bytes
 
 
@@ -189,7 +189,7 @@ class RowDecoder:
         for raw in raws:
             startip, endip = raw.startip, raw.endip
             try:
-                if not _STRICT_LIBRARY or startip is None or endip is None:
+                if not _STRICT_C_PARSER or startip is None or endip is None:
                     raise ValueError
                 if ":" in startip:
                     family = 6

@@ -261,7 +261,7 @@ class GeoLookup:
 
     @property
     def problem(self) -> str | None:
-        """Why newer data are not served, None if there is no problem; costs no more than a lookup."""
+        """What keeps newer data from being served, or None. Asking costs no more than a lookup."""
         if monotonic() >= self._look_at:
             self._follow()
             if self._freshness.has_limits(self._open_snapshot().current):

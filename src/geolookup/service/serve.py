@@ -42,7 +42,7 @@ def serve(
     base address that clients need. ``ignore_idempotency_keys`` makes it behave like services without
     ``Idempotency-Key``.
 
-    :raises ServiceError: if the host is beyond loopback and there are no tokens, the address is in use, the database
+    :raises ServiceError: if the host is beyond loopback and no tokens are given, the address is in use, the database
         cannot be used, or a worker cannot start
     :raises SettingsError: if the tokens or the access log cannot be used
     :raises DataFileError: if a file to load is bad: then nothing is loaded from it or the others of its kind

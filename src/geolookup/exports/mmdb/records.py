@@ -35,7 +35,7 @@ class Records(NamedTuple):
 
 
 def records(places: Places, detail: Detail, progress: Progress) -> Records:
-    """The records of all places. In those of countries there is no locid, so many places have one record."""
+    """The records of all places. A record of a country has no locid, so all places of that country share it."""
     if detail == "city":
         keys = np.arange(len(places), dtype=np.int64)
         of_place = keys.astype(np.uint32)

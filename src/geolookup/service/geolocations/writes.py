@@ -37,7 +37,7 @@ def create(transaction: Transaction, fields: dict[str, Any]) -> int:
 
 
 def change(transaction: Transaction, locid: int, fields: dict[str, Any]) -> None:
-    """Operation 4; equal fields are no change."""
+    """Operation 4. If the fields are the same as before, nothing changes."""
     connection = transaction.connection
     row = connection.execute(select(*(geolocations.c[name] for name in FIELD_NAMES)).filter_by(locid=locid)).one()
     if tuple(row) != tuple(fields[name] for name in FIELD_NAMES):

@@ -32,7 +32,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "unknown-block": (404, "The geolocation has no such block"),
     "unknown-hotel": (404, "No hotel has this identifier"),
     "address-not-covered": (404, "No block covers the address"),
-    "unknown-edition": (404, "There is no database of this name"),
+    "unknown-edition": (404, "Unknown database"),
     "unknown-build": (404, "This build of the database is not kept any more"),
     "method-not-allowed": (405, "The path does not have this method"),
     "request-timeout": (408, "The request did not come in time"),

@@ -32,7 +32,7 @@ def launch(
     signal ends it too. ``prepared`` is left when the last process that serves has ended. ``on_ready`` is called with
     the base address once all processes serve.
 
-    :raises ServiceError: if the host is beyond loopback and there are no tokens, the address cannot be used, or a
+    :raises ServiceError: if the host is beyond loopback and no tokens are given, the address cannot be used, or a
         worker cannot start
     :raises SettingsError: if the tokens, the certificate or the access log cannot be used
     """

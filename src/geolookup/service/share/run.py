@@ -41,12 +41,12 @@ def share(
     ``path`` is the state as `geolookup.open` takes it. ``editions`` are names of databases, in addition to our own.
     ``on_ready`` is called with the base address once it serves; the files may take longer.
 
-    :raises ServiceError: if the host is beyond loopback and there are no tokens, the address cannot be used, or a
+    :raises ServiceError: if the host is beyond loopback and no tokens are given, the address cannot be used, or a
         worker cannot start
     :raises SettingsError: if an edition's name, the settings, the tokens or the certificate cannot be used
     :raises LicenceError: if a source that answers something does not let others have its data, unless
         ``licence_allows``
-    :raises StateError: if there is no state, or it cannot be read
+    :raises StateError: if the state is missing, or reading it failed
     """
     options = options or Options()
     ready = prepared(path, editions_of(editions), licence_allows=licence_allows)

@@ -93,7 +93,7 @@ def _chosen(request: AnyRequest, edition: str, wanted: str | None, files: Files)
         return newest
     found = files.of_day(edition, "tar.gz", lambda item: _compact(item) == wanted)
     if found is None:
-        raise RequestRefusedError("there is no database of that day any more", problem="unknown-build")
+        raise RequestRefusedError("the database of that day is not kept any more", problem="unknown-build")
     return found
 
 

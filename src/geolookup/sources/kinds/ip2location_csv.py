@@ -1,6 +1,6 @@
 """``ip2location-csv``: DB1 to DB11 of IP2Location and IP2Location LITE.
 
-There is no header, the ends of ranges are quoted decimal numbers, and ``-`` means that nothing is known.
+The files have no header. The ends of ranges are quoted decimal numbers, and ``-`` stands for an unknown value.
 """
 
 import re

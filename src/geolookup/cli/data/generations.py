@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output, words
+from geolookup import words
+from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import impact
 from geolookup.cli.options import format_option, json_option, load_settings, state_directory

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output, words
+from geolookup import words
+from geolookup.cli import output
 from geolookup.cli.inputs import read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact

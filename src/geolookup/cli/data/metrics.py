@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TypeAlias
 
-from geolookup.cli import words
+from geolookup import words
 from geolookup.state import files
 from geolookup.state.current import Current
 from geolookup.sync.refresh import RefreshReport

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, logs, output, words
+from geolookup import words
+from geolookup.cli import exit_codes, logs, output
 from geolookup.cli.data import metrics, schedule
 from geolookup.cli.options import (
     json_option,

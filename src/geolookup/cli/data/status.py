@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import click
 
-from geolookup.cli import exit_codes, output, words
+from geolookup import words
+from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, load_settings
 from geolookup.lookup import open as opening
 from geolookup.model import SourceStatus

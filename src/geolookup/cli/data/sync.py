@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output, words
+from geolookup import words
+from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
 from geolookup.cli.options import (
     fields_of,

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output, words
+from geolookup import words
+from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.lazy import Announced, LazyGroup

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from geolookup.cli import output, words
+from geolookup import words
+from geolookup.cli import output
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 

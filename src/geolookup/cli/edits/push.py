@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output, words
+from geolookup import words
+from geolookup.cli import exit_codes, output
 from geolookup.cli.options import (
     json_option,
     load_settings,

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output, words
+from geolookup import words
+from geolookup.cli import output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.editing import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_pending

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import output, words
+from geolookup import words
+from geolookup.cli import output
 from geolookup.cli.options import json_option
 from geolookup.fields import FIELDS
 from geolookup.lookup import open as opening

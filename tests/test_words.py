@@ -2,7 +2,7 @@
 
 import pytest
 
-from geolookup.cli import words
+from geolookup import words
 from geolookup.sync.push.attempts import PushReport
 
 ROWS = {"added": 1, "removed": 2, "changed": 3}

@@ -17,7 +17,6 @@ from geolookup.errors import DataFileError, PullError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge
-from geolookup.service.geolocations.bad_rows import BadRows
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
 from geolookup.service.geolocations.source_staging import stage_source
 from geolookup.service.http import wire
@@ -26,6 +25,7 @@ from geolookup.service.store.store import Store, Transaction
 from geolookup.sources.country_ranges import COLUMNS, bundled_ranges_path, ranges, read_range
 from geolookup.sources.csv_rows import CsvRows
 from geolookup.sources.detect import open_source
+from geolookup.sources.files.bad_rows import BadRows
 
 _BATCH = 5000
 # Several services that start at once on one database load one after the other.

@@ -10,11 +10,11 @@ from geolookup import addresses
 from geolookup.fields import FIELD_NAMES, TEXT_NAMES
 from geolookup.index.flatten import Flags
 from geolookup.service.geolocations import merge
-from geolookup.service.geolocations.bad_rows import BadRows
 from geolookup.service.http import wire
 from geolookup.service.store.schema import geolocations, padded, with_keys
 from geolookup.service.store.store import Transaction
 from geolookup.sources.blocks import MASKED
+from geolookup.sources.files.bad_rows import BadRows
 from geolookup.sources.locids import place_digest
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.protocol import Reading

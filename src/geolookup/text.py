@@ -29,6 +29,11 @@ def harmless_below(text: str, limit: int) -> list[str]:
     return [f"  {harmless(line, limit)}" for line in text.split("\n")]
 
 
+def count(number: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: ``1 block``, ``2 blocks``. ``many`` is the plural if an s does not make it."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
 def place_text(parts: "Iterable[str]") -> str:
     """How a place reads on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
     return ", ".join([part for part in parts if part]) or "-"

@@ -4,13 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.sync.push.attempts import PushReport
+from geolookup.text import count as count  # handed on: whoever words something counts
 
 _LEFT_OVER = ("queued", "unknown", "held", "rejected")
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """A count with its noun: ``1 block``, ``2 blocks``. ``many`` is the plural if an s does not make it."""
-    return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
 def contents(rows: Mapping[str, int]) -> str:

@@ -4,6 +4,8 @@ import math
 import re
 from datetime import timedelta
 
+from geolookup.text import count
+
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhdw]?)", re.ASCII)
 
@@ -32,4 +34,4 @@ def in_words(length_s: float) -> str:
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
         if length_s >= 2 * length:
             return f"{length_s / length:.0f} {unit}"
-    return f"{length_s:.0f} seconds"
+    return count(round(length_s), "second")

@@ -88,10 +88,10 @@ def test_a_source_on_one_side_only_is_one_line_of_counts(sources: Sources, capsy
     sources.write("b", "11.0.0.0,11.0.0.255,DE,Ulm", "11.0.1.0,11.0.1.255,DE,Ulm")
     sources.sync("a")
     sources.sync("b", "a")
-    added = ["source b is new in the stack: 1 geolocations, 2 blocks"]
+    added = ["source b is new in the stack: 1 geolocation, 2 blocks"]
     rest = ["addresses whose answer differs: 512 IPv4, 0 IPv6:", "  (not covered) -> DE\t512 IPv4\t0 IPv6"]
     assert asked(capsys, "diff", "--blocks") == ["from generation 1 to 2", *added, *rest]
-    assert asked(capsys, "diff", "2", "1", "--blocks")[1] == "source b left the stack: 1 geolocations, 2 blocks"
+    assert asked(capsys, "diff", "2", "1", "--blocks")[1] == "source b left the stack: 1 geolocation, 2 blocks"
     found = asked_json(capsys, "diff", "2", "1", "--json")
     assert [(each["name"], each["change"]) for each in found["sources"]] == [("b", "left")]
     assert found["counts"]["blocks"] == {"added": 0, "removed": 2, "changed": 0}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.data import impact
 from geolookup.history.diff import Sides, SourceDifference, totals
@@ -24,7 +25,8 @@ def say_sources(sides: Sides, sources: list[SourceDifference], top: int | None, 
     for source in sources:
         if source.rows is None:
             how = "is new in the stack" if source.change == "joined" else "left the stack"
-            output.done(f"source {source.name} {how}: {source.geolocations} geolocations, {source.blocks} blocks")
+            counts = f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}"
+            output.done(f"source {source.name} {how}: {counts}")
         else:
             output.done(f"source {source.name}:")
             _say_rows(source.rows, top, blocks=blocks)

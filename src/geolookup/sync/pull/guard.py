@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.settings.table import Settings
+from geolookup.text import count
 
 #: So many geolocations, and so many blocks, more or fewer never hold a source: in a small file they are a day's work.
 FREE_CHANGES = 10
@@ -56,7 +57,7 @@ def reasons_to_hold(
     ]
     if gone:
         shown = ", ".join(
-            f"{country or '(no country)'} ({old_countries[country]} blocks)" for country in sorted(gone)[:20]
+            f"{country or '(no country)'} ({count(old_countries[country], 'block')})" for country in sorted(gone)[:20]
         )
         reasons.append(f"countries gone: {shown}{', …' if len(gone) > 20 else ''}")
     return reasons

@@ -18,6 +18,7 @@ from geolookup.sync.pull.layers import adopted, is_changed, layer_of, part_direc
 from geolookup.sync.pull.outcome import raise_failures, say_rolled_back
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Result, Run
+from geolookup.text import count
 
 #: Told a candidate generation and when its service's list began, in place of its being published.
 Preview = Callable[[Candidate, Begun], None]
@@ -106,8 +107,8 @@ def _say_carried(run: Run, published: Current, report: PullReport, *, url_moved:
     pending = 0 if origin is None or url in (None, origin) or url_moved else run.directory.local.pending()
     if pending:
         report.warnings.append(
-            f"{url} comes after {origin}, which has left: {pending} edits wait, which give it the custom geolocations "
-            "that it never had: `geolookup push` sends them"
+            f"{url} comes after {origin}, which has left: {count(pending, 'edit')} waiting to give it the custom "
+            "geolocations that it never had: `geolookup push` sends them"
         )
 
 

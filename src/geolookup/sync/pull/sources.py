@@ -19,6 +19,7 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress, Result, Run
 from geolookup.sync.pull.source.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.source.service import pull_service
+from geolookup.text import count
 
 
 def pull_all(
@@ -84,7 +85,7 @@ def _require_same_upstream(directory: StateDirectory, url: str, *, url_moved: bo
     known = directory.upstream_url()
     if known not in (None, url) and not url_moved and (pending := directory.local.pending()):
         raise WrongUpstreamError(
-            f"this state belongs to {known}, and {pending} edits are pending for it: push them first, or say with "
+            f"this state belongs to {known}, and {count(pending, 'edit')} pending for it: push first, or say with "
             f"--url-moved that the service has moved to {url}"
         )
 

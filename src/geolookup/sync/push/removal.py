@@ -8,6 +8,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
 from geolookup.sync.push.reconcile import Decision, Removal
+from geolookup.text import count
 
 #: Steps that a removal may take, beyond three for each block: a service that says one thing and lists another ends it.
 _MOST_STEPS = 10
@@ -57,7 +58,9 @@ def _take(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
         if step.block is None:
             _, deleted = answer
             if deleted > len(step.journal["before"]):
-                attempts.notice(row, f"the service deleted {deleted} blocks, and its list had fewer", step.journal)
+                attempts.notice(
+                    row, f"the service deleted {count(deleted, 'block')}, and its list had fewer", step.journal
+                )
         return _went_on(attempts, row, step)
     if outcome == RequestOutcome.REFUSED:
         return _refused(attempts, row, step, answer)

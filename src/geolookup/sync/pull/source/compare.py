@@ -15,6 +15,7 @@ from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Result, Run
 from geolookup.sync.pull.source.staging import Staged
+from geolookup.text import count
 
 
 def judged(run: Run, result: Result, candidate: Candidate, staged: Staged, record: Mapping[str, Any]) -> Result:
@@ -69,7 +70,7 @@ def _compare(run: Run, baseline: Baseline, candidate: Candidate, staged: Staged,
         report.difference = difference
     if gone:
         report.warnings.append(
-            f"{len(gone)} custom geolocations are gone that were not deleted here: "
+            f"{count(len(gone), 'custom geolocation is', 'custom geolocations are')} gone that were not deleted here: "
             + ", ".join(str(locid) for locid in sorted(gone, reverse=True)[:20])
         )
     return reasons_to_hold(

@@ -202,7 +202,7 @@ def _string_table(reader: IndexReader, arrays: dict[str, NDArray[Any]]) -> Any:
     try:
         table.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise IndexDamagedError(f"{reader.path}: the strings are damaged: {error}") from error
+        raise IndexDamagedError(f"{reader.path}: the strings are damaged") from error
     for name in TEXT_NAMES:
         ids = arrays[f"loc.{name}"]
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(table):

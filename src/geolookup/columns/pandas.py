@@ -40,7 +40,7 @@ class GeoAccessor(Shortcuts):
         try:
             column = pa.array(self._series, from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise ColumnError(f"the series {self._series.name!r} does not hold addresses as text: {error}") from error
+            raise ColumnError(f"the series {self._series.name!r} does not hold addresses as text") from error
         found = locate(geo, column, fields, errors=errors)
         table = {name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
         frame = pa.table(table).to_pandas()

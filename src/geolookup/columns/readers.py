@@ -12,6 +12,7 @@ from geolookup.addresses import to_text
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import check_columns
 from geolookup.errors import ColumnError, DataFileError
+from geolookup.reasons import reason
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 
@@ -112,7 +113,7 @@ class CsvReader:
             try:
                 row = next(self._reader, None)
             except csv.Error as error:
-                raise DataFileError(f"{self._name}, line {begins}: is not CSV: {error}") from error
+                raise DataFileError(f"{self._name}, line {begins}: is not CSV: {reason(error)}") from error
             except OSError as error:
                 raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
             if row is None:
@@ -194,7 +195,7 @@ class NdjsonReader:
                     try:
                         row = self._row(text)
                     except (ValueError, RecursionError) as error:
-                        bad.append((len(lines) if self._as_is else number, str(error)))
+                        bad.append((len(lines) if self._as_is else number, reason(error)))
                 if self._as_is or row:
                     lines.append(number)
                     rows.append(row)
@@ -213,7 +214,7 @@ class NdjsonReader:
         try:
             row = msgspec.json.decode(data)
         except msgspec.DecodeError as error:
-            raise ValueError(f"is not JSON: {error}") from error
+            raise ValueError(f"is not JSON: {reason(error)}") from error
         if not isinstance(row, dict):
             raise ValueError("is not a JSON object")  # noqa: TRY004 - it is the row that is wrong
         for name in self._added:
@@ -244,7 +245,9 @@ class NdjsonReader:
                 )
             columns = [pa.array([self._value(row, field.name) for row in rows], field.type) for field in self._fixed]
         except (pa.ArrowException, OverflowError) as error:
-            raise DataFileError(f"{self._name}, after line {lines[0] - 1}: the rows do not fit: {error}") from error
+            raise DataFileError(
+                f"{self._name}, after line {lines[0] - 1}: the rows do not fit the columns of those before"
+            ) from error
         return Chunk(batch=pa.RecordBatch.from_arrays(columns, schema=self._fixed), lines=lines, bad=bad)
 
     def _value(self, row: dict[str, Any], name: str) -> Any:
@@ -270,7 +273,7 @@ class ParquetReader:
             self._file = parquet.ParquetFile(stream)
             self.schema = self._file.schema_arrow
         except (pa.ArrowException, OSError) as error:
-            raise DataFileError(f"{name}: cannot be read as Parquet: {error}") from error
+            raise DataFileError(f"{name}: cannot be read as Parquet: {reason(error)}") from error
         self.rows: int | None = self._file.metadata.num_rows
         check_columns(self.schema.names, column, added)
 
@@ -282,7 +285,7 @@ class ParquetReader:
                 yield Chunk(batch=batch, lines=range(before + 1, before + 1 + batch.num_rows))
                 before += batch.num_rows
         except (pa.ArrowException, OSError) as error:
-            raise DataFileError(f"{self._name}, after row {before}: reading failed: {error}") from error
+            raise DataFileError(f"{self._name}, after row {before}: reading failed: {reason(error)}") from error
 
 
 def _address(value: Any) -> str | None:

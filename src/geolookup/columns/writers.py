@@ -11,6 +11,7 @@ from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.readers import Chunk, Form, Reader
 from geolookup.errors import DataFileError
+from geolookup.reasons import reason
 from geolookup.text import harmless
 
 _LINE_ENDS = (b"\r\n", b"\n")
@@ -171,7 +172,7 @@ class _ParquetWriter:
         try:
             self._file = parquet.ParquetWriter(self._out, schema)
         except pa.ArrowException as error:
-            raise DataFileError(f"these columns cannot be written as Parquet: {error}") from error
+            raise DataFileError(f"these columns cannot be written as Parquet: {reason(error)}") from error
 
     def write(self, chunk: Chunk, answers: Any) -> None:
         """See `Writer`."""

@@ -7,6 +7,7 @@ from geolookup.errors import DataFileError, MissingExtraError
 from geolookup.exports.content import Progress
 from geolookup.exports.rows import Rows
 from geolookup.fields import DEGREES
+from geolookup.reasons import reason
 
 try:
     import pyarrow as pa
@@ -32,4 +33,4 @@ def write(rows: Rows, out: BinaryIO, about: Mapping[str, str], progress: Progres
                 arrays: list[Any] = [*(pa.array(each, pa.string()) for each in texts), *taken]
                 file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
     except pa.ArrowException as error:
-        raise DataFileError(f"the rows cannot be written as Parquet: {error}") from error
+        raise DataFileError(f"the rows cannot be written as Parquet: {reason(error)}") from error

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from geolookup.errors import StateDamagedError
 from geolookup.history.impact import Comparison, Impact, impact
+from geolookup.reasons import reason
 from geolookup.state.current import Current, Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
@@ -81,7 +82,7 @@ class Sides:
         try:
             counts = [int(record["rows"][what]) - int(record["rows"][f"custom_{what}"]) for what in _COUNTED]
         except (KeyError, TypeError, ValueError) as error:
-            raise StateDamagedError(f"source {part.name}: its counts cannot be read: {error!r:.80}") from error
+            raise StateDamagedError(f"source {part.name}: its counts cannot be read: {reason(error)}") from error
         return SourceDifference(name=part.name, kind=part.kind, change=change, geolocations=counts[0], blocks=counts[1])
 
     def impact(self) -> Impact:

@@ -18,6 +18,7 @@ from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
 from geolookup.http.translate import http_errors
 from geolookup.http.waits import Waits
+from geolookup.reasons import reason
 from geolookup.settings.table import Settings
 from geolookup.text import harmless
 
@@ -179,7 +180,9 @@ class Downloader:
                     trust_env=self._settings.trust_env and not local,
                 )
             except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
-                raise SettingsError(f"the environment's proxies or certificates cannot be used: {error}") from error
+                raise SettingsError(
+                    f"the environment's proxies or certificates cannot be used: {reason(error)}"
+                ) from error
         return self._clients[local]
 
 

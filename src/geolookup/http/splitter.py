@@ -289,4 +289,4 @@ class Splitter:
         try:
             return plainjson.loads(bytes(found[1]))
         except ValueError as error:
-            raise UpstreamAnswerError(f"the answer has a member whose name cannot be read: {error}") from error
+            raise UpstreamAnswerError("the answer has a member whose name cannot be read") from error

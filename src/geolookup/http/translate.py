@@ -1,6 +1,5 @@
 """Errors of httpx, its layers and the operating system, turned into ours."""
 
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -10,6 +9,7 @@ import httpcore
 import httpx
 
 from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamUnavailableError
+from geolookup.reasons import reason
 from geolookup.text import harmless
 
 
@@ -42,9 +42,10 @@ def http_errors(what: str, *, body: bool = False, watch: Watching | None = None)
         if watch is None:
             raise _ours(what, error, harmless(said), body) from error
         watch.check()
-        clean = watch.clean(said)
         # Some servers repeat the request in their answer: then the cause must not be shown either.
-        raise _ours(what, error, harmless(clean), body) from (error if clean == said else None)
+        raw = _raw(error)
+        cause = error if watch.clean(raw) == raw else None
+        raise _ours(what, error, harmless(watch.clean(said)), body) from cause
 
 
 def _ours(what: str, error: Exception, said: str, body: bool) -> Exception:
@@ -53,19 +54,32 @@ def _ours(what: str, error: Exception, said: str, body: bool) -> Exception:
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
         return SettingsError(f"{what}: the address cannot be used: {said}")
     if isinstance(error, httpx.TimeoutException | httpcore.TimeoutException | TimeoutError):
-        return UpstreamUnavailableError(f"{what}: the service was silent for too long ({said})")
+        return UpstreamUnavailableError(f"{what}: the service was silent for too long")
     if isinstance(error, httpx.RemoteProtocolError | h11.RemoteProtocolError | httpcore.RemoteProtocolError):
         if body:
             return UpstreamAnswerError(f"{what}: the answer was cut short: {said}")
-        if "disconnected" not in said:
+        if "without an answer" not in said:
             return UpstreamAnswerError(f"{what}: the answer is not HTTP: {said}")
     if isinstance(error, httpx.DecodingError | httpx.TooManyRedirects):
         return UpstreamAnswerError(f"{what}: the answer cannot be read: {said}")
     return UpstreamUnavailableError(f"{what}: the connection broke: {said}")
 
 
-def _reason(error: Exception) -> str:
-    cause = error.__context__
-    while cause is not None and not isinstance(cause, ssl.SSLError):
+def _reason(error: BaseException) -> str:
+    """Why it failed. httpx wraps what happened, and shows it in the words of whoever wrapped it: look inside."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):  # those of TLS and of names are such, too
+            return reason(cause)
         cause = cause.__context__
-    return str(cause or error) or type(error).__name__
+    return reason(error)
+
+
+def _raw(error: BaseException) -> str:
+    """All that an error and those below it say."""
+    texts = []
+    below: BaseException | None = error
+    while below is not None:
+        texts.append(str(below))
+        below = below.__context__
+    return "\n".join(texts)

@@ -19,6 +19,7 @@ from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
 from geolookup.http.translate import http_errors
 from geolookup.http.waits import Waits
+from geolookup.reasons import reason
 from geolookup.settings.secrets import read_secret
 from geolookup.settings.table import Settings
 from geolookup.text import harmless
@@ -98,7 +99,7 @@ class Transport:
                 trust_env=settings.trust_env and not local,
             )
         except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
-            raise SettingsError(f"the environment's proxies or certificates cannot be used: {error}") from error
+            raise SettingsError(f"the environment's proxies or certificates cannot be used: {reason(error)}") from error
         self._stream: object = None
         self._secrecy = Secrecy(*hidden)
 
@@ -264,4 +265,4 @@ def _written(what: str, json: object) -> bytes:
     try:
         return jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode("ascii")
     except (ValueError, TypeError) as error:
-        raise EditError(f"{what}: what is to be sent cannot be written as JSON: {error}") from error
+        raise EditError(f"{what}: what is to be sent cannot be written as JSON: {reason(error)}") from error

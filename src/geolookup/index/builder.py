@@ -142,7 +142,7 @@ class IndexBuilder:
         try:
             low, high = array("I", firsts), array("I", lasts)
         except (OverflowError, TypeError) as error:
-            raise IndexFileError(f"slot {slot}: an end of a block is not an IPv4 address: {error}") from error
+            raise IndexFileError(f"slot {slot}: an end of a block is not an IPv4 address") from error
         if len(low) != len(high) or not all(map(operator.le, low, high)) or not 0 <= slot < len(self._slots):
             raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv4, or no location has that slot")
         self._v4[0].extend(low)
@@ -162,7 +162,7 @@ class IndexBuilder:
                 for upper in (True, False)
             ]
         except (OverflowError, TypeError) as error:
-            raise IndexFileError(f"slot {slot}: an end of a block is not an IPv6 address: {error}") from error
+            raise IndexFileError(f"slot {slot}: an end of a block is not an IPv6 address") from error
         if len(firsts) != len(lasts) or not all(map(operator.le, firsts, lasts)) or not 0 <= slot < len(self._slots):
             raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv6, or no location has that slot")
         for column, values in zip(self._v6, (*ends, array("I", [slot]) * len(firsts)), strict=True):

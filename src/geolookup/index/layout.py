@@ -179,7 +179,7 @@ def read_header(data: memoryview, path: str) -> Header:
     try:
         tree = plainjson.loads(raw)
     except ValueError as error:
-        raise IndexDamagedError(f"{path}: not an index file, or damaged: its header is not JSON: {error}") from error
+        raise IndexDamagedError(f"{path}: not an index file, or damaged: its header is not JSON") from error
     metadata = tree.get("__metadata__") if isinstance(tree, dict) else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise IndexDamagedError(f"{path}: not an index file: its header does not name the format {FORMAT}")

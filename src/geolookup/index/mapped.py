@@ -42,7 +42,9 @@ def map_file(name: str) -> mmap.mmap:
             raise IndexDamagedError(f"{name}: not an index file, or truncated: it has {status.st_size} bytes")
         return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
-        raise IndexFileError(f"{name}: cannot be mapped: {error}") from error
+        from geolookup.reasons import reason  # late: a plain lookup passes here and meets no damage
+
+        raise IndexFileError(f"{name}: cannot be mapped: {reason(error)}") from error
     finally:
         os.close(descriptor)
 

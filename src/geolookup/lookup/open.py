@@ -6,6 +6,7 @@ from geolookup.errors import NoStateError, SettingsError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.home import resolve
+from geolookup.reasons import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +76,6 @@ def freshness_of(
 
         try:
             limit_s = durations.seconds(max_age)
-        except (ValueError, TypeError) as error:
-            raise SettingsError(f"max_age: {error}") from error
+        except ValueError as error:
+            raise SettingsError(f"max_age: {reason(error)}") from error
     return Freshness(max_age_s=limit_s, rule=rule)

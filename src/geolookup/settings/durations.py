@@ -23,7 +23,10 @@ def seconds(duration: str | float | timedelta) -> float:
             raise ValueError(f"{duration!r:.40} is not a length of time: write 90, 36h or 2d")
         found = float(match[1]) * _UNITS[match[2] or "s"]
     else:
-        found = float(duration)
+        try:
+            found = float(duration)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"{duration!r:.40} is not a length of time: write 90, 36h or 2d") from error
     if not 0 < found < math.inf:
         raise ValueError(f"{duration!r:.40} must be greater than zero")
     return found

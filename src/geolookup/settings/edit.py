@@ -181,7 +181,7 @@ def _parsed(path: str, text: str) -> tuple[str, list[_Table]]:
     try:
         document = tomlkit.parse(text)
     except TOMLKitError as error:  # tomllib has read it, so this is a difference between the two
-        raise SettingsError(f"{path}: editing failed: {error}") from error
+        raise SettingsError(f"{path}: editing failed: edit the file by hand") from error
     found = document.get(SOURCE_TABLE)
     if found is None:
         return text, []
@@ -256,7 +256,7 @@ def _check(path: str, head: str, after: str, tables: list[_Table], settings: Set
         parsed = tomlkit.parse(after).unwrap()
         meant = tomlkit.parse(head).unwrap() | ({SOURCE_TABLE: values} if values else {})
     except TOMLKitError as error:
-        raise SettingsError(f"{path}: editing failed, edit the file by hand: {error}") from error
+        raise SettingsError(f"{path}: editing failed, edit the file by hand") from error
     if parsed != meant:
         raise SettingsError(
             f"{path}: editing failed, edit the file by hand: the comments between sources are in the way"

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from geolookup.errors import SettingsError
+from geolookup.reasons import reason
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, settings_path
 from geolookup.settings.source import SOURCE_TABLE
@@ -70,7 +71,7 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: not valid TOML: byte {error.start} is not UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: not valid TOML: {error}") from error
+        raise SettingsError(f"{path}: not valid TOML: {reason(error)}") from error
     for secret in ("token", "ping_url"):
         if secret in values:
             raise SettingsError(
@@ -110,7 +111,7 @@ def _check(settings: Settings) -> Settings:
     try:
         _ = settings.max_age_s
     except ValueError as error:
-        raise SettingsError(f"max_age: {error}") from error
+        raise SettingsError(f"max_age: {reason(error)}") from error
     if settings.url is not None:
         settings = msgspec.structs.replace(settings, url=normalise_url(settings.url))
     if settings.sources:
@@ -132,7 +133,7 @@ def normalise_url(url: str) -> str | None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise SettingsError(f"url: {url!r} is not a web address: {error}") from error
+        raise SettingsError(f"url: {url!r} is not a web address: its host or port is malformed") from error
     if "@" in parts.netloc:
         raise SettingsError('url: leave out the user and password: name a `token_file`, and set `auth = "basic"`')
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:

@@ -10,6 +10,7 @@ import msgspec
 from geolookup.addresses import is_loopback
 from geolookup.errors import SettingsError
 from geolookup.fields import FIELD_NAMES
+from geolookup.reasons import reason
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.source import (
     CUSTOM,
@@ -68,7 +69,7 @@ def read_source(table: Mapping[str, Any], *, where: str, folder: str) -> SourceS
     try:
         _check(source)
     except ValueError as error:
-        raise SettingsError(f"{where}: {error}") from error
+        raise SettingsError(f"{where}: {reason(error)}") from error
     return _with_whole_paths(source, folder)
 
 
@@ -89,8 +90,8 @@ def check_service(settings: Settings) -> None:
 def _check(source: SourceSettings) -> None:
     """:raises ValueError: with what is wrong"""
     if not is_name(source.name):
-        reason = "the custom layer has this name" if source.name == CUSTOM else "use a-z, 0-9 and -, at most 32 of them"
-        raise ValueError(f"name = {harmless(source.name, 40)}: {reason}")
+        why = "the custom layer has this name" if source.name == CUSTOM else "use a-z, 0-9 and -, at most 32 of them"
+        raise ValueError(f"name = {harmless(source.name, 40)}: {why}")
     if source.kind and source.kind not in KIND_NAMES:
         raise ValueError(f"kind = {harmless(source.kind, 40)}: must be one of {', '.join(KIND_NAMES)}")
     if source.kind == SERVICE:
@@ -111,7 +112,7 @@ def _check(source: SourceSettings) -> None:
     try:
         _ = source.max_age_s
     except ValueError as error:
-        raise ValueError(f"max_age: {error}") from error
+        raise ValueError(f"max_age: {reason(error)}") from error
 
 
 def _is_loopback(location: str) -> bool:

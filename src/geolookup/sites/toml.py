@@ -8,12 +8,13 @@ from typing import Any
 import tomli_w
 
 from geolookup.errors import DataFileError
+from geolookup.reasons import reason
 from geolookup.sites.site import KEYS, Site, Where, block_text
 
 _HEADER = """\
 # The organisation's sites. `geolookup custom plan FILE` shows what would change, `geolookup custom apply FILE` does it.
 """
-_AT_LINE = re.compile(r"\(at line ([0-9]+), column [0-9]+\)")
+_AT_LINE = re.compile(r"line ([0-9]+), column [0-9]+: ")
 # Strings and comments are matched only to skip them: what looks like a header inside them is not one.
 _TOKENS = re.compile(
     r'"""(?:\\.|[^\\])*?"{3,5}'
@@ -41,11 +42,12 @@ def read(path: str) -> list[tuple[dict[str, Any], Where]]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        found = _AT_LINE.search(str(error))
+        said = reason(error)
+        found = _AT_LINE.match(said)
         at = f", line {found[1]}" if found else ""
-        raise DataFileError(f"{path}{at}: is not TOML: {_AT_LINE.sub('', str(error)).strip()}") from error
+        raise DataFileError(f"{path}{at}: is not TOML: {_AT_LINE.sub('', said)}") from error
     except (RecursionError, ValueError) as error:  # the latter for a number of thousands of digits
-        raise DataFileError(f"{path}: is not TOML: reading it failed: {error}") from error
+        raise DataFileError(f"{path}: is not TOML: {reason(error)}") from error
     lines = _Lines(text)
     for key in document:
         if key != "site":

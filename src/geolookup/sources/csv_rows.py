@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import IO, TypeAlias, cast
 
 from geolookup.errors import DataFileError
+from geolookup.reasons import reason
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -105,11 +106,11 @@ class CsvRows:
                 if row:
                     yield row
         except csv.Error as error:
-            raise self.error(f"is not CSV: {error}") from error
+            raise self.error(f"is not CSV: {reason(error)}") from error
         except UnicodeDecodeError as error:
             raise DataFileError(f"{self.name}, after line {self.line}: is not UTF-8") from error
         except (EOFError, OSError, zlib.error) as error:  # gzip's own BadGzipFile is an OSError
-            raise DataFileError(f"{self.name}, after line {self.line}: reading failed: {error}") from error
+            raise DataFileError(f"{self.name}, after line {self.line}: reading failed: {reason(error)}") from error
 
     def close(self) -> None:
         """Close the file; harmless when repeated."""

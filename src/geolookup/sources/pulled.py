@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from geolookup.errors import PullError
 from geolookup.model import field_values
+from geolookup.reasons import reason
 from geolookup.sources.blocks import Batch, from_ranges
 from geolookup.sources.places import PlaceFields
 from geolookup.sources.protocol import Gathered
@@ -21,7 +22,7 @@ def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gat
         try:
             number = gathered.places.add_numbered(found.locid, place)
         except ValueError as error:
-            raise PullError(f"{name}: {error} in the list: nothing was published") from error
+            raise PullError(f"{name}: {reason(error)} in the list: nothing was published") from error
         ranges += [(block[0], block[1], block[2], number) for block in found.blocks]
     return from_ranges(ranges)
 

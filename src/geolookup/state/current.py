@@ -205,7 +205,7 @@ def parse_current(data: bytes, path: str) -> Current:
         found = plainjson.loads(data)
         version = str(found["version"])
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise StateDamagedError(f"{path}: is damaged: {error}") from error
+        raise _damaged(path, error) from error
     if version.partition(".")[0] not in READ_VERSIONS:
         raise StateTooNewError(
             f"{path}: has version {version!r:.40}, and this release reads version {FORMAT_VERSION}: upgrade geolookup"
@@ -263,8 +263,14 @@ def parse_current(data: bytes, path: str) -> Current:
             if type(record["bytes"]) is not int or type(record["sha256"]) is not str:
                 raise ValueError("a file's size or SHA-256 in it is malformed")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StateDamagedError(f"{path}: is damaged: {error!r:.200}") from error
+        raise _damaged(path, error) from error
     return current
+
+
+def _damaged(path: str, error: Exception) -> StateDamagedError:
+    from geolookup.reasons import reason  # late: a plain lookup passes here and meets no damage
+
+    return StateDamagedError(f"{path}: is damaged: {reason(error)}")
 
 
 def content_check(data: bytes) -> str:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.fields import FIELDS, Field
+from geolookup.reasons import reason
 from geolookup.state import files
 
 
@@ -33,9 +34,9 @@ def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[Non
             sqlite3.SQLITE_PERM,
         ):
             raise StateUnwritableError(
-                f"{path}: {error}: check the disk's space, and the file's owner and mode"
+                f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode"
             ) from error
-        raise StateDamagedError(f"{path}: {error}{advice()}") from error
+        raise StateDamagedError(f"{path}: {reason(error)}{advice()}") from error
 
 
 def column_types(fields: Iterable[Field] = FIELDS) -> dict[str, type[str] | type[float]]:

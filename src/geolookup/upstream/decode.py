@@ -17,6 +17,7 @@ from geolookup import addresses, plainjson
 from geolookup.errors import InvalidAddressError, UpstreamAnswerError
 from geolookup.fields import FIELDS
 from geolookup.model import PROVISIONAL_LOCID, field_values
+from geolookup.reasons import reason as reason_of
 from geolookup.text import harmless
 
 #: The most characters that a text field may have.
@@ -281,7 +282,7 @@ def load_array(text: bytes) -> list[Any]:
     except ValueError as error:
         if "integer string conversion" in str(error):
             raise UpstreamAnswerError("the answer holds an integer of thousands of digits") from error
-        raise UpstreamAnswerError(f"the answer is not JSON: {harmless(str(error))}") from error
+        raise UpstreamAnswerError(f"the answer is not JSON: {harmless(reason_of(error))}") from error
     assert isinstance(values, list)
     return values
 

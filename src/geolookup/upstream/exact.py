@@ -9,6 +9,7 @@ import msgspec
 from geolookup import plainjson
 from geolookup.errors import UpstreamAnswerError
 from geolookup.http.transport import Answer
+from geolookup.reasons import reason
 from geolookup.text import harmless
 
 
@@ -66,4 +67,4 @@ def _readable(what: str) -> Iterator[None]:
     try:
         yield
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise UpstreamAnswerError(f"{what}: the answer is not JSON: {harmless(str(error))}") from error
+        raise UpstreamAnswerError(f"{what}: the answer is not JSON: {harmless(reason(error))}") from error

@@ -11,6 +11,7 @@ from typing import Any
 from geolookup import plainjson
 from geolookup.errors import UpstreamAnswerError
 from geolookup.http.splitter import Piece, Splitter
+from geolookup.reasons import reason
 from geolookup.text import harmless, unchanged
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
 
@@ -55,7 +56,7 @@ class ListReader:
         try:
             shell = plainjson.loads(bytes(self._splitter.shell))
         except ValueError as error:
-            raise UpstreamAnswerError(f"the answer is not JSON: {harmless(str(error))}") from error
+            raise UpstreamAnswerError(f"the answer is not JSON: {harmless(reason(error))}") from error
         assert isinstance(shell, dict)
         return shell
 

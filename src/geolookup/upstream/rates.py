@@ -8,6 +8,7 @@ import msgspec
 from geolookup import plainjson
 from geolookup.errors import EditError, UpstreamAnswerError
 from geolookup.http.transport import Transport
+from geolookup.reasons import reason
 from geolookup.text import harmless
 from geolookup.upstream import exact
 
@@ -34,7 +35,7 @@ class RatePlan:
             content = msgspec.json.format(text, indent=-1)
             value = plainjson.loads(content)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise EditError(f"is not JSON: {harmless(str(error))}") from error
+            raise EditError(f"is not JSON: {harmless(reason(error))}") from error
         if not isinstance(value, dict):
             raise EditError("is not a JSON object")
         for name in ("hotelId", "ratePlanCode"):

@@ -176,10 +176,10 @@ def test_every_error_class_of_sqlite_is_known_here() -> None:
 @pytest.mark.parametrize("kind", SQLITE_CLASSES)
 def test_every_error_of_sqlite_comes_out_as_ours(kind: type[Exception], edits: Edits) -> None:
     error = kind("reason")
-    with pytest.raises(StateError, match=r"^some\.db: reason") as caught, sqlite_errors("some.db"):
+    with pytest.raises(StateError, match=r"^some\.db: its content cannot be used") as caught, sqlite_errors("some.db"):
         raise error
     assert caught.value.__cause__ is error
-    with pytest.raises(StateError, match=r"edits\.db: reason"), edits.transaction():
+    with pytest.raises(StateError, match=r"edits\.db: its content cannot be used"), edits.transaction():
         raise kind("reason")
 
 

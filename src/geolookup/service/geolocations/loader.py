@@ -16,6 +16,7 @@ from sqlalchemy import Table
 from geolookup.errors import DataFileError, PullError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import PROVISIONAL_LOCID
+from geolookup.reasons import reason
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
 from geolookup.service.geolocations.source_staging import stage_source
@@ -196,7 +197,7 @@ def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int
             elif value or locid < 0:
                 fields[name] = wire.coordinate(value, DEGREES[name]) + 0.0  # which makes -0.0 the 0.0 that it equals
         except ValueError as error:
-            raise rows.error(f"{name} {error}") from error
+            raise rows.error(f"{name} {reason(error)}") from error
     return locid, fields
 
 
@@ -210,7 +211,7 @@ def _stage_countries(transaction: Transaction, rows: CsvRows, bad: BadRows) -> N
             try:
                 number = numbers[wire.text(found.country)] = len(numbers) + 1
             except ValueError as error:
-                bad.add(rows.error(f"country {error}"))
+                bad.add(rows.error(f"country {reason(error)}"))
                 continue
         blocks.add(_block(number, found.line, found.startip, found.endip, found.family, found.first, found.last))
     blocks.flush()

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from geolookup import addresses
 from geolookup.fields import FIELD_NAMES, TEXT_NAMES
 from geolookup.index.flatten import Flags
+from geolookup.reasons import reason
 from geolookup.service.geolocations import merge
 from geolookup.service.http import wire
 from geolookup.service.store.schema import geolocations, padded, with_keys
@@ -54,7 +55,7 @@ def stage_source(
             for name in TEXT_NAMES:
                 wire.text(fields[name])
         except ValueError as error:
-            bad.add(f"{reading.name}: {name} {error}")
+            bad.add(f"{reading.name}: {name} {reason(error)}")
             continue
         add_geolocation((number, locid, 0, *with_keys(fields).values()))
     own = places.locids is not None

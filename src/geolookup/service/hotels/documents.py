@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from geolookup.errors import RequestRefusedError
+from geolookup.reasons import reason
 from geolookup.service.http import wire
 
 #: Arrays and objects inside each other. Readers give up at different depths: what is kept must be readable by all.
@@ -37,7 +38,7 @@ def read(body: bytes) -> Document:
     try:
         return Document(value, msgspec.json.format(body, indent=-1).decode())
     except msgspec.MsgspecError as error:
-        raise RequestRefusedError(f"the body is not JSON: {error}", problem="malformed-json") from error
+        raise RequestRefusedError(f"the body is not JSON: {reason(error)}", problem="malformed-json") from error
 
 
 def without(text: str, names: Container[str]) -> bytes:

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 from sqlalchemy import insert, select, update
 
 from geolookup.errors import RequestRefusedError
+from geolookup.reasons import reason
 from geolookup.service.hotels import documents
 from geolookup.service.hotels import search as hotels
 from geolookup.service.hotels.documents import Document
@@ -60,7 +61,7 @@ def _check(value: Any) -> dict[str, Any]:
             if name != "type" and not wire.text(value[name]).strip():
                 raise ValueError("must not be empty")
         except ValueError as error:
-            errors.append((f"/{name}", str(error)))
+            errors.append((f"/{name}", reason(error)))
     if errors:
         raise RequestRefusedError("the body is not valid", problem="invalid-body", errors=tuple(errors))
     return value

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import RequestRefusedError
+from geolookup.reasons import reason
 from geolookup.service.hotels.documents import Document
 from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
@@ -47,7 +48,7 @@ def check(document: Document) -> HotelRecord:
                 raise ValueError("is required")
             return read(holder[name])
         except ValueError as error:
-            errors.append((f"{prefix}/{name}", str(error)))
+            errors.append((f"{prefix}/{name}", reason(error)))
 
     value = document.value
     if not isinstance(value, dict):

@@ -12,6 +12,7 @@ from geolookup import addresses
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import IPBlock
+from geolookup.reasons import reason
 
 #: Bytes of a body: the largest useful one has about 3,000.
 MAX_BODY_BYTES = 65536
@@ -61,7 +62,7 @@ def repeated(query: bytes, *names: str) -> list[tuple[str, str]]:
     try:
         pairs = parse_qsl(query.decode("ascii"), True, errors="strict", max_num_fields=_MAX_PARAMETERS)
     except ValueError as error:
-        raise _parameter(f"the query cannot be read: {error}") from error
+        raise _parameter(f"the query cannot be read: {reason(error)}") from error
     found = [(name, value) for name, value in pairs if name in names]
     for name, value in found:
         if "\0" in value:
@@ -136,7 +137,7 @@ def read_json(body: bytes) -> Any:
     except RecursionError as error:
         raise RequestRefusedError("it is nested too deeply", problem="malformed-json") from error
     except ValueError as error:
-        raise RequestRefusedError(f"the body is not JSON: {error}", problem="malformed-json") from error
+        raise RequestRefusedError(f"the body is not JSON: {reason(error)}", problem="malformed-json") from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def geolocation(value: Any) -> dict[str, Any]:
         try:
             fields[name] = coordinate(member, DEGREES[name]) if name in DEGREES else text(member)
         except ValueError as error:
-            errors.append((f"/{name}", str(error)))
+            errors.append((f"/{name}", reason(error)))
     _refuse(errors)
     return fields
 
@@ -205,7 +206,7 @@ def block(value: Any, start: str = "startip", end: str = "endip") -> IPBlock:
         try:
             addresses.parse(text(member))
         except (GeoLookupError, ValueError) as error:
-            errors.append((f"/{name}", str(error)))
+            errors.append((f"/{name}", reason(error)))
     _refuse(errors)
     try:
         return IPBlock.parse(members[start], members[end])

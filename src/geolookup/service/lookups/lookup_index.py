@@ -16,6 +16,7 @@ import anyio
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model import Match
+from geolookup.reasons import reason
 from geolookup.service.lookups.compiler import Compiler
 from geolookup.service.store.store import Store
 
@@ -173,10 +174,10 @@ class LookupIndex:
                 self._compile_at = now + _RETRY_S
             if work == self._look or self._layers is None:
                 self._look_at = now + LOOK_INTERVAL_S
-            if not self._closed.is_set() and str(error) != self._problems.get(work):
+            if not self._closed.is_set() and reason(error) != self._problems.get(work):
                 known = isinstance(error, GeoLookupError)
                 logger.warning("lookups do not follow the database: %s", error, exc_info=None if known else error)
-            self._problems[work] = str(error)
+            self._problems[work] = reason(error)
         finally:
             done.set_result(None)
 

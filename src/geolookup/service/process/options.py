@@ -46,4 +46,4 @@ class Options:
             try:
                 ipaddress.ip_network(proxy)
             except ValueError as error:
-                raise SettingsError(f"trusted proxy {proxy!r:.80}: not an address or network: {error}") from error
+                raise SettingsError(f"trusted proxy {proxy!r:.80}: not an address or network") from error

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from geolookup.errors import DataFileError
+from geolookup.reasons import reason
 from geolookup.sources.files.limits import Limits
 
 #: What the standard library's gzip, zip and tar raise for damaged, cut, encrypted or unknown content.
@@ -43,10 +44,9 @@ def reading_errors(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:  # gzip's BadGzipFile too
-        raise DataFileError(f"{name}: reading failed: {error.strerror or error}") from error
+        raise DataFileError(f"{name}: reading failed: {reason(error)}") from error
     except _DAMAGE as error:
-        what = str(error) or type(error).__name__
-        raise DataFileError(f"{name}: the file is damaged or was cut short: {what}") from error
+        raise DataFileError(f"{name}: the file is damaged or was cut short: {reason(error)}") from error
 
 
 class BoundedStream:

@@ -11,6 +11,7 @@ from itertools import accumulate, chain, islice
 from operator import itemgetter
 
 from geolookup.errors import DataFileError
+from geolookup.reasons import reason
 from geolookup.sources.files.limits import Limits
 from geolookup.sources.files.lines import Lines, has_surrogates
 from geolookup.sources.files.opened import Member
@@ -81,7 +82,7 @@ class Table:
         try:
             first = next((row for row in self._reader if row), None)
         except csv.Error as error:
-            raise DataFileError(f"{self.name}, line 1: is not CSV: {error}") from error
+            raise DataFileError(f"{self.name}, line 1: is not CSV: {reason(error)}") from error
         if first is None:
             raise DataFileError(f"{self.name}: is empty: its first line should name the columns")
         header = [column.strip().lower() for column in first]

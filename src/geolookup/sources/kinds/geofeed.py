@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from geolookup import addresses
 from geolookup.errors import InvalidAddressError, InvalidRangeError
+from geolookup.reasons import reason
 from geolookup.sources import blocks
 from geolookup.sources.countries import not_a_code
 from geolookup.sources.files.lines import Lines, has_surrogates
@@ -74,7 +75,7 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
             place = _place(fields)
         except csv.Error as error:
             gathered.rows += 1
-            gathered.leave_out(gathered.rows, line_number, f"is not CSV: {error}")
+            gathered.leave_out(gathered.rows, line_number, f"is not CSV: {reason(error)}")
             continue
         except (BadFieldError, InvalidAddressError, InvalidRangeError) as error:
             gathered.leave_out(gathered.rows, line_number, str(error))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from geolookup.errors import DataFileError
+from geolookup.reasons import reason
 from geolookup.sources import blocks
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import Chunk, Table
@@ -73,7 +74,7 @@ def _read_places(member: Member, skip: int, request: Request, gathered: Gathered
                     gathered.rows_without_location += 1
                     nowhere.add(number)
             except (BadFieldError, ValueError) as error:
-                chunk.bad(at, str(error))
+                chunk.bad(at, reason(error))
 
 
 def _locid(number: str) -> int:

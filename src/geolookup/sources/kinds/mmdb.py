@@ -94,7 +94,7 @@ def _places(
         try:
             record, _ = decode(position)
         except DECODING_FAILED as error:
-            raise DataFileError(f"{name}: the file is damaged: a record cannot be read: {error}") from error
+            raise DataFileError(f"{name}: the file is damaged: a record cannot be read") from error
         place = recogniser.place(record)
         places[at] = _NOWHERE if place is None else gathered.places.add(place)
         gathered.decoded += 1

@@ -54,7 +54,7 @@ def read_metadata(name: str, buffer: mmap.mmap) -> Metadata:
     try:
         found, _ = Decoder(buffer, begin).decode(begin)
     except DECODING_FAILED as error:
-        raise DataFileError(f"{name}: the file is damaged: its metadata cannot be read: {error}") from error
+        raise DataFileError(f"{name}: the file is damaged: its metadata cannot be read") from error
     if not isinstance(found, dict):
         raise DataFileError(f"{name}: the file is damaged: its metadata are not a map")
     major, nodes, bits, version = (

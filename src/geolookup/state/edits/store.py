@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
 from geolookup.fields import FIELDS, Field
+from geolookup.reasons import reason
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.history import insert_history
@@ -345,5 +346,7 @@ class Edits:
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
         except (ValueError, TypeError) as error:
-            raise StateDamagedError(f"{self.path}: line {row['id']} of the history is damaged: {error}") from error
+            raise StateDamagedError(
+                f"{self.path}: line {row['id']} of the history is damaged: {reason(error)}"
+            ) from error
         return rows

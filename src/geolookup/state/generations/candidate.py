@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.reasons import reason
 from geolookup.state import files
 from geolookup.state.current import FORMAT_VERSION, READ_VERSIONS
 
@@ -95,7 +96,7 @@ def read_report(directory: str) -> dict[str, Any]:
         if not right or type(document["report"]) is not dict:
             raise ValueError("a member of it is of the wrong kind")
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise StateDamagedError(f"{path}: is damaged: {error!r:.200}") from error
+        raise StateDamagedError(f"{path}: is damaged: {reason(error)}") from error
     return dict(document)
 
 

@@ -14,6 +14,7 @@ from geolookup.errors import (
     StateTooNewError,
 )
 from geolookup.index.reader import IndexReader
+from geolookup.reasons import reason
 from geolookup.state.current import Current, Published, generation_path, open_named, overlay_path, read_current
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries_of
@@ -162,8 +163,10 @@ def open_kept(home: str, generation: int) -> Published:
             return open_named(home, _as_published(home, memory, overlay, metadata))
         except IndexTooNewError as error:
             raise StateTooNewError(str(error)) from error
-        except (IndexFileError, OSError) as error:
+        except IndexFileError as error:
             raise StateDamagedError(f"{home}: generation {generation} cannot be used: {error}") from error
+        except OSError as error:
+            raise StateDamagedError(f"{home}: generation {generation} cannot be used: {reason(error)}") from error
     raise StateDamagedError(f"{home}: generation {generation} cannot be used: its custom layer is gone")
 
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias
 from geolookup.errors import GeoLookupError
 from geolookup.fields import FIELD_NAMES
 from geolookup.model import Geolocation, IPBlock
+from geolookup.reasons import reason
 from geolookup.state.edits.outbox.payload import block_of, blocks_of, ends_of, geolocation
 
 
@@ -322,7 +323,7 @@ def read_edit(operation: str, payload: Mapping[str, Any]) -> Edit:
         kind = _BY_OPERATION[Operation(operation)]
         return kind.read(payload)
     except (LookupError, TypeError, GeoLookupError) as error:
-        raise ValueError(f"the payload of its {operation} cannot be read: {error!r:.100}") from error
+        raise ValueError(f"the payload of its {operation} cannot be read: {reason(error)}") from error
 
 
 def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:

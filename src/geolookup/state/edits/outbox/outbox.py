@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from geolookup.errors import EditError, EditsDamagedError
 from geolookup.fields import FIELD_NAMES
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
+from geolookup.reasons import reason
 from geolookup.state import machine
 from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.baselines import Baselines
@@ -334,7 +335,9 @@ class Outbox:
                     check(row)
                 except (ValueError, TypeError, LookupError, AttributeError) as error:
                     key = next(iter(row.values()))
-                    raise EditsDamagedError(f"edits.db: {table} {key!r} is damaged ({error}): {RESTORING}") from error
+                    raise EditsDamagedError(
+                        f"edits.db: {table} {key!r} is damaged ({reason(error)}): {RESTORING}"
+                    ) from error
 
     # Geolocations edited here
 

@@ -8,6 +8,7 @@ from typing import Any
 from geolookup.errors import EditsDamagedError
 from geolookup.fields import LATER_NAMES, UNKNOWN
 from geolookup.model import Geolocation
+from geolookup.reasons import reason
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over
 from geolookup.state.edits.outbox.operations import Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import geolocation
@@ -150,7 +151,7 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
     except (ValueError, TypeError) as error:
         # Taken for another kind, it would become another's request.
         raise EditsDamagedError(
-            f"edits.db: edit {found['id']} is damaged ({error}): nothing is done with it; {RESTORING}"
+            f"edits.db: edit {found['id']} is damaged ({reason(error)}): nothing is done with it; {RESTORING}"
         ) from error
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from geolookup.fields import FIELDS
+from geolookup.reasons import reason
 from geolookup.state.sqlite import column_types
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def require_shapes(row: dict[str, Any]) -> None:
         try:
             msgspec.convert(value, shape)
         except msgspec.ValidationError as error:
-            raise ValueError(f"{name}: {error}") from error
+            raise ValueError(f"{name}: {reason(error)}") from error
     journal = row.get("journal") or {}
     if journal.get("phase") == "deleting" and not {"before", "after"} <= set(journal):
         raise ValueError("journal: a removal has begun, and its blocks are missing")

@@ -1,6 +1,7 @@
 """The secrets: from files of mode 0600, standard input or variables, read when a request needs them."""
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Mapping
@@ -9,6 +10,20 @@ from urllib.parse import urlsplit
 from geolookup.errors import SettingsError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
+
+_IN_ADDRESS = re.compile(
+    r"([?&](?:token|key|licen[cs]e_?key|api_?key|access_token|secret|password)=)(?!\{token\})[^&#]+", re.IGNORECASE
+)
+
+
+def holds_secret(location: str) -> bool:
+    """Whether an address holds what looks like a secret."""
+    return "@" in urlsplit(location).netloc or _IN_ADDRESS.search(location) is not None
+
+
+def without_secret(location: str) -> str:
+    """A location without parts that look like a secret: somebody may have written one into the settings."""
+    return _IN_ADDRESS.sub(r"\1[secret]", re.sub(r"(?<=://)[^/@]*@", "[secret]@", location))
 
 
 def read_secret(settings: Settings, *, environ: Mapping[str, str] | None = None) -> str | None:

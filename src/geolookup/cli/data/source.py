@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 
@@ -22,7 +21,7 @@ from geolookup.cli.options import (
 from geolookup.errors import SettingsError
 from geolookup.settings import edit
 from geolookup.settings.durations import in_words
-from geolookup.settings.secrets import read_source_secret
+from geolookup.settings.secrets import holds_secret, read_source_secret, without_secret
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
@@ -36,10 +35,6 @@ from geolookup.state.generations.entries import entries
 _REGISTRY = "registry"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
-_SECRET = re.compile(
-    r"([?&](?:token|key|licen[cs]e_?key|api_?key|access_token|secret|password)=)(?!\{token\})[^&#]+", re.IGNORECASE
-)
-
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 
 
@@ -151,7 +146,7 @@ def _refuse_what_cannot_be_pulled(given: str, source: SourceSettings, found: Def
     if found.kind:
         named(found.kind)
     if found.is_remote:
-        if "@" in urlsplit(found.location).netloc or _SECRET.search(found.location):
+        if holds_secret(found.location):
             raise SettingsError(
                 "location: a secret must not stand here: put it in a file of mode 0600, name that file with "
                 "--token-file, and write {token} in its place (or use --auth basic)"
@@ -195,7 +190,7 @@ def list_sources(as_json: bool) -> int:
     found = [define(source) for source in settings.stack]
     terms = [_terms(each, pulled) for each in found]
     for each, asked in zip(found, terms, strict=True):
-        where = settings.url if each.is_service else _shown(each.location)
+        where = settings.url if each.is_service else without_secret(each.location)
         output.row(each.name, each.kind or "kind by content", where or "", asked["licence"])
     if not found:
         terms = [entry for entry in pulled.values() if entry.get("given")]
@@ -257,7 +252,7 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
     return {
         "name": found.name,
         "kind": found.kind,
-        "location": (url or "") if found.is_service else _shown(found.location),
+        "location": (url or "") if found.is_service else without_secret(found.location),
         "preset": source.preset,
         "fields": dict(found.fields),
         "max_age_s": found.max_age_s,
@@ -271,11 +266,6 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
         "redistribute": terms["redistribute"],
         "documentation": about.documentation if about else "",
     }
-
-
-def _shown(location: str) -> str:
-    """A location without parts that look like a secret: somebody may have written one into the settings."""
-    return _SECRET.sub(r"\1[secret]", re.sub(r"(?<=://)[^/@]*@", "[secret]@", location))
 
 
 @source.command()

@@ -4,13 +4,9 @@ tomlkit reads and writes the tables, but does not know to which table a comment 
 directly above a table's header belong to that table.
 """
 
-import contextlib
-import fcntl
 import os
 import re
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -19,15 +15,14 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from geolookup.errors import SettingsError, StateBusyError, StateUnwritableError
+from geolookup.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.load_sources import check_service, read_sources
 from geolookup.settings.paths import settings_path
 from geolookup.settings.source import SERVICE, SOURCE_TABLE, SourceSettings
 from geolookup.settings.table import Settings
+from geolookup.settings.writing import one_writer, read, replace, writing_errors
 
-_WAIT_S = 10.0
-_NEW_MODE = 0o644
 _HEADER = re.compile(r"[ \t]*\[\[[^\]\n]*\]\]")
 
 
@@ -140,10 +135,10 @@ def _new_table(values: Mapping[str, Any]) -> _Table:
 def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None = None) -> str:
     path = os.path.realpath(settings_path())  # a link stays a link
     folder = os.path.dirname(path)
-    with _writing_errors(path):
+    with writing_errors(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    with _one_writer(folder):
-        before = _read(path)
+    with one_writer(folder):
+        before = read(path)
         settings = _load()
         text = "" if before is None else before.decode("utf-8")
         head, tables = _parsed(path, text)
@@ -154,7 +149,7 @@ def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None =
         after = _written(head, tables)
         _check(path, head, after, tables, settings)
         if after != text:
-            _replace(path, before, after.encode("utf-8"))
+            replace(path, before, after.encode("utf-8"))
     return path
 
 
@@ -271,74 +266,3 @@ def read_new_source(values: Mapping[str, Any]) -> SourceSettings:
     """
     (source,) = read_sources([dict(values)], path=settings_path())
     return source
-
-
-@contextlib.contextmanager
-def _one_writer(folder: str) -> Iterator[None]:
-    # The folder itself is locked, so that no file of a lock is left beside the settings.
-    with _writing_errors(folder):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        ends = time.monotonic() + _WAIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise StateBusyError(f"{folder}: the settings are being edited by another run") from None
-                time.sleep(0.02)
-            except OSError as error:
-                raise StateUnwritableError(f"{folder}: locking failed: {error.strerror}") from error
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _writing_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StateUnwritableError(f"{path}: writing failed: {error.strerror}") from error
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise SettingsError(f"{path}: reading failed: {error.strerror}") from error
-
-
-def _replace(path: str, before: bytes | None, after: bytes) -> None:
-    """Replace the file by rename, and keep its mode and owner, unless it was changed meanwhile."""
-    folder = os.path.dirname(path)
-    with _writing_errors(path):
-        descriptor, temporary = tempfile.mkstemp(prefix=".geolookup.toml.", dir=folder)
-        try:
-            with open(descriptor, "wb") as file:
-                if before is None:
-                    os.fchmod(descriptor, _NEW_MODE)
-                else:
-                    status = os.stat(path)
-                    os.fchmod(descriptor, status.st_mode & 0o7777)
-                    with contextlib.suppress(PermissionError):  # only root can give a file to its owner
-                        os.fchown(descriptor, status.st_uid, status.st_gid)
-                file.write(after)
-                file.flush()
-                os.fsync(descriptor)
-            if _read(path) != before:
-                raise SettingsError(f"{path}: the file was changed meanwhile: run the command again")
-            os.rename(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        folder_descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder_descriptor)
-        finally:
-            os.close(folder_descriptor)

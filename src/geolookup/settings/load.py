@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,19 +20,36 @@ from geolookup.settings.table import PREFIX, Setting, Settings, described
 _SERVICE_LINKS = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: ``kind`` in one word, ``where`` the file, variable or option; "" for a default."""
+
+    kind: Literal["default", "file", "environment", "option", "remembered"]
+    where: str = ""
+
+
 def load(options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None) -> Settings:
     """Read the settings file and the environment, and lay ``options`` (those that are not None) over them.
 
     :raises SettingsError: for an unknown setting, a value that is not allowed, or a file that cannot be read: the
         message names the setting and where it stands
     """
+    return load_with_origins(options, environ=environ)[0]
+
+
+def load_with_origins(
+    options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None
+) -> tuple[Settings, dict[str, Origin]]:
+    """`load`, and by its name where each setting that is not a default came from. The errors are those of `load`."""
     environ = os.environ if environ is None else environ
     path = settings_path()
     values: dict[str, Any] = {}
+    origins: dict[str, Origin] = {}
     written = _from_file(path, required=bool(environ.get("GEOLOOKUP_CONFIG")))
     tables = written.pop(SOURCE_TABLE, [])
     for name, value in written.items():
         values[name] = _checked(name, value, f"{path}: {name}", strict=True)
+        origins[name] = Origin("file", path)
     # Never relative to the working directory: a timer has another one, and a stranger's folder may hold such a file.
     folder = os.path.dirname(os.path.abspath(path))
     for name in values:
@@ -41,14 +59,17 @@ def load(options: Mapping[str, Any] | None = None, *, environ: Mapping[str, str]
         from geolookup.settings.load_sources import read_sources  # late: most files have none
 
         values["sources"] = read_sources(tables, path=path)
+        origins["sources"] = Origin("file", path)
     for name, text in _from_environment(environ).items():
         values[name] = _checked(name, text, PREFIX + name.upper(), strict=False)
+        origins[name] = Origin("environment", PREFIX + name.upper())
     for name, value in (options or {}).items():
         if value is not None:
             if name not in _SETTINGS:
                 raise SettingsError(unknown(name, list(_SETTINGS)))
             values[name] = _checked(name, value, name, strict=False)
-    return _check(Settings(**values))
+            origins[name] = Origin("option", f"--{name.replace('_', '-')}")
+    return _check(Settings(**values)), origins
 
 
 _SETTINGS: dict[str, Setting] = {setting.name: setting for setting in described()}

@@ -70,7 +70,7 @@ class Freshness:
         )
 
     def _describe(self, current: "Current") -> str:
-        from geolookup.settings import durations
+        from geolookup.settings import durations, moments
 
         found = self._too_old(current)
         assert found is not None
@@ -80,7 +80,7 @@ class Freshness:
         confirmed = "last confirmed" if many else "last confirmed by the service"
         since = "dated" if "dated" in current.published else confirmed
         return (
-            f"{what} are {durations.in_words(age_s(moment))} old ({since} {moment}), "
+            f"{what} are {durations.in_words(age_s(moment))} old ({since} {moments.shown(moment)}), "
             f"more than max_age allows ({durations.in_words(limit_s)}): run `geolookup sync`"
         )
 

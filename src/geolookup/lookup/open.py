@@ -35,10 +35,11 @@ def open(  # noqa: A001
     one serves until this process ends.
 
     ``as_of`` opens a kept generation as it was served last, and stays with it: its number, ``"served"``,
-    ``"previous"``, or the moment at which it was served (ISO 8601 text, ``datetime``, or a ``date``, which means
-    its end in UTC). ``max_age`` (seconds, ``"36h"``, or a ``timedelta``) is the age past which the data count as stale.
-    ``stale`` says what then happens to lookups: ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise
-    StaleDataError). Both replace the settings of these names. Lookups as of another time are never stale.
+    ``"previous"``, or the moment at which it was served: ``"yesterday"``, ``"2d"`` (that long ago), ISO 8601 text, a
+    ``datetime``, or a ``date``, which means its end; what has no zone is local. ``max_age`` (seconds, ``"36h"``, or a
+    ``timedelta``) is the age past which the data count as stale. ``stale`` says what then happens to lookups:
+    ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). Both replace the settings of
+    these names. Lookups as of another time are never stale.
 
     :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
     :raises UnknownGenerationError: if ``as_of`` means no kept generation

@@ -94,6 +94,14 @@ def test_a_rollback_without_a_number_leaves_out_what_was_rolled_back(home: str, 
         directory.keeping.rollback()
 
 
+def test_a_moment_that_was_printed_is_read_though_the_clock_went_back(home: str, wall: Clock) -> None:
+    nights(home, wall, 3)
+    wall.now -= timedelta(days=5)
+    assert Generations(StateDirectory(home)).resolve("2026-03-03 06:00:00Z") == 3
+    with pytest.raises(UnknownGenerationError, match="in the future"):
+        Generations(StateDirectory(home)).resolve("2026-03-03 06:00:02Z")
+
+
 def test_an_edit_removes_no_generation_whatever_its_editor_thinks_is_kept(home: str, wall: Clock) -> None:
     nights(home, wall, 9, keep=20)
     with Editor(home) as editor:
@@ -215,6 +223,14 @@ def test_a_moment_means_the_generation_that_was_served_then(home: str, wall: Clo
         "2026-03-04T08:59:59.999Z": 4,
         "2026-03-04T09:00:00Z": 2,
         "2026-03-04": 2,
+        "today": 2,
+        "yesterday": 3,
+        "3h": 4,
+        "181m": 3,
+        "2 days ago": 2,
+        "06:00": 4,
+        "05:59": 3,
+        "yesterday 5:00": 2,
         "served": 2,
         "previous": 4,
         "3": 3,
@@ -229,13 +245,19 @@ def test_a_moment_means_the_generation_that_was_served_then(home: str, wall: Clo
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("2026-02-28", r"not known: kept are 4 \(served from 2026-03-04T06:00:00.000Z\), 5"),
-        ("2026-03-02", "no longer kept: kept are 4"),
+        (
+            "2026-02-28",
+            r"served at 2026-02-28 \(2026-02-28 23:59:59Z\) is not known, since the record begins at 2026-03-01",
+        ),
+        ("2026-02-01", r"06:00:00Z: kept are 4 \(served from 2026-03-04 06:00:00Z\), 5"),
+        ("2026-03-02", r"served at 2026-03-02 \(2026-03-02 23:59:59Z\) is no longer kept: kept are 4"),
+        ("90h", r"served at 90h \(2026-03-01 12:00:00Z\) is no longer kept: kept are 4"),
+        ("2026-03-06", r"2026-03-06 \(2026-03-06 23:59:59Z\) is in the future: it is 2026-03-05 06:00:00Z now"),
         ("2", "generation 2 is not kept: kept are 4"),
         ("99", "generation 99 is not kept"),
         ("0", "generation 0 is not kept"),
-        ("yesterday", "give its number, served, previous, or a moment"),
-        ("0001-01-01T00:00:00+23:00", "before or after all time"),
+        ("tomorrow", "give its number, served, previous, or when it was served: yesterday, 2d,"),
+        ("0001-01-01T00:00:00+23:00", "is not a generation"),
         ("", "give its number"),
     ],
 )
@@ -309,7 +331,7 @@ def test_a_current_without_pins_and_record_is_read_and_both_begin_with_the_next_
     path.write_text(json.dumps(found))
     directory = StateDirectory(home)
     assert read_current(home).served == ()
-    assert Generations(directory).resolve("2026-03-05") == 2
+    assert Generations(directory).resolve("2026-03-02") == 2
     with pytest.raises(UnknownGenerationError, match="not known"):
         Generations(directory).resolve("2026-03-01")
     wall.day(3)

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
 
 from geolookup.errors import NoStateError, StateError, UnknownGenerationError
+from geolookup.settings import moments
 from geolookup.state import clock, files
 from geolookup.state.current import Current, Published, generation_path
 from geolookup.state.directory import StateDirectory
@@ -14,7 +15,8 @@ from geolookup.state.generations import timeline
 from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal, refused_in
 from geolookup.state.generations.recovery import numbered, open_kept
 
-#: A generation's number, ``served``, ``previous``, or a moment: text in ISO 8601 or an object of ``datetime``.
+#: A generation's number, ``served``, ``previous``, or the moment at which it was served: text that `settings.moments`
+#: reads (``yesterday``, ``2d``, ``2026-02-01 06:00``), or an object of ``datetime``.
 Reference: TypeAlias = int | str | date
 
 SERVED = "served"
@@ -102,7 +104,8 @@ class Generations:
     def resolve(self, reference: Reference) -> int:
         """The kept generation that ``reference`` means.
 
-        A moment means the generation that was served then; a date, the one that was served at its end, in UTC.
+        A moment means the generation that was served then; a date, the one that was served at its end. What has no
+        zone is local.
 
         :raises UnknownGenerationError: if there is none, or it is no longer kept: names those that are
         :raises NoStateError: if nothing has been published
@@ -117,8 +120,13 @@ class Generations:
     def _number(self, current: Current, kept: Sequence[int], reference: Reference) -> int:
         if isinstance(reference, int):
             return int(reference)
+        now = clock.wall()
         if isinstance(reference, date):
-            return self._at(current, kept, _moment(reference), str(reference))
+            try:
+                found = _of_calendar(reference, now)
+            except OverflowError:
+                raise UnknownGenerationError(f"{reference} is before or after all time in UTC") from None
+            return self._at(current, kept, found, str(reference))
         text = reference.strip()
         if text == SERVED:
             return current.generation
@@ -131,24 +139,33 @@ class Generations:
         if text.isascii() and text.isdecimal():
             return int(text)
         try:
-            # Only a text without a time of day is a date, and `date` reads no others.
-            found: date = date.fromisoformat(text) if len(text) <= len("2026-02-01") else datetime.fromisoformat(text)
+            found = moments.moment(text, now)
         except ValueError:
             raise UnknownGenerationError(
-                f"{text!r:.60} is not a generation: give its number, {SERVED}, {PREVIOUS}, or a moment such as "
-                "2026-02-01 or 2026-02-01T06:00:00Z"
+                f"{text!r:.60} is not a generation: give its number, {SERVED}, {PREVIOUS}, or when it was served: "
+                f"{moments.FORMS}"
             ) from None
-        return self._at(current, kept, _moment(found), text)
+        return self._at(current, kept, found, text)
 
-    def _at(self, current: Current, kept: Sequence[int], moment: str, asked: str) -> int:
+    def _at(self, current: Current, kept: Sequence[int], when: datetime, asked: str) -> int:
+        local = moments.shown(when)
+        said = asked if asked == local else f"{asked} ({local})"
+        newest = current.served[-1][1] if current.served else ""  # later than now, if the clock went back since
+        if when > clock.wall() and clock.text_of(when - timedelta(seconds=1)) > newest:
+            raise UnknownGenerationError(f"{said} is in the future: it is {moments.shown(clock.wall())} now")
+        moment = clock.text_of(when)
         number = timeline.served_at(current.served, moment)
         if number is None and not current.served and current.published_at <= moment:
             number = current.generation  # an earlier release published it, and kept no record of the time before
         if number is None:
-            raise UnknownGenerationError(f"what was served at {asked} is not known: {self._those_kept(current, kept)}")
+            begins = moments.shown(current.served[0][1] if current.served else current.published_at)
+            raise UnknownGenerationError(
+                f"what was served at {said} is not known, since the record begins at {begins}: "
+                f"{self._those_kept(current, kept)}"
+            )
         if number not in kept:
             raise UnknownGenerationError(
-                f"the generation that was served at {asked} is no longer kept: {self._those_kept(current, kept)}"
+                f"the generation that was served at {said} is no longer kept: {self._those_kept(current, kept)}"
             )
         return number
 
@@ -156,7 +173,7 @@ class Generations:
         shown = []
         for number in sorted(kept):
             since = timeline.since(current.served, number)
-            shown.append(f"{number} (served from {since})" if since else str(number))
+            shown.append(f"{number} (served from {moments.shown(since)})" if since else str(number))
         return f"kept are {', '.join(shown) or 'none'}"
 
     def open(self, reference: Reference) -> Published:
@@ -224,13 +241,7 @@ def _held_part(record: dict[str, Any]) -> tuple[Part, ...]:
     return (Part(str(record["name"]), str(record.get("kind", SERVICE)), 0, str(record["digest"])),)
 
 
-def _moment(found: date) -> str:
-    """A moment as the state directory writes them; of a date, its last."""
-    if not isinstance(found, datetime):
-        found = datetime.combine(found, time(), UTC) + timedelta(days=1, milliseconds=-1)
-    elif found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    try:
-        return clock.text_of(found)
-    except OverflowError:
-        raise UnknownGenerationError(f"{found} is before or after all time in UTC") from None
+def _of_calendar(reference: date, now: datetime) -> datetime:
+    if isinstance(reference, datetime):
+        return moments.to_utc(reference)
+    return moments.end_of(reference, now)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geolookup.errors import HeldError, PullError
+from geolookup.settings.moments import shown
 from geolookup.state.current import Current
 from geolookup.sync.pull.change import Change
 from geolookup.sync.pull.report import PullReport
@@ -85,5 +86,5 @@ def _with_date(result: Result, entries: Mapping[str, Mapping[str, Any]]) -> str:
     entry = entries.get(name, {})
     if not entry.get("digest"):
         return f"{name} (never pulled)"
-    since = f", fails since {entry['since']}" if entry.get("problem") and entry.get("since") else ""
-    return f"{name} (answers as of {entry.get('checked_at', '?')}{since})"
+    since = f", fails since {shown(str(entry['since']))}" if entry.get("problem") and entry.get("since") else ""
+    return f"{name} (answers as of {shown(str(entry.get('checked_at', '?')))}{since})"

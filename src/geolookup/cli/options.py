@@ -5,8 +5,11 @@ from typing import Any
 import click
 
 from geolookup.errors import SettingsError
+from geolookup.reasons import reason
+from geolookup.settings import moments
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
+from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
@@ -30,6 +33,13 @@ format_option = click.option(
     help="The format of the answer.",
 )
 
+
+as_of_option = click.option(
+    "--as-of",
+    metavar="WHEN",
+    help="As the kept generation WHEN answered: its number, `previous`, or when it was served: `yesterday`, `2d`, "
+    "2026-02-01, 06:00 (local time, unless it has a zone).",
+)
 kind_option = click.option("--kind", metavar="KIND", help="What kind of file it is, instead of what its content says.")
 fields_option = click.option(
     "--field",
@@ -54,6 +64,28 @@ def fields_of(given: "tuple[str, ...]") -> dict[str, str]:
             )
         found[name.strip()] = key.strip()
     return found
+
+
+class Moment(click.ParamType[str]):
+    """A moment, as people write it: in UTC, as the state directory writes moments."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The moment that a text means."""
+        try:
+            return clock.text_of(moments.moment(str(value), clock.wall()))
+        except ValueError as error:
+            self.fail(reason(error), param, ctx)
+
+
+class MomentsCommand(click.Command):
+    """A command whose arguments may be moments: -1h is one, and no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; a length of time before now means the same without its minus sign."""
+        plain = [text.removeprefix("-") if moments.is_ago(text) else text for text in args]
+        return super().parse_args(ctx, plain)
 
 
 def load_settings(**options: Any) -> Settings:

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, cast
 import click
 
 from geolookup.cli import output
+from geolookup.cli.options import as_of_option
 from geolookup.cli.plain import harmless_lines
 from geolookup.exports.content import LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
@@ -31,11 +32,7 @@ def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 help="Your own blocks, those of the sources, or both as lookups answer.",
             ),
             click.option("--source", metavar="NAME", help="Only what the source NAME answers."),
-            click.option(
-                "--as-of",
-                metavar="WHEN",
-                help="As the kept generation WHEN answered: its number, `previous`, or when it was served.",
-            ),
+            as_of_option,
             click.option(
                 "--licence-allows",
                 is_flag=True,

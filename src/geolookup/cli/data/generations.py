@@ -10,10 +10,11 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import impact
-from geolookup.cli.options import format_option, json_option, load_settings, state_directory
+from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
 from geolookup.lookup.freshness import Freshness
 from geolookup.settings.durations import in_words
+from geolookup.settings.moments import shown
 from geolookup.settings.table import Settings
 from geolookup.state.clock import age_s
 from geolookup.state.current import Current
@@ -34,7 +35,8 @@ def generations() -> None:
 
     \b
     A GENERATION is a number, `served`, `previous`, or a moment. A moment means the generation that
-    was served then: 2026-02-01 (the end of that day in UTC) or 2026-02-01T06:00:00Z.
+    was served then: `yesterday`, `2d` (that long ago), 06:00, 2026-02-01 (the end of that day),
+    "2026-02-01 06:00". A time without a zone is local, and what is printed names the zone.
     Example: geolookup generations list
     """
 
@@ -60,7 +62,9 @@ def list_kept(form: str) -> None:
 
 def _cells(each: Kept) -> Sequence[str]:
     marks = [name for name in ("served", "pinned", "refused", "held") if getattr(each, name)]
-    when = f"served from {each.published_at}" if each.published_at else f"pulled {each.pulled_at or '?'}"
+    when = f"pulled {shown(each.pulled_at or '?')}"
+    if each.published_at:
+        when = f"served from {shown(each.published_at)}"
     if each.problem:
         return (str(each.number), when, f"DAMAGED: {each.problem}", ", ".join(marks))
     if each.number is None and not each.rows:
@@ -82,7 +86,7 @@ def _size(count: int) -> str:
     return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
-@generations.command()
+@generations.command(cls=MomentsCommand)
 @click.argument("old", metavar="[A]", default=PREVIOUS)
 @click.argument("new", metavar="[B]", default=SERVED)
 @impact.addresses_option
@@ -108,7 +112,7 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
     \b
     Examples:
       geolookup generations diff
-      geolookup generations diff 2026-02-01 served --addresses vips.txt --json
+      geolookup generations diff yesterday served --addresses vips.txt --json
     """
     _, directory = _configured()
     limit = top or None
@@ -133,7 +137,7 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
     return exits.code
 
 
-@generations.command()
+@generations.command(cls=MomentsCommand)
 @click.argument("generation", required=False)
 @click.option("--reason", default="", help="Why, for the history.")
 @json_option
@@ -177,7 +181,7 @@ def _published_object(published: Current) -> dict[str, Any]:
     }
 
 
-@generations.command()
+@generations.command(cls=MomentsCommand)
 @click.argument("generation")
 @json_option
 def pin(generation: str, as_json: bool) -> None:
@@ -195,7 +199,7 @@ def pin(generation: str, as_json: bool) -> None:
         output.done(f"generation {number} is kept until `geolookup generations unpin {number}`")
 
 
-@generations.command()
+@generations.command(cls=MomentsCommand)
 @click.argument("generation")
 @json_option
 def unpin(generation: str, as_json: bool) -> None:

@@ -10,18 +10,23 @@ from geolookup.cli.options import json_option, load_settings
 from geolookup.lookup import open as opening
 from geolookup.model import SourceStatus
 from geolookup.settings.durations import in_words
+from geolookup.settings.moments import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
 from geolookup.state.generations.parts import REGISTRY
 
 
-def _source_line(source: SourceStatus) -> str:
+def _source_line(source: SourceStatus, *, bundled: bool) -> str:
     parts = [source.kind] if source.kind else []
     if source.location:
         parts.append(source.location)
     if not source.digest:
-        return "; ".join([*parts, "never pulled", f"PROBLEM since {source.problem_since}: {source.problem}"])
-    parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
+        return "; ".join(
+            [*parts, "never pulled", f"PROBLEM since {shown(source.problem_since or '')}: {source.problem}"]
+        )
+    parts.append(
+        f"{'dated' if bundled else 'checked'} {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}"
+    )
     parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
     parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
     if source.licence:
@@ -33,7 +38,7 @@ def _source_line(source: SourceStatus) -> str:
     if source.overdue:
         parts.append("OVERDUE: its licence requires that this version is removed: run `geolookup sync`")
     if source.problem:
-        parts.append(f"PROBLEM since {source.problem_since}: {source.problem}")
+        parts.append(f"PROBLEM since {shown(source.problem_since or '')}: {source.problem}")
     return "; ".join(parts)
 
 
@@ -82,8 +87,8 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
         ("state", found.home + (" (temporary)" if found.temporary else "")),
         ("generation", f"{found.generation} (sequence {found.sequence}, overlay {found.overlay})"),
         ("source", found.source + (": countries only" if found.source == BUNDLED else "")),
-        ("published", found.published_at),
-        (since, f"{found.dated} ({in_words(found.age_s)} ago)"),
+        ("published", shown(found.published_at)),
+        (since, f"{shown(found.dated)} ({in_words(found.age_s)} ago)"),
     ]
     if found.max_age_s is not None:
         verdict = {"serve": "served", "warn": "served with a warning", "refuse": "refused"}[rule]
@@ -99,7 +104,9 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     ]
     if answers is not None:
         lines.append(("answers", answers))
-    lines += [("source " + source.name, _source_line(source)) for source in found.sources]
+    lines += [
+        ("source " + source.name, _source_line(source, bundled=found.source == BUNDLED)) for source in found.sources
+    ]
     lines += [("source " + source.name, _never_line(source)) for source in never]
     if found.pinned:
         lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))

@@ -7,6 +7,7 @@ import click
 
 from geolookup.cli import output
 from geolookup.cli.inputs import read_addresses
+from geolookup.cli.options import as_of_option
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
@@ -27,11 +28,7 @@ FORMATS = ("text", "json", "ndjson", "csv")
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The format of the answer."
 )
-@click.option(
-    "--as-of",
-    metavar="WHEN",
-    help="Answer as the kept generation WHEN did: its number, `previous`, or when it was served (2026-02-01).",
-)
+@as_of_option
 def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of: str | None) -> int:
     """Look up IP addresses: the geolocation of each, and the range that decides it.
 
@@ -43,7 +40,7 @@ def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of:
     Examples:
       geolookup 8.8.8.8 2001:db8::1
       cut -d' ' -f1 access.log | geolookup - --format ndjson
-      geolookup lookup --as-of 2026-02-01T06:00:00Z 8.8.8.8
+      geolookup lookup --as-of yesterday 8.8.8.8
     """
     if not addresses and not files:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")

@@ -21,6 +21,7 @@
     │   ├── StateBusyError            another run holds the lock
     │   ├── UnknownGenerationError    the generation is not kept
     │   ├── StaleDataError            what is served is older than the limit that was set
+    │   ├── StateUnreadableError      another user's: this one may not read it
     │   ├── StateUnwritableError      read-only, full or not ours
     │   └── WrongUpstreamError        the state belongs to another upstream address
     ├── UpstreamError             the service could not be used
@@ -121,6 +122,10 @@ class StaleDataError(StateError):
     def __init__(self, message: str, *, age_s: float) -> None:
         super().__init__(message)
         self.age_s = age_s
+
+
+class StateUnreadableError(StateError):
+    """This user may not read the state directory, or something in it: the message says whose it is, and what to do."""
 
 
 class StateUnwritableError(StateError):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
-from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
+from geolookup.errors import StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import SourceStatus, Status
@@ -36,7 +36,7 @@ def describe(
     pending: int | None = None
     try:
         pending = directory.local.pending(wait_s=_COMMIT_S) if has_service(current.published) else 0
-    except (StateBusyError, StateDamagedError, StateUnwritableError) as error:
+    except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader
     return Status(
@@ -75,7 +75,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
     known = {str(entry["name"]): entry for entry in entries(directory.home, current)}
     held = {}
     for name, candidate in directory.holding.candidates().items():
-        with contextlib.suppress(StateDamagedError):
+        with contextlib.suppress(StateDamagedError, StateUnreadableError):
             held[name] = str(candidate.document()["published"]["digest"])
     limits = {name or next(iter(parts)): (since, limit) for name, since, limit in freshness.limits(current)}
     answers = current.published.get("answers", {})
@@ -85,7 +85,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
         newest = Part(name, str(entry.get("kind", "")), int(entry.get("snapshot", 0)), str(entry.get("digest", "")))
         part = parts.get(name, newest)
         rows: dict[str, Any] = {}
-        with contextlib.suppress(StateDamagedError):
+        with contextlib.suppress(StateDamagedError, StateUnreadableError):
             if part.digest:
                 rows = read_report(part_path(directory.home, current.generation, part))["published"]["rows"]
         since, limit = limits.get(name, (str(entry.get("checked_at", "")), freshness.max_age_s))
@@ -122,7 +122,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
 def _held(directory: StateDirectory) -> str | None:
     """The digest of what is held, a source's or the stack's, or None: another process may publish, and so drop it."""
     held = directory.held()
-    with contextlib.suppress(StateDamagedError):
+    with contextlib.suppress(StateDamagedError, StateUnreadableError):
         if held is not None:
             return str(held.document()["published"]["digest"])
     stack = directory.holding.stack()

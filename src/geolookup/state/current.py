@@ -10,6 +10,7 @@ from geolookup.errors import (
     NoStateError,
     StateDamagedError,
     StateTooNewError,
+    StateUnreadableError,
 )
 from geolookup.index.layout import self_check
 from geolookup.index.reader import IndexReader
@@ -159,6 +160,7 @@ def read_current(home: str) -> Current:
     :raises NoStateError: if there is none
     :raises StateDamagedError: if it is not what was written
     :raises StateTooNewError: if its major version is not ours
+    :raises StateUnreadableError: if this user may not read it
     """
     return current_of(home, current_bytes(home))
 
@@ -167,6 +169,7 @@ def current_bytes(home: str) -> bytes | None:
     """CURRENT as it stands in the file, None if there is none; of one that is too long, the beginning.
 
     :raises StateDamagedError: if it cannot be read
+    :raises StateUnreadableError: if this user may not read it
     """
     path = os.path.join(home, "CURRENT")
     try:
@@ -174,8 +177,16 @@ def current_bytes(home: str) -> bytes | None:
             return file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as error:
+        raise _unreadable(path) from error  # not damage: nothing may be put in its place
     except OSError as error:
         raise StateDamagedError(f"{path}: reading failed: {error.strerror}") from error
+
+
+def _unreadable(path: str) -> StateUnreadableError:
+    from geolookup.state.files import unreadable  # late: one lookup from the shell needs none of it
+
+    return unreadable(path)
 
 
 def current_of(home: str, data: bytes | None) -> Current:
@@ -315,6 +326,7 @@ def open_published(home: str) -> Published:
     :raises NoStateError: if nothing has been published
     :raises StateDamagedError: if CURRENT or what it names is not what was written
     :raises StateTooNewError: if the major version of CURRENT or of what it names is unknown to this release
+    :raises StateUnreadableError: if this user may not read it
     """
     current = read_current(home)
     for _ in range(_OPEN_ATTEMPTS):
@@ -323,6 +335,8 @@ def open_published(home: str) -> Published:
         except IndexTooNewError as error:
             raise StateTooNewError(str(error)) from error
         except IndexFileError as error:
+            if isinstance(error.__cause__, PermissionError):
+                raise _unreadable(error.__cause__.filename or home) from error
             # Retention may have removed what the CURRENT that was read a moment ago still named.
             again = read_current(home)
             if again.sequence == current.sequence:

@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import pwd
 import random
 import shlex
 import shutil
@@ -12,14 +13,12 @@ import stat
 import time
 from collections.abc import Iterator
 
-from geolookup.errors import IndexFileError, StateBusyError, StateUnwritableError
+from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
 
 _UNWRITABLE = {
     errno.ENOSPC: "the disk is full: make room there",
     errno.EDQUOT: "the disk quota is used up: make room there",
     errno.EROFS: "the file system is read-only",
-    errno.EACCES: "this user may not write there: check the owner and mode",
-    errno.EPERM: "this user may not write there: check the owner and mode",
     errno.EMFILE: "this process has too many open files: raise its limit",
     errno.ENFILE: "this machine has too many open files",
     errno.EIO: "the disk failed: what was published is as it was",
@@ -36,16 +35,62 @@ def file_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StateUnwritableError(f"{what}: {_reason(error)}") from error
+        raise StateUnwritableError(f"{what}: {_reason(what, error)}") from error
     except IndexFileError as error:
         # The index knows nothing of state directories; to whoever runs a sync, its full disk is the same full disk.
         if isinstance(error.__cause__, OSError):
-            raise StateUnwritableError(f"{what}: {_reason(error.__cause__)}") from error
+            raise StateUnwritableError(f"{what}: {_reason(what, error.__cause__)}") from error
         raise
 
 
-def _reason(error: OSError) -> str:
+def _reason(path: str, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return _forbidden(path, "write there")
     return _UNWRITABLE.get(error.errno or 0, error.strerror or str(error))
+
+
+def unreadable(path: str) -> StateUnreadableError:
+    """The error of a user who may not read this file or directory: whose it is, and what to do."""
+    return StateUnreadableError(f"{path}: {_forbidden(path, 'read it')}")
+
+
+def _forbidden(path: str, what: str) -> str:
+    me = _user(os.geteuid())
+    found = _in_the_way(path, os.R_OK if what == "read it" else os.W_OK)
+    if found is None:
+        return f"this user ({me}) may not {what}: check the owner and mode"
+    where, owner, mode = found
+    whose = f"{where} belongs to {owner} (mode {mode:04o})"
+    own = f"or set GEOLOOKUP_HOME to a directory of {me}'s own"
+    if owner == me:
+        return f"this user ({me}) may not {what}: {whose}: chmod u+rwX {shlex.quote(where)}, {own}"
+    return f"this user ({me}) may not {what}: {whose}: run geolookup as {owner} (`sudo -u {owner} geolookup`), {own}"
+
+
+def _in_the_way(path: str, need: int) -> tuple[str, str, int] | None:
+    """What this user may not enter or use on the way to a path: itself, its owner and its mode; None if all may be."""
+    path = os.path.abspath(path)
+    parents = []
+    while path != os.path.dirname(path):
+        parents.append(path)
+        path = os.path.dirname(path)
+    last = None
+    for each in reversed(parents):
+        try:
+            found = os.stat(each)
+        except OSError:
+            break  # not there: whoever makes it must write to the last one that is
+        last = (each, _user(found.st_uid), stat.S_IMODE(found.st_mode))
+        if stat.S_ISDIR(found.st_mode) and not os.access(each, os.X_OK):
+            return last
+    return last if last is not None and not os.access(last[0], need) else None
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
 
 
 def open_to_all(path: str) -> str | None:

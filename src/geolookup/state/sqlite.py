@@ -18,6 +18,7 @@ def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[Non
 
     :raises StateBusyError: if another process holds the file's lock for too long
     :raises StateUnwritableError: if the disk is full, read-only or failing
+    :raises StateUnreadableError: if this user may not read the file
     :raises StateDamagedError: for anything else, which only a damaged file explains
     """
     try:
@@ -33,6 +34,8 @@ def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[Non
             sqlite3.SQLITE_CANTOPEN,
             sqlite3.SQLITE_PERM,
         ):
+            if os.path.exists(path) and not os.access(path, os.R_OK):
+                raise files.unreadable(path) from error
             raise StateUnwritableError(
                 f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode"
             ) from error

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from geolookup.errors import GeoLookupError, StateError
+from geolookup.errors import GeoLookupError, StateError, StateUnreadableError
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
 from geolookup.state import files
@@ -22,6 +22,7 @@ def verify(home: str) -> list[str]:
     :raises NoStateError: if nothing has been published
     :raises StateDamagedError: if reading CURRENT fails
     :raises StateTooNewError: if a newer release wrote it
+    :raises StateUnreadableError: if this user may not read all of it
     """
     while True:
         current = read_current(home)
@@ -146,6 +147,8 @@ def _is_same_file(path: str, other: str) -> bool:
 def _content_problems(path: str, record: dict[str, Any]) -> list[str]:
     try:
         found = files.file_record(path)
+    except PermissionError as error:
+        raise files.unreadable(path) from error
     except OSError as error:
         return [f"{path}: cannot be read: {error.strerror}"]
     if found["bytes"] != record["bytes"] or found["sha256"] != record["sha256"]:
@@ -157,5 +160,7 @@ def _content_problems(path: str, record: dict[str, Any]) -> list[str]:
 def _collected(problems: list[str]) -> Iterator[None]:
     try:
         yield
+    except StateUnreadableError:
+        raise  # it may be whole
     except GeoLookupError as error:
         problems.append(str(error))

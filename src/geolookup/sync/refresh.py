@@ -12,6 +12,7 @@ from geolookup.errors import (
     NoStateError,
     StateBusyError,
     StateDamagedError,
+    StateUnreadableError,
     UpstreamError,
 )
 from geolookup.http.transport import Transport
@@ -133,6 +134,10 @@ def refresh(
             raise
         stage: Stage = "start" if report.push is None else "push" if report.pull is None else "pull"
         report.failures.append(Failure(stage=stage, message=str(error), error=error))
+        if stage == "start" and (served := _open(directory)) is not None:
+            report.generation = report.generation_before = served.current.generation
+            report.digest = served.current.digest
+            served.close()
     report.ended_at = now_text()
     report.durations_s["total"] = round(time.monotonic() - began, 3)
     return report
@@ -240,7 +245,7 @@ def _open(directory: StateDirectory) -> Published | None:
     """What is served; None if nothing can be."""
     try:
         return directory.open()
-    except (NoStateError, StateDamagedError):
+    except (NoStateError, StateDamagedError, StateUnreadableError):
         return None
 
 

@@ -16,7 +16,7 @@ from geolookup.cli.options import (
     url_moved_option,
     url_option,
 )
-from geolookup.errors import GeoLookupError, StateBusyError
+from geolookup.errors import GeoLookupError, StateBusyError, StateUnreadableError
 from geolookup.http.ping import Monitor
 from geolookup.settings.secrets import read_ping_url
 from geolookup.settings.table import Settings
@@ -189,6 +189,8 @@ def _summary(report: RefreshReport) -> str:
         parts += [f"{words.count(push.done, 'edit')} sent"] if push.done else []
         parts += [f"{words.count(count, 'edit')} {state}" for state, count in words.left_over(push).items() if count]
     serves = "nothing is served yet" if report.generation is None else f"generation {report.generation} goes on serving"
+    if any(isinstance(failure.error, StateUnreadableError) for failure in report.failures):
+        serves = "what is served cannot be read"
     if pull is not None and pull.outcome == "published" and pull.rows is not None:
         changes = words.row_changes(pull.difference)
         changed = f" ({', '.join(changes)})" if changes else ""

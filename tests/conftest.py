@@ -54,3 +54,11 @@ def own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def home(tmp_path: Path) -> str:
     """Where a state directory may be made."""
     return str(tmp_path / "state")
+
+
+@pytest.fixture
+def default_home(own_settings: None) -> str:
+    """The platform's state directory, which nobody made yet: the one in which lookups begin with the bundled data."""
+    from geolookup.settings.paths import default_home
+
+    return default_home()

@@ -115,7 +115,10 @@ def test_explain_as_text_and_json(home: str, capsys: pytest.CaptureFixture[str])
     assert run(["explain", "9.9.9"]) == 5
 
 
-def test_the_first_lookup_builds_the_state_from_the_bundled_data(home: str) -> None:
+def test_the_first_lookup_builds_the_state_from_the_bundled_data(
+    default_home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GEOLOOKUP_HOME")
     command = [sys.executable, "-m", "geolookup", "8.8.8.8"]
     several = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     results = [process.communicate(timeout=120) for process in several]
@@ -124,7 +127,7 @@ def test_the_first_lookup_builds_the_state_from_the_bundled_data(home: str) -> N
     assert len(told) == 1, "one builds, the others wait"
     assert told[0].count("\n") == 1
     assert "bundled" in told[0]
-    assert os.listdir(os.path.join(home, "generations")) == ["000001"]
+    assert os.listdir(os.path.join(default_home, "generations")) == ["000001"]
 
 
 def test_with_an_upstream_configured_nothing_is_made_up(

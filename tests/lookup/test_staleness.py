@@ -131,17 +131,20 @@ def test_a_lookup_as_of_another_time_is_never_stale(home: str, wall: Clock) -> N
         assert (found.locid, geo.status().stale) == (1, False)
 
 
-def test_the_age_of_the_embedded_default_counts_from_its_own_date(home: str, wall: Clock) -> None:
-    with geolookup.open(home) as geo:
+def test_the_age_of_the_embedded_default_counts_from_its_own_date(default_home: str, wall: Clock) -> None:
+    with geolookup.open(default_home) as geo:
         assert geo.lookup("8.8.8.8") is not None
         age_s = geo.status().age_s
         assert geo.explain("8.8.8.8").age_s == pytest.approx(age_s, abs=60)
     dated = datetime.fromisoformat("2026-02-01T00:00:00Z")
     assert age_s == pytest.approx(max(0.0, (datetime.now(UTC) - dated).total_seconds()), abs=60)
     wall.ahead = timedelta(days=800)
-    with geolookup.open(home) as geo:
+    with geolookup.open(default_home) as geo:
         assert geo.lookup("8.8.8.8") is not None  # no limit was set
-    with geolookup.open(home, max_age="700d", stale="refuse") as geo, pytest.raises(StaleDataError, match="dated"):
+    with (
+        geolookup.open(default_home, max_age="700d", stale="refuse") as geo,
+        pytest.raises(StaleDataError, match="dated"),
+    ):
         geo.lookup("8.8.8.8")
 
 

@@ -5,10 +5,11 @@ import logging
 import os
 import tempfile
 
-from geolookup.errors import NoStateError, StateUnwritableError
+from geolookup.errors import StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.home import resolve
+from geolookup.settings.paths import default_home
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.country_ranges import bundled_date
@@ -19,6 +20,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.generations.parts import REGISTRY
+from geolookup.state.served import nothing_published
 from geolookup.sync.pull.source.columns import ColumnStaging
 
 _log = logging.getLogger("geolookup")
@@ -39,13 +41,13 @@ def open_first(home: str, freshness: Freshness) -> GeoLookup:
 def open_editor(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> Editor:
     """Open a state directory for editing custom geolocations; ``path`` and an empty state as for `geolookup.open`.
 
-    :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
+    :raises NoStateError: as `geolookup.open`
     :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
     """
     settings, home = resolve(path, settings)
     if StateDirectory(home).current() is None:
-        if settings is not None and settings.url is not None:
-            raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
+        if home != default_home() or (settings is not None and settings.url is not None):
+            raise nothing_published(home)
         build_bundled_state(home)
     return Editor(home)
 
@@ -64,8 +66,8 @@ def _open_temporary(reason: StateUnwritableError, freshness: Freshness) -> GeoLo
     return GeoLookup(home, temporary=True, freshness=freshness)
 
 
-def build_bundled_state(home: str, *, quiet: bool = False) -> None:
-    """Publish the bundled data in ``home``, unless something is published there by now.
+def build_bundled_state(home: str, *, quiet: bool = False) -> bool:
+    """Publish the bundled data in ``home``, unless something is published there by now; true if it did.
 
     Countries are geolocations with positive locids in the alphabetical order of their codes; city and coordinates are
     empty there.
@@ -75,7 +77,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
     directory = StateDirectory(home)
     with directory.locks.run(wait_s=_BUILD_WAIT_S):
         if directory.current() is not None:
-            return
+            return False
         if not quiet:
             _log.warning(
                 "no state yet: building one in %s from the bundled registry data (countries only); %s", home, MORE
@@ -103,3 +105,4 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> None:
             }
             candidate.seal(published, {})
             directory.publish(candidate)
+    return True

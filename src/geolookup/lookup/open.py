@@ -7,6 +7,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.home import resolve
 from geolookup.reasons import reason
+from geolookup.settings.paths import default_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ def open(  # noqa: A001
     """Open a state directory for lookups.
 
     ``path`` is the directory; with none, ``GEOLOOKUP_HOME``, the settings file or the platform's user data directory
-    say where it is. If nothing has been published there and no upstream is configured, the state is built from the
-    bundled registry data (countries only), with a warning in the log. If the directory cannot be written, a temporary
-    one serves until this process ends.
+    say where it is. Somebody who names a directory means a state that is there: it is an error if nothing has been
+    published in it. If nothing has been published in the platform's directory and no upstream is configured, the state
+    is built there from the bundled registry data (countries only), with a warning in the log; if that directory cannot
+    be written, a temporary one serves until this process ends.
 
     ``as_of`` opens a kept generation as it was served last, and stays with it: its number, ``"served"``,
     ``"previous"``, or the moment at which it was served: ``"yesterday"``, ``"2d"`` (that long ago), ISO 8601 text, a
@@ -41,7 +43,8 @@ def open(  # noqa: A001
     ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). Both replace the settings of
     these names. Lookups as of another time are never stale.
 
-    :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
+    :raises NoStateError: if the directory that was named holds no state (it may be a file, or mistyped), or if an
+        upstream is configured and nothing has been pulled from it yet; the message says what to do
     :raises UnknownGenerationError: if ``as_of`` means no kept generation
     :raises SettingsError: if the settings, or ``max_age`` or ``stale``, cannot be used
     """
@@ -50,7 +53,7 @@ def open(  # noqa: A001
     try:
         return GeoLookup(home, freshness=freshness, as_of=as_of)
     except NoStateError:
-        if as_of is not None or (settings is not None and settings.url is not None):
+        if as_of is not None or home != default_home() or (settings is not None and settings.url is not None):
             raise
     # Only now: building a state needs most of what a pull needs.
     from geolookup.lookup.first import open_first

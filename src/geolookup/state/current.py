@@ -196,7 +196,7 @@ def current_of(home: str, data: bytes | None) -> Current:
         return parse_current(data, path)
     if _has_overlays(home):
         raise StateDamagedError(f"{path}: is gone, though something was published here")
-    raise NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
+    raise NoStateError(f"{home}: nothing has been published here yet")
 
 
 def _has_overlays(home: str) -> bool:

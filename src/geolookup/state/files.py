@@ -117,9 +117,9 @@ def make_directory(path: str) -> None:
     with file_errors(path):
         try:
             os.mkdir(path, 0o700)
-        except FileExistsError:
+        except FileExistsError as error:
             if not os.path.isdir(path):
-                raise
+                raise NotADirectoryError(errno.ENOTDIR, "a file", path) from error
         sync_directory(parent)
 
 

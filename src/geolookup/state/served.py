@@ -1,6 +1,10 @@
 """Opening what is served: what CURRENT names, or the newest whole generation if that is damaged."""
 
+import os
+import shlex
+
 from geolookup.errors import IndexFileError, IndexTooNewError, NoStateError, StateDamagedError, StateTooNewError
+from geolookup.settings.paths import default_home
 from geolookup.state.current import Current, Published, open_named, open_published
 
 
@@ -13,6 +17,8 @@ def open_served(home: str) -> Published:
     """
     try:
         return open_published(home)
+    except NoStateError as error:
+        raise nothing_published(home) from error
     except StateDamagedError as error:
         return open_other(home, str(error))
 
@@ -51,8 +57,48 @@ def required_current(home: str) -> Current:
 
 
 def nothing_published(home: str) -> NoStateError:
-    """The error of who needs what is published, and finds nothing."""
-    return NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
+    """The error of who needs what is published, and finds nothing: what is there instead, and what to do."""
+    shown = shlex.quote(home)
+    if os.path.isfile(home):
+        folder = os.path.dirname(home)
+        if os.path.exists(os.path.join(folder, "CURRENT")):
+            return NoStateError(f"{home}: is a file of a state directory: name the directory, {folder}")
+        unset = "unset GEOLOOKUP_HOME, which names it, and " if os.environ.get("GEOLOOKUP_HOME") else ""
+        return NoStateError(
+            f"{home}: is a file, not a state directory. To answer from a file (MMDB, CSV, a geofeed), {unset}sync it "
+            f"into a state first: `geolookup sync {shown}`"
+        )
+    if home == default_home():
+        return NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
+    near = _state_near(home)
+    what = "nothing has been published here yet" if os.path.isdir(home) else "does not exist, so it holds no state"
+    if near is not None:
+        return NoStateError(f"{home}: {what}: did you mean {near}?")
+    return NoStateError(
+        f"{home}: {what}: check the path, or publish something there: GEOLOOKUP_HOME={shown} geolookup sync (with a "
+        "FILE, or --url of a service; --bundled for the bundled registry data)"
+    )
+
+
+def _state_near(home: str) -> str | None:
+    """A state directory that may be meant: one inside, above, or beside with nearly the same name."""
+    folder, name = os.path.split(home)
+
+    def states(where: str) -> list[str]:
+        try:
+            return [each for each in os.listdir(where) if os.path.exists(os.path.join(where, each, "CURRENT"))]
+        except OSError:
+            return []
+
+    inside = states(home)
+    if len(inside) == 1:
+        return os.path.join(home, inside[0])
+    if os.path.exists(os.path.join(folder, "CURRENT")):
+        return folder
+    from difflib import get_close_matches
+
+    beside = get_close_matches(name, states(folder), n=1)
+    return os.path.join(folder, beside[0]) if beside else None
 
 
 def open_current(home: str, current: Current) -> Published:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from geolookup.errors import GeoLookupError, StateError, StateUnreadableError
+from geolookup.errors import GeoLookupError, NoStateError, StateError, StateUnreadableError
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
 from geolookup.state import files
@@ -14,6 +14,7 @@ from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import CONTENT, read_report
 from geolookup.state.generations.parts import parts_of, snapshot_path
+from geolookup.state.served import nothing_published
 
 
 def verify(home: str) -> list[str]:
@@ -25,7 +26,10 @@ def verify(home: str) -> list[str]:
     :raises StateUnreadableError: if this user may not read all of it
     """
     while True:
-        current = read_current(home)
+        try:
+            current = read_current(home)
+        except NoStateError as error:
+            raise nothing_published(home) from error
         problems = _problems(home, current)
         # A publish removes what the CURRENT before it named: a file that is missing then is not a problem.
         if not problems or read_current(home).sequence == current.sequence:

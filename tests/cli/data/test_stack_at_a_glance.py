@@ -11,8 +11,8 @@ OWN = 10**9
 
 
 @pytest.fixture(autouse=True)
-def configured(tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+def configured(tmp_path: Path, default_home: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GEOLOOKUP_HOME", default_home)
     path = tmp_path / "geolookup.toml"
     monkeypatch.setenv("GEOLOOKUP_CONFIG", str(path))
     tables = [f'[[source]]\nname = "{name}"\nlocation = "{tmp_path / name}.csv"\n' for name in ("a", "b")]

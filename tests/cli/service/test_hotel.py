@@ -190,7 +190,7 @@ def test_near_shows_the_sections_that_were_asked_for(command: Command) -> None:
 def test_on_the_bundled_data_near_falls_back_to_the_country(
     running: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "new"))
+    monkeypatch.delenv("GEOLOOKUP_HOME", raising=False)
     with RunningService(tmp_path / "demo.db") as service:
         load_demo_hotels(service.store)
         out = Command(capsys)("hotel", "near", "1.1.1.1", "--url", service.url)

@@ -298,25 +298,25 @@ def test_on_a_read_only_disk_the_command_shows_plans_exports_and_checks_custom_g
 
 
 def test_where_the_default_state_cannot_be_written_a_temporary_one_answers(
-    home: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    default_home: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     real = os.mkdir
 
     def mkdir(path: Any, *more: Any, **options: Any) -> None:
-        if os.fspath(path).startswith(home):
+        if os.fspath(path).startswith(default_home):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
         real(path, *more, **options)
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    with caplog.at_level(logging.WARNING, "geolookup"), geolookup.open(home) as geo:
+    with caplog.at_level(logging.WARNING, "geolookup"), geolookup.open(default_home) as geo:
         status = geo.status()
         place = geo.lookup("8.8.8.8")
     assert place is not None
     assert place.country == "US"
     assert status.temporary
-    assert not status.home.startswith(home)
+    assert not status.home.startswith(default_home)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{home}: the file system is read-only; using a temporary state until this process ends"
+        f"{default_home}: the file system is read-only; using a temporary state until this process ends"
     ]
-    assert not os.path.exists(home)
+    assert not os.path.exists(default_home)
     shutil.rmtree(status.home)

@@ -81,8 +81,9 @@ def test_an_edit_is_seen_by_lookups_within_a_second(tmp_path: Path) -> None:
         assert client.get("/geoip/v2.1/city/10.20.0.1").json()["city"]["names"]["en"] == "Potsdam"
 
 
-def test_a_share_of_no_state_yet_answers_from_the_bundled_data(tmp_path: Path) -> None:
-    with ShareCommand(tmp_path / "home") as share, share.client() as client:
+def test_a_share_of_the_default_state_that_is_not_there_yet_answers_from_the_bundled_data(default_home: str) -> None:
+    Path(default_home).parent.mkdir(parents=True)
+    with ShareCommand(default_home) as share, share.client() as client:
         assert client.get("/lookup/8.8.8.8").json()["country"] == "US"
         share.wait_until(lambda: client.get("/readyz").status_code == 200, "the first build")
         listed = client.get("/databases").json()

@@ -256,11 +256,11 @@ def test_a_state_where_nothing_was_published_is_refused(tmp_path: Path) -> None:
         Editor(str(tmp_path / "empty")).create(**BERLIN)
 
 
-def test_an_editor_of_nothing_edits_the_bundled_data(home: str) -> None:
-    with geolookup.open_editor(home) as editor:
+def test_an_editor_of_nothing_edits_the_bundled_data(default_home: str) -> None:
+    with geolookup.open_editor(default_home) as editor:
         locid = editor.create(**BERLIN)
         editor.add_block(locid, "8.8.8.0/24")
-    with geolookup.open(home) as geo:
+    with geolookup.open(default_home) as geo:
         assert [geo.lookup(address).country for address in ("8.8.8.8", "8.8.4.4")] == ["DE", "US"]  # type: ignore[union-attr]
 
 

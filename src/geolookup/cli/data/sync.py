@@ -23,7 +23,9 @@ from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import preview_pull
 from geolookup.index.compare import LayerPair
+from geolookup.lookup.first import build_bundled_state
 from geolookup.settings.table import Settings
+from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import given
 from geolookup.sources.detect import named
 from geolookup.state.directory import StateDirectory
@@ -39,6 +41,7 @@ _TOP = 20
 @fields_option
 @url_option
 @url_moved_option
+@click.option("--bundled", is_flag=True, help="Publish the bundled registry data (countries only) in an empty state.")
 @click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest; needs no network.")
 @click.option("--preview", is_flag=True, help="Publish nothing; show what would change, and for whom.")
 @impact.addresses_option
@@ -49,6 +52,7 @@ def sync(
     fields: tuple[str, ...],
     url: str | None,
     url_moved: bool,
+    bundled: bool,
     digest: str | None,
     preview: bool,
     addresses: str | None,
@@ -93,6 +97,10 @@ def sync(
             )
         source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
     directory = state_directory(settings)
+    if bundled:
+        if file is not None or url is not None or digest is not None or preview:
+            raise click.UsageError("--bundled goes alone: it publishes what comes with geolookup")
+        return _bundled(directory, as_json=as_json)
     if preview:
         return _preview(directory, settings, addresses, url_moved=url_moved, as_json=as_json)
     if digest is not None:
@@ -111,6 +119,18 @@ def sync(
     else:
         output.done(f"{words.not_published(report.outcome)}: generation {report.generation} goes on serving")
     return code
+
+
+def _bundled(directory: StateDirectory, *, as_json: bool) -> int:
+    if not build_bundled_state(directory.home, quiet=True):
+        raise SettingsError(f"{directory.home}: something is published here already, so --bundled would change nothing")
+    current = directory.require_current()
+    if as_json:
+        output.json_result({"outcome": "published", "generation": current.generation, "digest": current.digest})
+    else:
+        output.done(f"published generation {current.generation}: {words.contents(current.published['rows'])}")
+        output.note(MORE)
+    return exit_codes.DONE
 
 
 def _preview(

@@ -35,6 +35,10 @@ BUSY = 75
 #: As shells have it: 128 and the number of SIGINT.
 INTERRUPTED = 130
 
+_BUSY_IN_FULL = (
+    "another run holds the lock: try again later, or wait for it (`--wait 10m`); under `set -e` it is mostly "
+    "no failure, since the other run does the same: `geolookup refresh || [ $? -eq 75 ]`"
+)
 #: Every exit status with what it means: in two words for the help, and in full.
 TABLE = {
     DONE: ("done", "done"),
@@ -49,7 +53,10 @@ TABLE = {
         "malformed",
         "some of the addresses or rows given were malformed (the others were done); beats 4",
     ),
-    BUSY: ("another run is under way", "another run holds the lock: try again later"),
+    BUSY: (
+        "another run is under way",
+        _BUSY_IN_FULL,
+    ),
     INTERRUPTED: ("interrupted", "interrupted by Ctrl-C"),
 }
 

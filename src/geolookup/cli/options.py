@@ -7,6 +7,7 @@ import click
 from geolookup.errors import SettingsError
 from geolookup.reasons import reason
 from geolookup.settings import moments
+from geolookup.settings.durations import seconds
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.state import clock
@@ -93,6 +94,25 @@ def load_settings(**options: Any) -> Settings:
     return load(options)
 
 
-def state_directory(settings: Settings) -> StateDirectory:
-    """The state directory that the settings name."""
-    return StateDirectory(settings.state_home(), keep_generations=settings.keep_generations)
+class _Duration(click.ParamType[float]):
+    name = "duration"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return seconds(value)
+        except ValueError as error:
+            self.fail(reason(error), param, ctx)
+
+
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    type=_Duration(),
+    metavar="TIME",
+    help="If another run is under way, wait so long for its end (90, 10m, 2h) before giving up with 75.",
+)
+
+
+def state_directory(settings: Settings, *, wait_s: float | None = None) -> StateDirectory:
+    """The state directory that the settings name; ``wait_s`` is how long to wait for another run."""
+    return StateDirectory(settings.state_home(), keep_generations=settings.keep_generations, run_wait_s=wait_s or 0.0)

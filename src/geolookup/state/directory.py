@@ -50,13 +50,13 @@ class StateDirectory:
 
     ``locks`` are its two locks; ``edits`` is its edits.db, and ``local`` what is asked of that; ``holding`` is what
     waits for a person, and ``keeping`` decides which generation is served and which are kept. ``keep_generations`` is
-    how many a publish keeps.
+    how many a publish keeps, ``run_wait_s`` how long a run waits for another one to end.
     """
 
-    def __init__(self, home: str, *, keep_generations: int = 7) -> None:
+    def __init__(self, home: str, *, keep_generations: int = 7, run_wait_s: float = 0.0) -> None:
         self.home = home
         self.keep_generations = keep_generations
-        self.locks = Locks(home)
+        self.locks = Locks(home, run_wait_s=run_wait_s)
         self.edits = Edits(home)
         self.local = LocalEdits(self.edits)
         self.holding = Held(home)

@@ -14,13 +14,17 @@ PUBLISH_WAIT_S = 10.0
 
 
 class Locks:
-    """The locks of the state directory ``home``; taking one creates what is missing there."""
+    """The locks of the state directory ``home``; taking one creates what is missing there.
 
-    def __init__(self, home: str) -> None:
+    ``run_wait_s`` is how long the run lock is waited for if another run holds it.
+    """
+
+    def __init__(self, home: str, *, run_wait_s: float = 0.0) -> None:
         self._home = home
+        self._run_wait_s = run_wait_s
 
     @contextlib.contextmanager
-    def run(self, *, wait_s: float = 0.0) -> Iterator[None]:
+    def run(self, *, wait_s: float | None = None) -> Iterator[None]:
         """Held by sync, push and refresh for their whole run. Removes what an interrupted run left behind.
 
         :raises StateBusyError: if another run holds it
@@ -28,7 +32,7 @@ class Locks:
         """
         busy = f"{self._home}: another sync, push or refresh is running: try again later"
         self._refuse_newer()
-        with self._held("run.lock", wait_s=wait_s, busy=busy):
+        with self._held("run.lock", wait_s=self._run_wait_s if wait_s is None else wait_s, busy=busy):
             retention.remove_run_leftovers(self._home)
             with self.publish():
                 retention.remove_uncommitted(self._home)

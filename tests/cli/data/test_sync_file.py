@@ -1,11 +1,14 @@
 """``sync FILE``: a file or an address that becomes the only source, and what a person hears if it cannot."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.state.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 
 
@@ -73,3 +76,33 @@ def test_a_later_file_takes_the_place_of_the_earlier(tmp_path: Path, capsys: pyt
         said(capsys, "sync", f"{name}.csv")
         assert country in said(capsys, "10.1.1.1")
     assert [each["name"] for each in json.loads(said(capsys, "status", "--json"))["sources"]] == ["b"]
+
+
+def test_another_run_is_waited_for_if_asked_to(
+    tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    (tmp_path / "r.csv").write_text("network,country\n8.0.0.0/8,US\n")
+    command = ["sync", str(tmp_path / "r.csv")]
+    assert run(command) == 0
+    with StateDirectory(home).locks.run():
+        assert run(command) == 75
+        assert run([*command, "--wait", "0.1s"]) == 75
+        assert "another sync, push or refresh is running" in capsys.readouterr().err
+    ends = Event()
+
+    def other_run() -> None:
+        with StateDirectory(home).locks.run():
+            begun.set()
+            ends.wait(60)
+
+    begun = Event()
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(other_run)
+        assert begun.wait(60)
+        waiting = pool.submit(run, [*command, "--wait", "60"])
+        assert not wait([waiting], 0.3).done
+        ends.set()
+        assert waiting.result(60) == 0
+        other.result(60)
+    assert run([*command, "--wait", "soon"]) == 2

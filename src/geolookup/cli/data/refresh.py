@@ -15,6 +15,7 @@ from geolookup.cli.options import (
     state_directory,
     url_moved_option,
     url_option,
+    wait_option,
 )
 from geolookup.errors import GeoLookupError, StateBusyError, StateUnreadableError
 from geolookup.http.ping import Monitor
@@ -40,6 +41,7 @@ def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: 
 @url_option
 @url_moved_option
 @on_conflict_option
+@wait_option
 @click.option(
     "--changed-exit-code",
     type=click.IntRange(0, 255),
@@ -65,6 +67,7 @@ def refresh(
     print_systemd: str | None,
     print_cron: bool,
     as_json: bool,
+    wait_s: float | None,
     **chosen: str | None,
 ) -> int:
     """Send pending edits, then pull the service's list and publish it, in one nightly run.
@@ -85,7 +88,7 @@ def refresh(
     logs.log_as(settings.log_format)
     ping_url = read_ping_url(settings)
     monitor = None if ping_url is None else Monitor(ping_url, settings)
-    directory = state_directory(settings)
+    directory = state_directory(settings, wait_s=wait_s)
     began: list[str] = []  # what went wrong before there was a report to hold it
 
     def started() -> None:

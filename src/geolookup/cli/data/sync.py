@@ -17,6 +17,7 @@ from geolookup.cli.options import (
     state_directory,
     url_moved_option,
     url_option,
+    wait_option,
 )
 from geolookup.errors import HeldError, SettingsError
 from geolookup.history.impact import Comparison
@@ -45,6 +46,7 @@ _TOP = 20
 @click.option("--accept", "digest", metavar="DIGEST", help="Publish the held list with this digest; needs no network.")
 @click.option("--preview", is_flag=True, help="Publish nothing; show what would change, and for whom.")
 @impact.addresses_option
+@wait_option
 @json_option
 def sync(
     file: str | None,
@@ -56,6 +58,7 @@ def sync(
     digest: str | None,
     preview: bool,
     addresses: str | None,
+    wait_s: float | None,
     as_json: bool,
 ) -> int:
     """Pull every source of the settings, and publish what they are together.
@@ -96,7 +99,7 @@ def sync(
                 f"geolookup source add {shlex.quote(file)}"
             )
         source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
-    directory = state_directory(settings)
+    directory = state_directory(settings, wait_s=wait_s)
     if bundled:
         if file is not None or url is not None or digest is not None or preview:
             raise click.UsageError("--bundled goes alone: it publishes what comes with geolookup")

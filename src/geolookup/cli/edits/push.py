@@ -13,6 +13,7 @@ from geolookup.cli.options import (
     state_directory,
     url_moved_option,
     url_option,
+    wait_option,
 )
 from geolookup.state.edits.outbox.row import State
 from geolookup.sync.push import plan as plans
@@ -28,6 +29,7 @@ from geolookup.sync.push.push import push as push_edits
     "--plan", "plan_in", metavar="FILE", help="Send what the plan in FILE says, unless anything has changed since."
 )
 @on_conflict_option
+@wait_option
 @json_option
 def push(
     url: str | None,
@@ -36,6 +38,7 @@ def push(
     plan_out: str | None,
     plan_in: str | None,
     on_conflict: Any,
+    wait_s: float | None,
     as_json: bool,
 ) -> int:
     """Send pending edits to the service.
@@ -49,7 +52,7 @@ def push(
     Example: geolookup push --dry-run
     """
     settings = load_settings(url=url)
-    directory = state_directory(settings)
+    directory = state_directory(settings, wait_s=wait_s)
     if dry_run or plan_out:
         plan = plans.make(directory, settings, on_conflict=on_conflict, url_moved=url_moved)
         if plan_out:

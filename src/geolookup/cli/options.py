@@ -3,7 +3,9 @@
 from typing import Any
 
 import click
+import msgspec
 
+from geolookup.cli import streams
 from geolookup.errors import SettingsError
 from geolookup.reasons import reason
 from geolookup.settings import moments
@@ -111,6 +113,26 @@ wait_option = click.option(
     metavar="TIME",
     help="If another run is under way, wait so long for its end (90, 10m, 2h) before giving up with 75.",
 )
+
+
+def load_service_settings(url: str | None, *, pulls: bool = False, says: bool = True, **options: Any) -> Settings:
+    """The settings of a command that asks the service: of an option, else of the settings, else remembered.
+
+    Remembered is the address that this state was synced from; that it is used is said, unless ``says`` is false.
+    ``pulls`` is for commands that pull every source: those of the settings are then all there are. A secret is never
+    remembered.
+    """
+    settings = load(dict(options, url=url))
+    if settings.url is not None or (pulls and settings.sources):
+        return settings
+    remembered = StateDirectory(settings.state_home()).service_url()
+    if remembered is None:
+        return settings
+    if says:
+        streams.note(
+            f"geolookup: the service is {remembered}, from which this state was synced: no setting names another"
+        )
+    return msgspec.structs.replace(settings, url=remembered)
 
 
 def state_directory(settings: Settings, *, wait_s: float | None = None) -> StateDirectory:

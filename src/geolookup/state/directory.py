@@ -359,6 +359,11 @@ class StateDirectory:
         """The custom layer over a kept generation, with the local edits laid over it, as lookups see it."""
         return self.local.laid_over(self.cache(generation).custom(), Begun.of(record))[0]
 
+    def service_url(self) -> str | None:
+        """The address of the service that what is served came from; None if there is none in it."""
+        current = self.current_or_none()
+        return None if current is None else current.published.get("url")
+
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""
         kept = self.local.upstream_url()

@@ -92,7 +92,7 @@ def test_the_exit_status_tells_failed_held_left_over_wrong_and_busy(command: Com
         with StateDirectory(home).edits.transaction() as database:
             Outbox(database).change(1, state=State.REJECTED, problem="for this test")
         assert command("refresh", *url, exits=3).startswith("held: 1 edit rejected; ")
-    report = command.json("refresh", exits=2)
+    report = command.json("refresh", "--url", "http://127.0.0.1:9", exits=2)  # edits wait for another
     assert report["next_action"]["code"] == "fix-configuration"
     command("refresh", "--url", "ftp://x", exits=2)
 

@@ -207,13 +207,14 @@ def test_nothing_that_the_service_sends_reaches_a_terminal_raw(command: Command)
 
 
 def test_a_service_that_cannot_be_used_exits_with_1_and_no_service_with_2(
-    command: Command, monkeypatch: pytest.MonkeyPatch
+    command: Command, monkeypatch: pytest.MonkeyPatch, default_home: str
 ) -> None:
     with RawServer(answer(b"<html>"), answer(b"", status="401 X"), answer(b"<html>", status="500 X")) as server:
         for said in ("not JSON", "check the token", "500"):
             command("hotel", "list", "--city", "x", "--url", server.url, exits=1)
             assert said in command.error
     monkeypatch.delenv("GEOLOOKUP_URL")
+    monkeypatch.setenv("GEOLOOKUP_HOME", default_home)  # which remembers none
     command("hotel", "list", "--city", "x", exits=2)
     assert "no upstream" in command.error
 

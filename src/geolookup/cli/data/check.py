@@ -15,6 +15,7 @@ from geolookup.cli.options import (
     fields_option,
     json_option,
     kind_option,
+    load_service_settings,
     load_settings,
     state_directory,
 )
@@ -62,7 +63,7 @@ def check(file: str | None, name: str | None, kind: str | None, fields: tuple[st
     """
     if (file is None) == (name is None):
         raise click.UsageError("give a FILE or --source NAME")
-    settings = load_settings()
+    settings = load_settings() if file is not None else load_service_settings(None)
     if file is not None:
         definition = given(file, kind=kind or "", fields=fields_of(fields))
     elif kind or fields:

@@ -10,7 +10,7 @@ from geolookup.cli import exit_codes, logs, output
 from geolookup.cli.data import metrics, schedule
 from geolookup.cli.options import (
     json_option,
-    load_settings,
+    load_service_settings,
     on_conflict_option,
     state_directory,
     url_moved_option,
@@ -80,7 +80,9 @@ def refresh(
     \b
     Example: geolookup refresh --url https://geo.example.com
     """
-    settings = load_settings(**chosen)
+    settings = load_service_settings(
+        chosen.pop("url"), pulls=True, says=print_systemd is not None or print_cron, **chosen
+    )
     if print_systemd or print_cron:
         arguments = [] if on_conflict == "hold" else ["--on-conflict", on_conflict]
         _print_schedule(schedule.job(settings, arguments, changed_exit_code=changed_exit_code), print_systemd)

@@ -1,16 +1,19 @@
 """``status``: what is served, how old it is, and what stands in the way of anything newer."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import json_option, load_settings
+from geolookup.cli.options import json_option
 from geolookup.lookup import open as opening
-from geolookup.model import SourceStatus
+from geolookup.model import SourceStatus, Status
 from geolookup.settings.durations import in_words
+from geolookup.settings.load import Origin, load_with_origins
 from geolookup.settings.moments import shown
+from geolookup.settings.table import Settings
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
 from geolookup.state.generations.parts import REGISTRY
@@ -48,6 +51,24 @@ def _never_line(source: Definition) -> str:
     return "; ".join(filter(None, parts))
 
 
+def _service(settings: Settings, origins: Mapping[str, Origin], found: Status) -> dict[str, str | None] | None:
+    """The address that the next push goes to, where it comes from, and where what is served came from."""
+    if settings.url is not None:
+        origin = origins["url"]
+        return {"url": settings.url, "from": origin.kind, "where": origin.where, "synced_from": found.url}
+    if found.url is None:
+        return None
+    return {"url": found.url, "from": "remembered", "where": None, "synced_from": found.url}
+
+
+def _service_line(service: Mapping[str, str | None]) -> str:
+    if service["from"] == "remembered":
+        return f"{service['url']} (remembered from the last sync: no setting names one)"
+    where = f"`url` in {service['where']}" if service["from"] == "file" else service["where"]
+    other = service["synced_from"] not in (None, service["url"])
+    return f"{service['url']} ({where})" + (f"; what is served is from {service['synced_from']}" if other else "")
+
+
 @click.command()
 @click.option("--check", is_flag=True, help="For monitoring: exit with 1 if data are stale or there is a problem.")
 @click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
@@ -64,7 +85,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     \b
     Example: geolookup status --json
     """
-    settings = load_settings()
+    settings, origins = load_with_origins()
     rule = settings.stale
     with opening.open(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
         found = replace(geo.status(), stale_rule=rule)
@@ -72,6 +93,7 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     known = {source.name for source in found.sources if not (source.kind == REGISTRY and found.source == BUNDLED)}
     # Those that the state knows nothing of: they were added since, or no sync has published anything yet.
     never = [source for source in map(define, settings.stack) if source.name not in known]
+    service = _service(settings, origins, found)
     code = exit_codes.DONE
     if check:
         # What is held has a problem too, and a status of its own.
@@ -80,13 +102,15 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
         code = exit_codes.of_status(stale=found.stale, problem=problem, held=bool(found.held))
     if as_json:
         names = [source.name for source in found.sources if not source.digest] + [source.name for source in never]
-        output.json_result({**found.as_dict(), "never_pulled": names, **({"answers": answers} if fingerprint else {})})
+        extra = {**({"answers": answers} if fingerprint else {})}
+        output.json_result({**found.as_dict(), "service": service, "never_pulled": names, **extra})
         return code
     since = "dated" if found.dated != found.checked_at else "confirmed"
     lines = [
         ("state", found.home + (" (temporary)" if found.temporary else "")),
         ("generation", f"{found.generation} (sequence {found.sequence}, overlay {found.overlay})"),
         ("source", found.source + (": countries only" if found.source == BUNDLED else "")),
+        *([] if service is None else [("service", _service_line(service))]),
         ("published", shown(found.published_at)),
         (since, f"{shown(found.dated)} ({in_words(found.age_s)} ago)"),
     ]

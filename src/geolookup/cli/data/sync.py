@@ -13,6 +13,7 @@ from geolookup.cli.options import (
     fields_option,
     json_option,
     kind_option,
+    load_service_settings,
     load_settings,
     state_directory,
     url_moved_option,
@@ -88,7 +89,8 @@ def sync(
         raise click.UsageError("--addresses belongs to --preview")
     if file is None and (kind or fields):
         raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
-    settings = load_settings(url=url)
+    pulls = file is None and not bundled and digest is None
+    settings = load_service_settings(url, pulls=True) if pulls else load_settings(url=url)
     source = None
     if file is not None:
         if digest is not None or preview:
@@ -100,6 +102,7 @@ def sync(
             )
         source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
     directory = state_directory(settings, wait_s=wait_s)
+    known = directory.service_url() if url is not None else None
     if bundled:
         if file is not None or url is not None or digest is not None or preview:
             raise click.UsageError("--bundled goes alone: it publishes what comes with geolookup")
@@ -113,6 +116,8 @@ def sync(
             report = pull(directory, settings, given=source, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.warn(warning)
+    if url is not None and settings.url != known and load_settings().url is None:
+        output.note(f"geolookup: {settings.url} is remembered with the state: later commands need no --url")
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE
     if as_json:
         output.json_result(report.as_dict())

@@ -8,7 +8,7 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import (
     json_option,
-    load_settings,
+    load_service_settings,
     on_conflict_option,
     state_directory,
     url_moved_option,
@@ -51,7 +51,7 @@ def push(
     \b
     Example: geolookup push --dry-run
     """
-    settings = load_settings(url=url)
+    settings = load_service_settings(url)
     directory = state_directory(settings, wait_s=wait_s)
     if dry_run or plan_out:
         plan = plans.make(directory, settings, on_conflict=on_conflict, url_moved=url_moved)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import format_option, load_settings, url_option
+from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.cli.service.records import exactly, json_row, members, records
 from geolookup.http.transport import Transport
 from geolookup.lookup import open as opening
@@ -57,7 +57,7 @@ def details(hotel_id: str, include: tuple[str, ...], url: str | None, form: str)
     """
     if not hotel_id.strip():
         raise click.UsageError("ID is empty")
-    with Transport(load_settings(url=url)) as transport:
+    with Transport(load_service_settings(url)) as transport:
         found = HotelsClient(transport).details(hotel_id, include=include)
     if form == "text":
         _say_details(found)
@@ -99,7 +99,7 @@ def list_hotels(url: str | None, form: str, **asked: Any) -> None:
         raise click.UsageError("search by address, by --destination or by --id: one of them, not two together")
     if not any(methods) and not asked["amenities"]:
         raise click.UsageError("give an address (--city, --state, …), --destination, --id or --amenity to search by")
-    with Transport(load_settings(url=url)) as transport:
+    with Transport(load_service_settings(url)) as transport:
         found = HotelsClient(transport).list(**asked)
     with records(form) as write:
         for item in found.hotels:
@@ -132,7 +132,7 @@ def near(address: str, amenities: tuple[str, ...], include: tuple[str, ...], url
     if place is None:
         found = Nearby(level=None, place="", hotels=())
     else:
-        with Transport(load_settings(url=url)) as transport:
+        with Transport(load_service_settings(url)) as transport:
             found = hotels_near(HotelsClient(transport), place, amenities=amenities, include=include)
     locid = None if place is None else place.locid
     answer = {"ip": address, "locid": locid, "level": found.level, "place": found.place}

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import click
 
 from geolookup.cli import exit_codes, inputs, output
-from geolookup.cli.options import format_option, load_settings, url_option
+from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.cli.service.records import exactly, records
 from geolookup.errors import EditError, UpstreamError, UpstreamRefusedError
 from geolookup.http.transport import Transport
@@ -46,7 +46,7 @@ def put(file: str, url: str | None, form: str) -> int:
     Example: geolookup rate put rates.ndjson
     """
     code = exit_codes.DONE
-    with inputs.opened(file) as stream, Transport(load_settings(url=url)) as transport, records(form) as write:
+    with inputs.opened(file) as stream, Transport(load_service_settings(url)) as transport, records(form) as write:
         client = RatesClient(transport)
         name = inputs.shown(file)
         for line, text in _rows(stream):

@@ -298,18 +298,22 @@ class StateDirectory:
         with self.publishing() as publish:
             return publish.again(keep_generations=self.keep_generations, **changes)
 
-    def confirm(self, *, etag: str | None, start: Start | None = None) -> Current:
-        """Note that the service still has what is published, by the list of that start.
+    def confirm(self, *, etag: str | None, start: Start | None = None, url: str | None = None) -> Current:
+        """Note that the service still has what is published, by the list of that start; ``url`` is its new address.
 
         What it acknowledged before is in that list, so it is laid over no longer: somebody else may have undone it. The
         run lock must be held.
         """
         with self.publishing() as publish:
             current = publish.required()
-            changes: dict[str, Any] = {} if etag is None else {"etag": etag}
+            # An ETag is of one address.
+            changes: dict[str, Any] = {} if etag is None and url is None else {"etag": etag}
             if start is not None:
                 changes |= {"began_at": start.at, "mark": start.mark.as_json()}
             published = {**current.published, **changes}
+            if url is not None:
+                before = str(published["url"])
+                published |= {"url": url, "source": current.source.replace(before, url)}
             known = tuple(
                 {**entry, **changes, "checked_at": now_text()} if entry["kind"] == SERVICE else entry
                 for entry in entries(self.home, current)

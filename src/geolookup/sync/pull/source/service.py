@@ -41,13 +41,15 @@ def pull_service(
     """
     current, result = run.current, Result(definition=definition, report=report)
     before = run.baseline(definition.name)
-    same_url = before is not None and before.record.get("url") == url
     damaged = definition.name in run.damaged
     known = None
-    if current is not None and same_url:
-        # What CURRENT says is newer than the snapshot's record: the service may have confirmed it since.
-        served = current.published.get("url") == url
-        known = current.published.get("etag") if served else run.entries[definition.name].get("etag")
+    if before is not None and current is not None:
+        # What CURRENT says is newer than the snapshot's record: the service may have confirmed it since, and moved.
+        served = current.published.get("url")
+        if served == url:
+            known = current.published.get("etag")
+        elif served is None and before.record.get("url") == url:
+            known = run.entries[definition.name].get("etag")
     # What is damaged must be fetched again, though the service has nothing new.
     etag = None if damaged else known
     if unmodified is not None and etag is not None:
@@ -69,8 +71,11 @@ def pull_service(
         return _judge(run, result, candidate, staged, url=url, etag=listing.etag, start=start)
 
 
-def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = None) -> Result:
-    """The service has what it had at the last pull, by a list begun then."""
+def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = None, url: str | None = None) -> Result:
+    """The service has what it had at the last pull, by a list begun then; ``url`` is where it had it.
+
+    The content decides: the same list from another address makes nothing new, and the state belongs to that address.
+    """
     name = result.definition.name
     before = run.baseline(name)
     assert before is not None
@@ -85,8 +90,15 @@ def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = Non
         return result
     if etag is None:  # else the list was looked at when it had come
         _hold_against(run, Cache(before.cache), start, result.report)
-    if run.current.published.get("url") is not None:
-        run.current = run.directory.confirm(etag=etag or None, start=start)
+    served = run.current.published.get("url")
+    if served is not None:
+        moved = url if url != served else None
+        if moved is not None:
+            result.report.warnings.append(
+                f"{moved} has exactly what {served} had, so nothing new was published: from now on this state belongs "
+                f"to {moved}"
+            )
+        run.current = run.directory.confirm(etag=etag or None, start=start, url=moved)
         known = {str(entry["name"]): entry for entry in run.current.sources}
         result.entry = dict(known.get(name, result.entry))
     if etag is None:
@@ -179,9 +191,8 @@ def _judge(
         _hold_against(run, Cache(candidate.cache), start, report)
     _look_for_twins(run, Cache(candidate.cache), report)
     before = run.baseline(name)
-    same_url = before is not None and before.record.get("url") == url
-    if before is not None and same_url and before.part.digest == staged.digest and name not in run.damaged:
-        return _confirmed(run, result, start, etag=etag or "")
+    if before is not None and before.part.digest == staged.digest and name not in run.damaged:
+        return _confirmed(run, result, start, etag=etag or "", url=url)
     result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
     record = {
         **result.definition.terms(),

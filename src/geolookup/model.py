@@ -271,6 +271,29 @@ class SourceStatus:
         return {**found, "addresses_v6": str(self.addresses_v6)}
 
 
+#: What of a run can fail by itself: its beginning (settings, the state), sending edits, pulling sources.
+Stage: TypeAlias = Literal["start", "push", "pull"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailure:
+    """What failed in the last run that did it, and has not succeeded since.
+
+    ``run`` is the command (``sync``, ``push`` or ``refresh``), ``stage`` what of it failed. ``since`` is when it first
+    failed, ``at`` when it failed last.
+    """
+
+    stage: Stage
+    run: str
+    message: str
+    since: str
+    at: str
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """What an open GeoLookup serves, and how well.
@@ -282,7 +305,7 @@ class Status:
     been so; both are None while all is well. ``temporary`` is true if no state could be written and a throwaway
     one serves. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader`` names the
     implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then those that
-    do not yet.
+    do not yet. ``failures`` are what failed in the last runs, until it succeeds.
     """
 
     home: str
@@ -312,8 +335,10 @@ class Status:
     temporary: bool
     reader: str
     sources: tuple[SourceStatus, ...] = ()
+    failures: tuple[RunFailure, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
         """All of it by name, for ``status --json``."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**found, "sources": [source.as_dict() for source in self.sources]}
+        sources, failures = ([each.as_dict() for each in many] for many in (self.sources, self.failures))
+        return {**found, "sources": sources, "failures": failures}

@@ -131,6 +131,11 @@ True
 >>> settings.url, settings.stale
 ('https://geo.example.com', 'warn')
 """,
+    "RunFailure": """
+>>> with geolookup.open() as geo:
+...     [(failure.run, failure.stage, failure.message) for failure in geo.status().failures]
+[]
+""",
     "SourceStatus": """
 >>> with geolookup.open() as geo:
 ...     [(source.name, source.kind, source.serves) for source in geo.status().sources]

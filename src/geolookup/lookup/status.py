@@ -16,6 +16,7 @@ from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries
 from geolookup.state.generations.licences import overdue
 from geolookup.state.generations.parts import SERVICE, Part, has_service, part_path, parts_of
+from geolookup.sync.failures import failures
 
 #: A status describes the present and waits for nobody, except for the moment that a commit takes.
 _COMMIT_S = 0.2
@@ -67,6 +68,7 @@ def describe(
         temporary=temporary,
         reader="python" if snapshot.fast is None else "native",
         sources=tuple(_sources(directory, current, freshness)),
+        failures=failures(home),
     )
 
 

@@ -32,6 +32,14 @@ def seconds(duration: str | float | timedelta) -> float:
     return found
 
 
+def limit(text: str | float) -> float | None:
+    """The seconds of a limit to an age, or None for ``none``.
+
+    :raises ValueError: if it is neither that nor a duration
+    """
+    return None if text == "none" else seconds(text)
+
+
 def in_words(length_s: float) -> str:
     """A length of time for people, in the largest unit of which it has at least two."""
     for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):

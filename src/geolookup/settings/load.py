@@ -133,6 +133,10 @@ def _check(settings: Settings) -> Settings:
         _ = settings.max_age_s
     except ValueError as error:
         raise SettingsError(f"max_age: {reason(error)}") from error
+    try:
+        _ = settings.check_max_age_s
+    except ValueError as error:
+        raise SettingsError(f"check_max_age: {reason(error)}; or none") from error
     if settings.url is not None:
         settings = msgspec.structs.replace(settings, url=normalise_url(settings.url))
     if settings.sources:

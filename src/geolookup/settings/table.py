@@ -25,6 +25,9 @@ GROUPS = {
 }
 
 
+_CHECK_MAX_AGE = "8d"
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every setting with its default. A key ``x`` of the file is the variable ``GEOLOOKUP_X``.
 
@@ -66,6 +69,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             lookups=True,
         ),
     ] = "warn"
+
+    check_max_age: Annotated[
+        str | int | float,
+        _about(
+            "state",
+            "The age of the data past which `status --check` fails. If empty, `max_age`, and without that 8d, with "
+            "which a weekly sync passes; `none` is no limit. Lookups do not look at it.",
+            allowed="a number of seconds greater than zero, a number with a unit: s, m, h, d or w (36h), or none",
+        ),
+    ] = ""
 
     sources: tuple[SourceSettings, ...] = ()
 
@@ -223,6 +236,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def max_age_s(self) -> float | None:
         """``max_age`` in seconds; None if there is no limit."""
         return None if self.max_age == "" else durations.seconds(self.max_age)
+
+    @property
+    def check_max_age_s(self) -> float | None:
+        """The age past which ``status --check`` fails, in seconds; None if any age passes."""
+        if self.check_max_age == "":
+            return self.max_age_s or durations.seconds(_CHECK_MAX_AGE)
+        return durations.limit(self.check_max_age)
 
     @property
     def has_plain_lookups(self) -> bool:

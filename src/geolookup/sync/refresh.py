@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from geolookup.errors import (
     GeoLookupError,
@@ -17,18 +17,19 @@ from geolookup.errors import (
 )
 from geolookup.http.transport import Transport
 from geolookup.index.fingerprint import fingerprint
+from geolookup.model import Stage
 from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Start
+from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url, pull_locked
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.attempts import PushReport
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict
 
-Stage: TypeAlias = Literal["start", "push", "pull"]
 #: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
 RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
 
@@ -128,11 +129,15 @@ def refresh(
     try:
         with directory.locks.run():
             started()
-            _run(directory, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
+            try:
+                _run(directory, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
+            except GeoLookupError as error:
+                report.failures.append(Failure(stage=_stage(report), message=str(error), error=error))
+            failures.note(directory.home, "refresh", _ended(report))
     except GeoLookupError as error:
         if isinstance(error, StateBusyError) and report.push is None:
             raise
-        stage: Stage = "start" if report.push is None else "push" if report.pull is None else "pull"
+        stage = _stage(report)
         report.failures.append(Failure(stage=stage, message=str(error), error=error))
         if stage == "start" and (served := _open(directory)) is not None:
             report.generation = report.generation_before = served.current.generation
@@ -141,6 +146,20 @@ def refresh(
     report.ended_at = now_text()
     report.durations_s["total"] = round(time.monotonic() - began, 3)
     return report
+
+
+def _stage(report: RefreshReport) -> Stage:
+    """How far a refresh came."""
+    return "start" if report.push is None and report.pull is None else "push" if report.pull is None else "pull"
+
+
+def _ended(report: RefreshReport) -> dict[Stage, str | None]:
+    """What became of each stage that was tried: its failure, or None; that a list is held is none."""
+    tried: dict[Stage, str | None] = {"push": None} if report.push is not None else {}
+    if report.pull is not None:
+        tried["pull"] = None
+    told = {each.stage: each.message for each in report.failures if not isinstance(each.error, HeldError)}
+    return tried | told
 
 
 def _run(

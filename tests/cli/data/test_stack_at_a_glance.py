@@ -67,7 +67,7 @@ def test_while_the_first_sync_fails_the_status_does_not_say_to_add_what_was_adde
 ) -> None:
     assert run(["sync"]) == 1
     found = asked(capsys, "status", "--check", code=1)
-    assert found.count("never pulled") == 2
+    assert found.count("; never pulled") == 2
     assert "source add" not in found
 
 

@@ -9,7 +9,7 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option
 from geolookup.lookup import open as opening
-from geolookup.model import SourceStatus, Status
+from geolookup.model import RunFailure, SourceStatus, Status
 from geolookup.settings.durations import in_words
 from geolookup.settings.load import Origin, load_with_origins
 from geolookup.settings.moments import shown
@@ -69,23 +69,68 @@ def _service_line(service: Mapping[str, str | None]) -> str:
     return f"{service['url']} ({where})" + (f"; what is served is from {service['synced_from']}" if other else "")
 
 
+def _too_old(found: Status, limit_s: float | None, *, given: bool, has_sources: bool) -> list[str]:
+    """What is too old for a check. A source's own limit goes before; a ``given`` limit is the only other one."""
+    limits = [limit for limit in (limit_s, None if given else found.max_age_s) if limit is not None]
+    old = []
+    is_bundled = found.source == BUNDLED and not has_sources
+    answering = [source for source in found.sources if source.serves and source.digest]
+    for source in answering:
+        own = source.max_age_s if source.max_age_s != found.max_age_s else None
+        limit = own if own is not None else min(limits, default=None)
+        if limit is not None and source.age_s > limit:
+            what = f"the data of {source.name}" if len(answering) > 1 else "the data"
+            advice = f"no sync renews the bundled data: {MORE}" if is_bundled else "run `geolookup sync`"
+            old.append(
+                f"{what} are {in_words(source.age_s)} old, and should not be older than {in_words(limit)}: {advice}"
+            )
+    return old
+
+
+def _problems(found: Status, never: list[str]) -> list[str]:
+    """What is wrong besides the age: what failed last, and what cannot be used. What is held is not a problem."""
+    told = [f"the last {each.run} failed: {each.message}" for each in found.failures]
+    told += [
+        f"source {source.name} could not be used since {shown(source.problem_since or '')}: {source.problem}"
+        for source in found.sources
+        if source.problem and not source.held and not any(source.problem in each.message for each in found.failures)
+    ]
+    told += [found.problem] if found.problem else []
+    if any(each.stage == "pull" for each in found.failures):
+        return told  # which says it of each source
+    return told + [f"source {name} never was pulled: run `geolookup sync`" for name in never]
+
+
+def _failure_line(failure: RunFailure) -> str:
+    since = "" if failure.since == failure.at else f" (since {shown(failure.since)})"
+    return f"at {shown(failure.at)}{since}: {failure.message}"
+
+
 @click.command()
 @click.option("--check", is_flag=True, help="For monitoring: exit with 1 if data are stale or there is a problem.")
+@click.option(
+    "--max-age",
+    metavar="AGE",
+    help="With --check: the age past which data are too old (36h, 8d; none: no limit), instead of the settings'.",
+)
 @click.option("--fingerprint", is_flag=True, help="Add a fingerprint of all answers (seconds for millions of blocks).")
 @json_option
-def status(as_json: bool, check: bool, fingerprint: bool) -> int:
+def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -> int:
     """Show what is served, how old it is, and any problem with newer data.
 
     \b
     Two machines have the same fingerprint if and only if they give the same answer for every address.
-    Exit status: 0; with --check 1 if the data are older than max_age or there is a problem, and
-    3 if a list is held for a person. A source that the last sync could not use is such
-    a problem. A source of the settings that was never pulled is one, too.
+    With --check it also says what is wrong. Exit status: 0; with --check 1 if the data are too old or
+    there is a problem, else 3 if a list is held for a person. Problems are: the last sync, push
+    or refresh failed, and none has succeeded since; a source that the last sync could not use, or
+    that never was pulled. Too old is: older than check_max_age (8d; --max-age changes it for once).
 
     \b
     Example: geolookup status --json
     """
-    settings, origins = load_with_origins()
+    if max_age is not None and not check:
+        raise click.UsageError("--max-age belongs to --check")
+    settings, origins = load_with_origins({"check_max_age": max_age})
     rule = settings.stale
     with opening.open(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
         found = replace(geo.status(), stale_rule=rule)
@@ -95,14 +140,14 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
     never = [source for source in map(define, settings.stack) if source.name not in known]
     service = _service(settings, origins, found)
     code = exit_codes.DONE
+    wrong: list[str] = []
     if check:
-        # What is held has a problem too, and a status of its own.
-        failed = any(source.problem and not source.held for source in found.sources)
-        problem = failed or bool(found.problem) or bool(never)
-        code = exit_codes.of_status(stale=found.stale, problem=problem, held=bool(found.held))
+        old = _too_old(found, settings.check_max_age_s, given=max_age is not None, has_sources=bool(settings.stack))
+        wrong = [*old, *_problems(found, [source.name for source in never])]
+        code = exit_codes.of_status(stale=bool(old), problem=len(wrong) > len(old), held=bool(found.held))
     if as_json:
         names = [source.name for source in found.sources if not source.digest] + [source.name for source in never]
-        extra = {**({"answers": answers} if fingerprint else {})}
+        extra = {**({"wrong": wrong} if check else {}), **({"answers": answers} if fingerprint else {})}
         output.json_result({**found.as_dict(), "service": service, "never_pulled": names, **extra})
         return code
     since = "dated" if found.dated != found.checked_at else "confirmed"
@@ -136,9 +181,14 @@ def status(as_json: bool, check: bool, fingerprint: bool) -> int:
         lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
     if found.held:
         lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
+    lines += [(f"{each.run} FAILED", _failure_line(each)) for each in found.failures]
     if found.problem:
         lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))
     if found.source == BUNDLED and not settings.stack:
         lines.append(("more", MORE))
+    if check:
+        lines += [("WRONG", each) for each in wrong] or [
+            ("check", "held: a person must decide" if code else "all is well")
+        ]
     output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
     return code

@@ -15,6 +15,8 @@ from geolookup.state.generations.timeline import by_recency
 
 CANDIDATE = ".candidate-"
 TEMPORARY = ".tmp-"
+#: What failed in the last runs, in the state directory: `sync.failures` writes it.
+FAILURES = "failures.json"
 #: The newest copy of edits.db; a push makes it, under the run lock.
 BACKUP = "edits.backup.1.db"
 
@@ -42,7 +44,8 @@ def remove_run_leftovers(home: str) -> None:
             files.remove_tree(os.path.join(home, SNAPSHOTS, name))
     _mend_held(home)
     for name in in_home:
-        if name.startswith(f"{BACKUP}{TEMPORARY}"):  # its journal as well
+        # The journal of a backup as well.
+        if name.startswith((f"{BACKUP}{TEMPORARY}", f"{FAILURES}{TEMPORARY}")):
             files.remove_file(os.path.join(home, name))
         if not name.startswith(f"held{TEMPORARY}"):
             continue

@@ -8,6 +8,7 @@ from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Start
+from geolookup.sync import failures
 from geolookup.sync.pull.publishing import Preview
 from geolookup.sync.pull.record import record_done, record_failed
 from geolookup.sync.pull.report import PullReport
@@ -36,7 +37,7 @@ def pull(
     :raises StateBusyError: if another run is under way
     """
     report = PullReport(url=settings.url)
-    with directory.locks.run(), contextlib.ExitStack() as opened:
+    with directory.locks.run(), failures.noted(directory.home, "sync", "pull"), contextlib.ExitStack() as opened:
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
         pull_locked(directory, settings, transport, report, given=given, url_moved=url_moved, progress=progress)
     return report

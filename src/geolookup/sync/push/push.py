@@ -31,6 +31,7 @@ from geolookup.state.edits.session import is_provisional
 from geolookup.state.files import open_to_all
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Mark, Start
+from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.accounts import is_another
@@ -82,7 +83,7 @@ def push(
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     began = time.monotonic()
     report = PushReport(url=url)
-    with directory.locks.run():
+    with directory.locks.run(), failures.noted(directory.home, "push", "push") as failed:
         directory.check_edits()
         if (warning := open_to_all(directory.home)) is not None:
             report.warnings.append(warning)
@@ -93,6 +94,8 @@ def push(
                 )
         count_left_over(directory, report)
         report.duration_s = round(time.monotonic() - began, 3)
+        if report.stopped is not None:
+            failed(report.stopped)
     return report
 
 

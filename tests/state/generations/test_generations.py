@@ -90,8 +90,24 @@ def test_a_rollback_without_a_number_leaves_out_what_was_rolled_back(home: str, 
     publish(home, stamped(9))
     assert directory.keeping.rollback().generation == 1
     assert directory.keeping.rollback().generation == 2  # 3 and 4 were rolled back
-    with pytest.raises(UnknownGenerationError, match=r"the others that are kept: 1, 3, 4"):
+    with pytest.raises(
+        UnknownGenerationError, match=r"no older generation .* 1, 3, 4 have content that was rolled back: name one"
+    ):
         directory.keeping.rollback()
+
+
+def test_a_rollback_passes_over_what_is_the_same_and_says_so_if_there_is_nothing_else(home: str, wall: Clock) -> None:
+    directory = nights(home, wall, 1)
+    only = r"only generation 1 is kept, which is served: there is nothing to go back to"
+    with pytest.raises(UnknownGenerationError, match=only):
+        directory.keeping.rollback()
+    publish(home, stamped(1), url="http://localhost:9")
+    same = r"generation 1 has the same content as what is served, so going back would change nothing"
+    with pytest.raises(UnknownGenerationError, match=same):
+        directory.keeping.rollback()
+    publish(home, stamped(2))
+    publish(home, stamped(2), url="http://localhost:9")
+    assert directory.keeping.rollback().generation == 2
 
 
 def test_a_moment_that_was_printed_is_read_though_the_clock_went_back(home: str, wall: Clock) -> None:

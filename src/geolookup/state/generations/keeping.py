@@ -50,11 +50,7 @@ class Keeping:
             kept = numbered(os.path.join(self._home, "generations"))
             target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:
-                wrong = "no older generation is kept"
-                if generation is not None:
-                    wrong = f"generation {generation} is {'served already' if generation in kept else 'not kept'}"
-                names = ", ".join(str(number) for number in reversed(kept) if number != current.generation) or "none"
-                raise UnknownGenerationError(f"{self._home}: {wrong}; the others that are kept: {names}")
+                raise UnknownGenerationError(f"{self._home}: {self._why_not(current, kept, generation)}")
             Candidate(path=generation_path(self._home, target)).verify()
             record = read_report(generation_path(self._home, target))["published"]
             again = {refusal(part) for part in parts_of(record)}
@@ -94,6 +90,26 @@ class Keeping:
                 continue
             return number
         return None
+
+    def _why_not(self, current: Current, kept: list[int], asked: int | None) -> str:
+        """Why there is nothing to go back to, and what is kept."""
+        others = [number for number in reversed(kept) if number != current.generation]
+        if asked is not None:
+            what = "served already" if asked in kept else "not kept"
+            return f"generation {asked} is {what}; the others that are kept: {', '.join(map(str, others)) or 'none'}"
+        if not others:
+            return f"only generation {current.generation} is kept, which is served: there is nothing to go back to"
+        same: list[str] = []
+        left: list[str] = []
+        for number in others:
+            record = read_report(generation_path(self._home, number))["published"]
+            (same if record["digest"] == current.digest else left).append(str(number))
+        told = []
+        if same:
+            told.append(f"{_listed(same)} the same content as what is served, so going back would change nothing")
+        if left:
+            told.append(f"{_listed(left)} content that was rolled back: name one to serve it again")
+        return f"no older generation to go back to: {'; '.join(told)}"
 
     def pin(self, generation: int) -> Current:
         """Keep a generation whatever retention says, until `unpin`.
@@ -178,3 +194,8 @@ class Keeping:
     def _publish_again(self, generation: int | None = None, **changes: Any) -> Current:
         with publishing(self._home, self._locks, self._local) as publish:
             return publish.again(generation, keep_generations=self._keep_generations, **changes)
+
+
+def _listed(numbers: list[str]) -> str:
+    """Generations as the beginning of a sentence that says what they hold."""
+    return f"generation {numbers[0]} has" if len(numbers) == 1 else f"generations {', '.join(numbers)} have"

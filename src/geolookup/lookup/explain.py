@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from geolookup.errors import StateDamagedError
+from geolookup.errors import StateDamagedError, StateUnwritableError
 from geolookup.fields import UNKNOWN
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import CoveringBlock, Explanation, Geolocation, IPBlock, Layer
@@ -73,8 +73,10 @@ def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value
                 )
     unreadable: tuple[str, ...] = ()
     try:
+        if directory.edits.is_of_others():
+            raise StateUnwritableError(f"{directory.edits.path} is for its owner only")
         layer = list(directory.custom_layer(current.generation, current.published).values())
-    except StateDamagedError as error:
+    except (StateDamagedError, StateUnwritableError) as error:
         # Pulled blocks can still be explained; an edit behind the answer cannot.
         layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
         unreadable = (f"the local edits cannot be read: {error}",)

@@ -36,7 +36,10 @@ def describe(
     rows = current.published["rows"]
     pending: int | None = None
     try:
-        pending = directory.local.pending(wait_s=_COMMIT_S) if has_service(current.published) else 0
+        if directory.edits.is_of_others():
+            pending = None
+        else:
+            pending = directory.local.pending(wait_s=_COMMIT_S) if has_service(current.published) else 0
     except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader

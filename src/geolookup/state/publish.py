@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import NoStateError, StateDamagedError, StateError
-from geolookup.state import files, notices
+from geolookup.state import files, notices, readers
 from geolookup.state.clock import now_text
 from geolookup.state.current import (
     Current,
@@ -129,6 +129,7 @@ class Publish:
 
     def move(self, path: str, target: str) -> None:
         """Give a directory that is complete the name by which CURRENT will know it."""
+        readers.open_to_group(self.home, path)
         with files.file_errors(target):
             os.rename(path, target)
             self.undo.callback(_rename_back, target, path)
@@ -167,6 +168,7 @@ class Publish:
         current = self.current
         overlay = 1 + max([current.overlay if current else 0, *self._overlays])
         target = overlay_path(self.home, overlay)
+        readers.open_to_group(self.home, draft.path)
         with files.file_errors(target):
             os.rename(draft.path, target)
             self.undo.callback(files.remove_file, target)
@@ -220,7 +222,8 @@ class Publish:
         data = dump({**current.as_json(), "check": "0" * 16})
         head, mark, tail = data.rpartition(b"0" * 16)
         assert mark, "the line above wrote it"
-        files.replace_durably(self._path("CURRENT"), head + content_check(data).encode("ascii") + tail)
+        data = head + content_check(data).encode("ascii") + tail
+        files.replace_durably(self._path("CURRENT"), data, mode=readers.current_mode(self.home))
         notices.published(self.home)
 
     def clean(self, published: Current, *, keep_generations: int | None) -> None:

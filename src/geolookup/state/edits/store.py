@@ -93,6 +93,10 @@ class Edits:
         """Whether anything was ever recorded here."""
         return os.path.exists(self.path)
 
+    def is_of_others(self) -> bool:
+        """Whether they are there, and not for this user: whoever may read only what is published."""
+        return self.exists() and not os.access(self.path, os.R_OK)
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator["Database"]:
         """One durable transaction: ``BEGIN IMMEDIATE``, then commit, or roll back if the body raises.

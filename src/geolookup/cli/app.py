@@ -36,6 +36,7 @@ _COMMANDS = {
     "serve": Announced("service.serve", "serve", "Run the reference service."),
     "serve-token": Announced("service.serve", "serve_token", "Make a token for a client of the reference service."),
     "share": Announced("service.share", "share", "Share what is answered here with other tools, by HTTP."),
+    "config": Announced("setup.config", "config", "Show the settings, and write the first ones."),
     "completion": Announced("completion", "completion", "Print the completion script for a shell."),
 }
 

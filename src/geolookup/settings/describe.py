@@ -107,13 +107,12 @@ def _allowed(kind: msgspec.inspect.Type) -> str:
             return "text"
 
 
-def unknown(name: str, names: list[str]) -> str:
-    """What to say about a name that is not among ``names``."""
+def unknown(name: str, names: list[str], *, advice: str = "remove it") -> str:
+    """What to say about a name that is not among ``names``; ``advice`` is for one that is near none of them."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, names, n=1)
-    advice = f"did you mean {near[0]}?" if near else "remove it"
-    return f"unknown setting {harmless(name, 60)}: {advice}"
+    return f"unknown setting {harmless(name, 60)}: {f'did you mean {near[0]}?' if near else advice}"
 
 
 def checked(setting: Setting, value: Any, where: str, *, strict: bool) -> Any:

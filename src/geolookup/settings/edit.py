@@ -98,6 +98,31 @@ def move_source(name: str, position: Position) -> str:
     return _edit(change, mentions={name} | _mentioned(position))
 
 
+def written_values() -> dict[str, Any]:
+    """What stands at the top of the settings file, without the sources: nothing if there is no file.
+
+    :raises SettingsError: if the settings cannot be used
+    """
+    path = os.path.realpath(settings_path())
+    before = read(path)
+    _load()
+    values: dict[str, Any] = {} if before is None else tomlkit.parse(before.decode("utf-8")).unwrap()
+    values.pop(SOURCE_TABLE, None)
+    return values
+
+
+def write_values(values: Mapping[str, Any], *, instead_of: Mapping[str, Any]) -> str:
+    """Write settings at the top of the file; returns its path. The file is made if it is not there.
+
+    ``instead_of`` are the values that stood there when a person decided: if others stand there now, nothing is written.
+
+    :raises SettingsError: if the settings cannot be used, before or after, or were changed meanwhile
+    :raises StateBusyError: if somebody else edits them and does not finish
+    :raises StateUnwritableError: if the file cannot be written
+    """
+    return _edit(lambda _tables: None, values=values, instead_of=instead_of)
+
+
 def _mentioned(position: Position) -> set[str]:
     """The names that must have a table for this position: only a table can have another table above it."""
     if isinstance(position, Before):
@@ -132,7 +157,13 @@ def _new_table(values: Mapping[str, Any]) -> _Table:
     return _Table(dict(values), _rendered(table), "", is_new=True)
 
 
-def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None = None) -> str:
+def _edit(
+    change: Callable[[list[_Table]], None],
+    *,
+    mentions: set[str] | None = None,
+    values: Mapping[str, Any] | None = None,
+    instead_of: Mapping[str, Any] | None = None,
+) -> str:
     path = os.path.realpath(settings_path())  # a link stays a link
     folder = os.path.dirname(path)
     with writing_errors(path):
@@ -146,11 +177,24 @@ def _edit(change: Callable[[list[_Table]], None], *, mentions: set[str] | None =
         if service is not None:
             tables.insert(0, service)
         change(tables)
+        if values is not None:
+            head = _with_values(path, head, values, instead_of or {})
+            settings = msgspec.structs.replace(settings, **values)
         after = _written(head, tables)
         _check(path, head, after, tables, settings)
         if after != text:
             replace(path, before, after.encode("utf-8"))
     return path
+
+
+def _with_values(path: str, head: str, values: Mapping[str, Any], instead_of: Mapping[str, Any]) -> str:
+    document = tomlkit.parse(head)
+    there = document.unwrap()
+    for name, value in values.items():
+        if there.get(name) != instead_of.get(name):
+            raise SettingsError(f"{path}: `{name}` was changed meanwhile: run the command again")
+        document[name] = value
+    return document.as_string()
 
 
 def _load() -> Settings:

@@ -73,12 +73,21 @@ def _secret(path: str, variable: str, what: str, environ: Mapping[str, str] | No
         secret, origin = sys.stdin.readline(), "standard input"
     else:
         secret, origin = _read_secret_file(os.path.expanduser(path), environ), path
-    secret = secret.strip()
+    secret = plain_secret(secret, origin)
     if not secret and path:
         raise SettingsError(f"{origin}: contains no {what}")
+    return secret, origin
+
+
+def plain_secret(text: str, origin: str) -> str:
+    """A secret without the blanks around it; ``origin`` is for the message, which does not show it.
+
+    :raises SettingsError: if it is not one line of plain text
+    """
+    secret = text.strip()
     if secret and not (secret.isascii() and secret.isprintable()):
         raise SettingsError(f"{origin}: the content must be one line of plain text")
-    return secret, origin
+    return secret
 
 
 def _read_secret_file(path: str, environ: Mapping[str, str]) -> str:

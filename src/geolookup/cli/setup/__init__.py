@@ -1,0 +1,1 @@
+"""Commands that set geolookup up on a machine, and say whether it is well."""

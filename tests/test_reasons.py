@@ -17,6 +17,7 @@ import pytest
 
 import geolookup
 from geolookup import errors
+from geolookup.cli.app import run
 from geolookup.reasons import reason
 
 SOURCE = Path(geolookup.__file__).parent
@@ -135,3 +136,13 @@ def test_errors_of_the_network_and_ours() -> None:
     )
     assert reason(errors.InvalidAddressError("'x' is not an IP address")) == "'x' is not an IP address"
     assert reason(ValueError("the second is before the first")) == "the second is before the first"
+
+
+def test_a_person_is_told_plainly_that_a_service_cannot_be_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        assert run(["doctor", "--url", address]) == 1
+    out = capsys.readouterr().out
+    assert "Connection refused" in out
+    assert "Errno" not in out

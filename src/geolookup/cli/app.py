@@ -37,6 +37,7 @@ _COMMANDS = {
     "serve-token": Announced("service.serve", "serve_token", "Make a token for a client of the reference service."),
     "share": Announced("service.share", "share", "Share what is answered here with other tools, by HTTP."),
     "config": Announced("setup.config", "config", "Show the settings, and write the first ones."),
+    "doctor": Announced("setup.doctor", "doctor", "Say what is wrong on this machine, and what to do."),
     "completion": Announced("completion", "completion", "Print the completion script for a shell."),
 }
 

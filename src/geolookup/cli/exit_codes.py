@@ -121,6 +121,11 @@ def of_contents(*, bad: int, refused: bool) -> int:
     return FAILED if bad or refused else DONE
 
 
+def of_checks(*, wrong: int) -> int:
+    """The exit status of ``doctor``."""
+    return FAILED if wrong else DONE
+
+
 def of_status(*, stale: bool, problem: bool, held: bool) -> int:
     """The exit status of ``status --check``."""
     if stale or problem:

@@ -13,6 +13,9 @@ SETTINGS_FILE = "geolookup.toml"
 #: choice of reader.
 NOT_SETTINGS = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
 
+#: The variable that keeps lookups to the reader in Python.
+PURE = "GEOLOOKUP_PURE"
+
 
 def _xdg(variable: str, *fallback: str) -> str:
     base = os.environ.get(variable, "").strip()

@@ -116,15 +116,17 @@ class StateDirectory:
 
     # Candidates
 
+    def space_needed(self) -> int:
+        """How many free bytes a sync asks for before it begins."""
+        found = self.current_or_none()
+        if found is None:
+            return _LEAST_SPACE_BYTES
+        return max(_LEAST_SPACE_BYTES, int(1.2 * sum(record["bytes"] for record in found.published["files"].values())))
+
     @contextlib.contextmanager
     def candidate(self) -> Iterator[Candidate]:
         """A new empty candidate, under the run lock; what is neither published nor held at the end is removed."""
-        found = self.current_or_none()
-        needed_bytes = _LEAST_SPACE_BYTES
-        if found is not None:
-            sizes = (record["bytes"] for record in found.published["files"].values())
-            needed_bytes = max(needed_bytes, int(1.2 * sum(sizes)))
-        files.require_space(self.home, needed_bytes)
+        files.require_space(self.home, self.space_needed())
         path = self.path("generations", f"{retention.CANDIDATE}{os.getpid()}-{secrets.token_hex(4)}")
         with files.file_errors(path):
             os.mkdir(path, 0o700)

@@ -234,13 +234,18 @@ def require_space(path: str, needed_bytes: int) -> None:
 
     :raises StateUnwritableError: if less than ``needed_bytes`` is free for this user
     """
+    found = free_bytes(path)
+    if found < needed_bytes:
+        raise StateUnwritableError(
+            f"{path}: about {needed_bytes >> 20} MiB are needed and {found >> 20} MiB are free: make room there"
+        )
+
+
+def free_bytes(path: str) -> int:
+    """How many bytes this user may still write on the file system of a directory."""
     with file_errors(path):
         found = os.statvfs(path)
-    free_bytes = found.f_bavail * found.f_frsize
-    if free_bytes < needed_bytes:
-        raise StateUnwritableError(
-            f"{path}: about {needed_bytes >> 20} MiB are needed and {free_bytes >> 20} MiB are free: make room there"
-        )
+    return found.f_bavail * found.f_frsize
 
 
 @contextlib.contextmanager
@@ -279,3 +284,23 @@ def take_lock(descriptor: int, deadline: float, *, first_pause_s: float = 0.001,
             pause_s = min(pause_s * 2, last_pause_s)
         else:
             return True
+
+
+def is_locked(path: str) -> bool:
+    """Whether another process holds the flock on a file now; false if there is no such file, or it cannot be opened.
+
+    To know it, the lock is shared for an instant.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

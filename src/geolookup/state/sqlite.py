@@ -11,6 +11,9 @@ from geolookup.fields import FIELDS, Field
 from geolookup.reasons import reason
 from geolookup.state import files
 
+#: The version of the library.
+VERSION = sqlite3.sqlite_version
+
 
 @contextlib.contextmanager
 def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:

@@ -1,0 +1,162 @@
+"""Who may read what is published: a process of another user and group does, and meets nothing that is not for it."""
+
+import contextlib
+import grp
+import importlib
+import io
+import logging
+import os
+import pkgutil
+import stat
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import geolookup.cli
+from geolookup.cli.app import run
+from geolookup.lookup.open import open as open_lookup
+from geolookup.state import readers
+from tests.support.states import place, publish
+
+GROUP = "daemon"
+NOBODY = 65534
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user")
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A state directory that others can reach: pytest's own folders are for one user."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = os.path.join(folder, "state")
+        monkeypatch.setenv("GEOLOOKUP_HOME", path)
+        yield path
+
+
+@dataclass(frozen=True)
+class Ended:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def as_nobody(arguments: list[str], home: str, group: int) -> Ended:
+    """Run a command as another user in ``group`` alone; the modules are loaded before, since Python may be root's."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        child = os.fork()
+        if child == 0:
+            status = 99
+            try:
+                nowhere = io.StringIO()
+                with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+                    for module in pkgutil.walk_packages(geolookup.cli.__path__, "geolookup.cli."):
+                        importlib.import_module(module.name)
+                    run(arguments)
+                for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+                    os.environ[variable] = "/nonexistent"
+                os.setgroups([])
+                os.setgid(group)
+                os.setuid(NOBODY)
+                os.chdir("/")
+                sys.stdout, sys.stderr = out, err
+                logging.getLogger("geolookup").handlers.clear()
+                status = run(arguments)
+            except BaseException:
+                traceback.print_exc(file=err)
+            finally:
+                out.flush()
+                err.flush()
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        out.seek(0)
+        err.seek(0)
+        return Ended(os.waitstatus_to_exitcode(status), out.read(), err.read())
+
+
+def modes(home: str) -> dict[str, str]:
+    found = {}
+    for directory, names, others in os.walk(home):
+        for name in (*names, *others):
+            path = os.path.join(directory, name)
+            found[os.path.relpath(path, home)] = oct(stat.S_IMODE(os.lstat(path).st_mode))
+    return found
+
+
+def is_published(path: str) -> bool:
+    return path == "CURRENT" or path.partition(os.sep)[0] in ("generations", "snapshots", "custom")
+
+
+@as_root
+def test_a_member_of_the_group_looks_up_and_nobody_else_does(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(home, [place(1, "8.0.0.0/8", country="US"), place(-5, "9.0.0.0/8")])
+    group = grp.getgrnam(GROUP).gr_gid
+    assert as_nobody(["8.8.8.8"], home, group).returncode != 0
+    assert run(["config", "init", "--group", GROUP]) == 0
+    assert GROUP in capsys.readouterr().out
+    assert as_nobody(["8.8.8.8"], home, group).stdout.startswith("8.8.8.8\t")
+    assert as_nobody(["8.8.8.8"], home, NOBODY).returncode != 0
+    # What is published later is for them, too: by a pull, and by an edit.
+    publish(home, [place(2, "8.0.0.0/8", country="DE"), place(-5, "9.0.0.0/8")])
+    assert run(["custom", "add-block", "-5", "8.8.0.0/16"]) == 0
+    for command, expected in (
+        (["8.8.8.8"], "custom -5"),
+        (["explain", "8.8.8.8"], "for its owner only"),
+        (["list"], "city 2"),
+        (["status"], "unknown"),
+        (["doctor", "--offline"], "this user may look up"),
+    ):
+        found = as_nobody(command, home, group)
+        assert expected in found.stdout, (command, found)
+        assert found.returncode == 0, (command, found)
+        assert "Traceback" not in found.stderr
+    assert "edits.db" in as_nobody(["outbox", "list"], home, group).stderr
+
+
+@as_root
+def test_the_edits_locks_and_what_is_held_stay_their_owners(home: str) -> None:
+    publish(home, [place(1, "8.0.0.0/8", country="US")])
+    assert run(["config", "init", "--group", GROUP]) == 0
+    assert run(["custom", "create", "--country", "DE", "--latitude", "52.5", "--longitude", "13.4"]) == 0
+    publish(home, [place(2, "8.0.0.0/8", country="DE")])
+    found = modes(home)
+    assert {"edits.db", "run.lock", "publish.lock", "CURRENT", "generations/000002/index"} <= set(found)
+    for path, mode in found.items():
+        if is_published(path):
+            assert mode in ("0o640", "0o2750"), path
+        else:
+            assert int(mode, 8) & 0o077 == 0, path
+    assert readers.group_of(home) == grp.getgrnam(GROUP).gr_gid
+
+
+def test_without_a_group_everything_is_for_its_owner_only(home: str) -> None:
+    publish(home, [place(1, "8.0.0.0/8", country="US")])
+    assert readers.group_of(home) is None
+    assert all(int(mode, 8) & 0o077 == 0 for mode in modes(home).values())
+    # A mode that somebody's umask made says nothing about a group.
+    os.chmod(home, 0o755)
+    publish(home, [place(2, "8.0.0.0/8", country="US")])
+    assert all(int(mode, 8) & 0o077 == 0 for mode in modes(home).values())
+
+
+def test_an_owner_opens_the_state_for_a_group_of_theirs(home: str) -> None:
+    mine = grp.getgrgid(os.getegid()).gr_name
+    assert run(["config", "init", "--group", mine]) == 0
+    publish(home, [place(1, "8.0.0.0/8", country="US")])
+    assert modes(home)["CURRENT"] == "0o640"
+    with open_lookup(home) as geo:
+        assert geo.lookup("8.8.8.8") is not None
+
+
+def test_an_unknown_group_and_closed_parents_are_named(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "init", "--group", "daemonn"]) == 2
+    assert "unknown group 'daemonn': did you mean daemon?" in capsys.readouterr().err
+    assert not os.path.exists(home)
+    os.chmod(os.path.dirname(home), 0o700)
+    mine = grp.getgrgid(os.getegid()).gr_name
+    assert run(["config", "init", "--group", mine]) == 0
+    assert f"may not enter {os.path.dirname(home)}" in capsys.readouterr().err

@@ -8,9 +8,9 @@ import click
 from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
-from geolookup.cli import exit_codes, streams
-from geolookup.cli.lazy import Announced, LazyGroup
-from geolookup.cli.logs import TextFormatter
+from geolookup.cli import colour, exit_codes, streams
+from geolookup.cli.lazy import Announced, LazyGroup, colour_option
+from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
 
 _COMMANDS = {
@@ -82,9 +82,13 @@ def app() -> None:
     """
 
 
+app.params.append(colour_option(hidden=False))
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status. A closed pipe is not an error."""
     streams.prepare()
+    colour.choose("auto")
     _log_to_standard_error()
     return streams.finished(_run(arguments))
 
@@ -113,7 +117,7 @@ def _log_to_standard_error() -> None:
     # A retry that helps need not be reported; one that does not ends in an error.
     logging.getLogger("stamina").setLevel(logging.ERROR)
 
-    handler = logging.StreamHandler()
+    handler = StandardError()
     # Not imported when the first record comes: that may be of files that cannot be opened.
     handler.setFormatter(TextFormatter(levels=False))
     log = logging.getLogger("geolookup")

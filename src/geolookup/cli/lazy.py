@@ -11,6 +11,29 @@ from typing import Any
 
 import click
 
+from geolookup.cli import colour
+
+
+def _choose(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        colour.choose(value)
+
+
+def colour_option(*, hidden: bool) -> click.Option:
+    """``--color``: it is shown in the help of the whole, and understood after every command."""
+    return click.Option(
+        ["--color"],
+        type=click.Choice(colour.CHOICES),
+        expose_value=False,
+        is_eager=True,
+        hidden=hidden,
+        callback=_choose,
+        help="Whether to colour what is printed; auto is if it is a terminal and NO_COLOR is not set.",
+    )
+
+
+_COLOUR = colour_option(hidden=True)
+
 
 @dataclass(frozen=True, slots=True)
 class Announced:
@@ -39,7 +62,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported if it was not yet; None if the command is unknown."""
         self.load(cmd_name)
-        return super().get_command(ctx, cmd_name)
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and _COLOUR not in command.params:
+            command.params.append(_COLOUR)  # after a command, too: `geolookup list --color never`
+        return command
 
     def load(self, name: str) -> None:
         """Import an announced command and add it to the group; do nothing for any other name."""

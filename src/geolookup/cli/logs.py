@@ -56,7 +56,7 @@ def log_as(form: Format) -> None:
     As text only problems are written, so that a run without problems is silent and cron sends no mail; as JSON each
     stage is written.
     """
-    handler = _StandardError()
+    handler = StandardError()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     log = logging.getLogger("geolookup")
     log.handlers[:] = [handler]
@@ -66,7 +66,7 @@ def log_as(form: Format) -> None:
         logging.getLogger().addHandler(handler)  # what libraries warn of
 
 
-class _StandardError(logging.Handler):
+class StandardError(logging.Handler):
     """Writes to what is standard error now, and not to what it was when the handler was made."""
 
     def emit(self, record: logging.LogRecord) -> None:

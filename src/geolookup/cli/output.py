@@ -3,23 +3,69 @@
 import contextlib
 import csv
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 import click
 import msgspec
 
-from geolookup.cli import exit_codes, streams
+from geolookup.cli import colour, exit_codes, streams
 from geolookup.cli.plain import harmless_lines, match_line, not_covered_line
 from geolookup.model import FLAT_NAMES, Match, flat_not_covered
 from geolookup.text import harmless
 
+#: How many rows of a table are laid out together on a terminal.
+_LAID_OUT = 500
 _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def done(text: str) -> None:
-    """A result, on a line of its own. The text may hold data: it is made harmless for a terminal."""
-    click.echo(harmless_lines(text))
+def done(text: str, before: str = "", style: str = "bold") -> None:
+    """A result, on a line of its own. The text may hold data: it is made harmless for a terminal.
+
+    ``before`` is written before it, in a style if colours are wanted.
+    """
+    sys.stdout.write(colour.painted(before, style) + harmless_lines(text) + "\n")
+
+
+@contextlib.contextmanager
+def table(*names: str) -> Iterator[Callable[..., None]]:
+    """A writer of rows, a call each: on a terminal a table with these names above it, else lines as `row` writes them.
+
+    On a terminal rows are laid out some hundreds at a time, so that a list of any length needs constant memory.
+    """
+    if not sys.stdout.isatty():
+        yield row
+        return
+    waiting: list[tuple[str, ...]] = []
+
+    def add(*cells: str) -> None:
+        waiting.append(cells)
+        if len(waiting) == _LAID_OUT:
+            _write_table(names, waiting)
+            waiting.clear()
+
+    yield add
+    _write_table(names, waiting)
+
+
+def _write_table(names: Sequence[str], rows: list[tuple[str, ...]]) -> None:
+    if not rows:
+        return
+    from rich.console import Console  # late: only a terminal needs it
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        drawn.add_column(name, overflow="fold")
+    for cells in rows:
+        drawn.add_row(*(Text(harmless(cell, 10_000)) for cell in cells))
+    wanted = colour.is_wanted()
+    # What rich finds out for itself is whether it is a terminal: that, and how many colours, is decided here.
+    console = Console(
+        file=sys.stdout, color_system="standard" if wanted else None, no_color=not wanted, highlight=False
+    )
+    console.print(drawn)
 
 
 def row(*cells: str) -> None:
@@ -34,12 +80,12 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """A possible problem; the result is still right."""
-    note(f"geolookup: warning: {text}")
+    streams.note(text, "geolookup: warning: ", "yellow")
 
 
 def fail(text: str) -> None:
     """An error that does not end the command by itself."""
-    note(f"geolookup: {text}")
+    streams.fail(text)
 
 
 def json_line(value: Any) -> str:

@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 
-from geolookup.cli import exit_codes
+from geolookup.cli import colour, exit_codes
 from geolookup.cli.plain import harmless_lines
 
 TYPE_CHECKING = False
@@ -55,13 +55,16 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 def fail(text: str) -> None:
     """An error, on standard error."""
-    note(f"geolookup: {text}")
+    note(text, "geolookup: ", "red")
 
 
-def note(text: str) -> None:
-    """Anything that is not a result, on standard error. If writing it fails, nobody can be told."""
+def note(text: str, before: str = "", style: str = "bold") -> None:
+    """Anything that is not a result, on standard error. If writing it fails, nobody can be told.
+
+    ``before`` is written before it, in a style if that is a terminal.
+    """
     try:
-        sys.stderr.write(harmless_lines(text) + "\n")
+        sys.stderr.write(colour.painted(before, style, sys.stderr) + harmless_lines(text) + "\n")
         sys.stderr.flush()
     except OSError:
         _discard(sys.stderr)

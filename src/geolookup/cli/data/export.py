@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, cast
 import click
 
 from geolookup.cli import output
+from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import as_of_option
 from geolookup.cli.plain import harmless_lines
 from geolookup.exports.content import LAYERS, LayerChoice
@@ -46,7 +47,7 @@ def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def export() -> None:
     """Write what lookups answer now, your own blocks included, as a file that other programs read.
 

@@ -10,6 +10,7 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import impact
+from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
 from geolookup.lookup.freshness import Freshness
@@ -29,7 +30,7 @@ def _configured() -> tuple[Settings, StateDirectory]:
     return settings, state_directory(settings)
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def generations() -> None:
     """Work with the generations that were published here: list, compare, go back, keep, remove.
 
@@ -53,11 +54,13 @@ def list_kept(form: str) -> None:
     kept = Generations(directory).kept()
     if form == "json":
         output.json_result([each.as_dict() for each in kept])
-    for each in kept:
-        if form == "ndjson":
+    if form == "ndjson":
+        for each in kept:
             sys.stdout.write(f"{output.json_line(each.as_dict())}\n")
-        elif form == "text":
-            output.row(*_cells(each))
+    elif form == "text":
+        with output.table("number", "when", "geolocations", "blocks", "size", "digest", "marks") as row:
+            for each in kept:
+                row(*_cells(each))
 
 
 def _cells(each: Kept) -> Sequence[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
+from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import (
     fields_of,
     fields_option,
@@ -38,7 +39,7 @@ _PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def source() -> None:
     """Say where default geolocations come from: files, web addresses and providers, in their order.
 
@@ -189,9 +190,10 @@ def list_sources(as_json: bool) -> int:
         return exit_codes.DONE
     found = [define(source) for source in settings.stack]
     terms = [_terms(each, pulled) for each in found]
-    for each, asked in zip(found, terms, strict=True):
-        where = settings.url if each.is_service else without_secret(each.location)
-        output.row(each.name, each.kind or "kind by content", where or "", asked["licence"])
+    with output.table("source", "kind", "location", "licence") as row:
+        for each, asked in zip(found, terms, strict=True):
+            where = settings.url if each.is_service else without_secret(each.location)
+            row(each.name, each.kind or "kind by content", where or "", asked["licence"])
     if not found:
         terms = [entry for entry in pulled.values() if entry.get("given")]
         output.note(

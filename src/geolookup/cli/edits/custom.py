@@ -185,14 +185,15 @@ def list_custom(editor: Editor, /, as_json: bool) -> None:
     if as_json:
         output.json_result([geolocation_object(laid) for laid in found])
         return
-    for laid in found:
-        place = laid.place
-        output.row(
-            str(place.locid),
-            place.place_text(),
-            words.count(len(place.ipblocks), "block"),
-            "pending" if laid.pending else "",
-        )
+    with output.table("locid", "place", "blocks", "state") as row:
+        for laid in found:
+            place = laid.place
+            row(
+                str(place.locid),
+                place.place_text(),
+                words.count(len(place.ipblocks), "block"),
+                "pending" if laid.pending else "",
+            )
 
 
 @custom.command()

@@ -11,6 +11,7 @@ from geolookup.cli import output
 from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
+from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
@@ -18,7 +19,7 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.restore import restore as restore_edits
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def outbox() -> None:
     """Show and decide edits on their way to the service.
 
@@ -43,8 +44,9 @@ def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
     if as_json:
         output.json_result([edit_object(row) for row in rows])
         return
-    for row in rows:
-        output.row(str(row.id), str(row.state), row.describe(), row.problem or "")
+    with output.table("edit", "state", "what", "problem") as write:
+        for row in rows:
+            write(str(row.id), str(row.state), row.describe(), row.problem or "")
 
 
 @outbox.command()

@@ -53,9 +53,11 @@ def list_geolocations(as_json: bool, top: int | None, layer: str | None, **filte
             [{"locid": place.locid, **place.fields(), "blocks": blocks, "source": name} for place, blocks, name in rows]
         )
         return
-    for place, blocks, name in rows:
-        of = (name,) if len(parts) > 1 else ()
-        output.row(str(place.locid), fields_text(place.fields()), words.count(blocks, "block"), *of)
+    several = len(parts) > 1
+    with output.table("locid", "place", "blocks", *(("source",) if several else ())) as row:
+        for place, count, name in rows:
+            of = (name,) if several else ()
+            row(str(place.locid), fields_text(place.fields()), words.count(count, "block"), *of)
 
 
 def _rows(

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
+from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.cli.service.records import exactly, json_row, members, records
 from geolookup.http.transport import Transport
@@ -34,7 +35,7 @@ amenity_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def hotel() -> None:
     """Show hotels: what the service knows about them, and which are near an address.
 

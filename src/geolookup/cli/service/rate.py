@@ -8,6 +8,7 @@ from typing import BinaryIO
 import click
 
 from geolookup.cli import exit_codes, inputs, output
+from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.cli.service.records import exactly, records
 from geolookup.errors import EditError, UpstreamError, UpstreamRefusedError
@@ -18,7 +19,7 @@ from geolookup.upstream.rates import RatePlan, RatesClient
 _MAX_BYTES = 1 << 20
 
 
-@click.group()
+@click.group(cls=LazyGroup)
 def rate() -> None:
     """Send rates and group rates of hotels to the service.
 

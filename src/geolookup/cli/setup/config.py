@@ -99,8 +99,9 @@ def show(names: tuple[str, ...], url: str | None, as_json: bool) -> None:
     if as_json:
         output.json_result({"settings": settings_path(), "values": [row.as_json() for row in rows]})
         return
-    for row in rows:
-        output.row(row.name, row.value_text(), " ".join(filter(None, (row.origin.kind, row.origin.where))))
+    with output.table("setting", "value", "from") as write:
+        for row in rows:
+            write(row.name, row.value_text(), " ".join(filter(None, (row.origin.kind, row.origin.where))))
 
 
 def _rows(settings: Settings, origins: dict[str, Origin]) -> Iterator[_Row]:

@@ -9,6 +9,8 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, url_option
 from geolookup.cli.setup import checks
 
+_STYLES = {"ok": "green", "warning": "yellow", "wrong": "red"}
+
 
 @click.command()
 @click.option("--offline", is_flag=True, help="Do not ask the service.")
@@ -29,7 +31,7 @@ def doctor(offline: bool, url: str | None, as_json: bool) -> int:
     for finding in checks.examine(url, offline=offline):
         found.append(finding)
         if not as_json:
-            output.done(f"{finding.verdict:<9}{finding.name + ':':<13} {finding.what}")
+            output.done(f"{finding.name + ':':<13} {finding.what}", f"{finding.verdict:<9}", _STYLES[finding.verdict])
             if finding.advice:
                 output.done(f"{'':22} -> {finding.advice}")
     counts = Counter(finding.verdict for finding in found)

@@ -1,7 +1,9 @@
 """States and files that went back, were copied or are open to every user: what a person sees, and what is sent."""
 
+import contextlib
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -110,4 +112,36 @@ def test_an_empty_file_is_no_new_one_if_there_were_edits(person: Person, home: s
     assert person.looks_up("10.1.0.1")[0] < -(10**15)
     person("outbox", "restore", "--empty", exits=3)
     person("push")
+    assert person.looks_up("10.1.0.1") == [1]
+
+
+def _changed(home: str, sql: str) -> None:
+    with contextlib.closing(sqlite3.connect(f"{home}/edits.db")) as database, database:
+        database.execute(sql)
+
+
+@pytest.mark.parametrize("locid", [-1, -(10**15) - 77], ids=["of another geolocation", "of none"])
+@pytest.mark.parametrize("edit", [1, 2], ids=["create", "block"])
+def test_an_edit_that_is_of_another_geolocation_by_damage_is_damage(
+    person: Person, home: str, edit: int, locid: int
+) -> None:
+    person.creates("10.1.0.0/24")
+    _changed(home, f"UPDATE outbox SET locid = {locid} WHERE id = {edit}")
+    for command in ("push", "refresh", "verify"):
+        person(command, exits=1)
+        assert f"edit {edit} is damaged" in person.said
+        assert "geolookup outbox restore" in person.said
+    assert person.there == {}
+
+
+def test_an_edit_of_what_nothing_will_ever_create_waits_for_a_person(person: Person, home: str) -> None:
+    locid = person.creates("10.1.0.0/24")
+    _changed(home, "DELETE FROM outbox WHERE id = 1")
+    person("push", exits=3)
+    assert f"nothing here creates geolocation {locid} any more" in person.said
+    person("outbox", "retry", 2)
+    person("push", exits=3)
+    person("outbox", "drop", 2)
+    person("push")
+    assert person.there == {}
     assert person.looks_up("10.1.0.1") == [1]

@@ -113,6 +113,7 @@ def test_a_held_create_is_adopted(command: Command, home: str) -> None:
     ("arguments", "message"),
     [
         (("show", 9), "the outbox has no edit 9: see `geolookup outbox list`"),
+        (("show", 1 << 70), f"the outbox has no edit {1 << 70}: see `geolookup outbox list`"),
         (("retry", 1), "edit 1 is queued: it does not wait for a person"),
         (("adopt", 1, -7), "edit 1 is queued: it does not wait for a person"),
         (("edit", 1), "give a field or --block to change"),

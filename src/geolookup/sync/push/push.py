@@ -216,8 +216,7 @@ class Pusher:
 
     def _deal_with(self, row: OutboxRow) -> bool:
         if not isinstance(row.edit, Create) and is_provisional(self._attempts.service_locid(row)):
-            self._attempts.log(row, f"waits for geolocation {row.locid} to have a number of the service's")
-            return False
+            return self._waits_for_number(row)
         if row.state == State.UNKNOWN:
             left_s = self._unsettled_s(row)
             if left_s > 0:
@@ -238,6 +237,14 @@ class Pusher:
             if row.state == State.QUEUED and not isinstance(row.edit, RemoveBlock):
                 row = self._send(row)
         return row.state in (State.DONE, State.DROPPED)
+
+    def _waits_for_number(self, row: OutboxRow) -> bool:
+        with self._attempts.outbox() as outbox:
+            decision = reconcile.without_number(row, outbox.rows(*PENDING_STATES, locid=row.locid))
+        if decision.what == "hold":
+            return self._attempts.decide(row, decision).state == State.DROPPED
+        self._attempts.log(row, decision.reason)
+        return False
 
     def _unsettled_s(self, row: OutboxRow) -> float:
         """How many seconds more the outcome of an edit may still change."""

@@ -54,6 +54,20 @@ def waits_for(row: OutboxRow, pending: Iterable[OutboxRow]) -> OutboxRow | None:
     return next((other for other in others if other.id < row.id and other.edit.frees(taken, other.base)), None)
 
 
+def without_number(row: OutboxRow, pending: Iterable[OutboxRow]) -> Decision:
+    """Whether an edit of what the service has no number for waits, or is held since nothing here will create that.
+
+    ``pending`` are the waiting edits of the same geolocation.
+    """
+    if any(isinstance(other.edit, Create) for other in pending):
+        return Decision(what="queue", reason=f"waits for geolocation {row.locid} to have a number of the service's")
+    reason = (
+        f"nothing here creates geolocation {row.locid} any more (edits.db may have been changed by hand, or damaged): "
+        "`geolookup outbox drop` gives the edit up; if the place shall be there, create it anew"
+    )
+    return Decision(what="hold", reason=reason)
+
+
 def _may_be_of(create: OutboxRow, row: OutboxRow) -> bool:
     """Whether an edit may be of what a lost create made, which must stay recognisable; a pull brought its number."""
     return (

@@ -38,6 +38,9 @@ MACHINE = "machine"
 #: As many as tell how a service stores what it is sent.
 _MOST_FORMS = 500
 
+#: SQLite has no larger whole numbers.
+_END_OF_INTEGERS = 1 << 63
+
 
 class Outbox:
     """The outbox within one transaction of edits.db.
@@ -87,8 +90,9 @@ class Outbox:
 
         :raises EditError: if there is none of that number
         """
-        for found in self._database.query("SELECT * FROM outbox WHERE id = ?", (number,)):
-            return read_row(found)
+        if abs(number) < _END_OF_INTEGERS:
+            for found in self._database.query("SELECT * FROM outbox WHERE id = ?", (number,)):
+                return read_row(found)
         raise EditError(f"the outbox has no edit {number}: see `geolookup outbox list`")
 
     def rows(self, *states: State, locid: int | None = None) -> list[OutboxRow]:
@@ -324,7 +328,7 @@ class Outbox:
         self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
 
     def require_sound(self) -> None:
-        """Decode every row of every table.
+        """Decode every row of every table, and see that every edit is of a geolocation that was edited here.
 
         :raises EditsDamagedError: naming the table and the row that is not what was written
         """
@@ -338,6 +342,10 @@ class Outbox:
                     raise EditsDamagedError(
                         f"edits.db: {table} {key!r} is damaged ({reason(error)}): {RESTORING}"
                     ) from error
+        for row in self._database.query("PRAGMA foreign_key_check(outbox)"):
+            raise EditsDamagedError(
+                f"edits.db: edit {row['rowid']} is damaged (its geolocation is not in the file): {RESTORING}"
+            )
 
     # Geolocations edited here
 

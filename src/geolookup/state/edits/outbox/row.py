@@ -7,10 +7,10 @@ from typing import Any
 
 from geolookup.errors import EditsDamagedError
 from geolookup.fields import LATER_NAMES, UNKNOWN
-from geolookup.model import Geolocation
+from geolookup.model import PROVISIONAL_LOCID, Geolocation
 from geolookup.reasons import reason
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over
-from geolookup.state.edits.outbox.operations import Edit, Operation, read_edit
+from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.schema import RESTORING, require_shapes
 from geolookup.state.marks import Begun, Mark
@@ -147,6 +147,9 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
             values[name] = None if values[name] is None else Mark.read(values[name])
         require_shapes(values)
         edit = read_edit(values.pop("operation"), values.pop("payload"))
+        if isinstance(edit, Create) and values["locid"] > PROVISIONAL_LOCID:
+            # Its other edits would wait for ever for a number that this create brings to somebody else.
+            raise ValueError(f"locid: {values['locid']} was not given here, as that of a create is")
         return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
     except (ValueError, TypeError) as error:
         # Taken for another kind, it would become another's request.

@@ -284,6 +284,25 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_once(person: Person) -> 
     person("sync")
 
 
+@pytest.mark.parametrize("keys", [False, True], ids=["keys ignored", "keys honoured"])
+def test_a_retried_create_whose_geolocation_is_gone_is_made_anew(
+    person: Person, monkeypatch: pytest.MonkeyPatch, keys: bool
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true" if keys else "false")
+    person.upstream.dials = Dials(keys=keys)
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("sync", exits=3)
+    assert "answered that it made -1, which is not there" in person.said
+    person("outbox", "retry", 1)
+    person("push")
+    settle()
+    person("sync")
+    assert list(person.there) == [-2]
+
+
 def test_a_retry_does_not_ask_about_the_same_geolocations_again(person: Person) -> None:
     person.upstream.faults = ["before"]
     locid = person.creates(areacode="030")

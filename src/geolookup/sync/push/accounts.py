@@ -1,5 +1,6 @@
 """Hold a complete list against what the service acknowledged: what it has, how it stores it, and what is missing."""
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -203,6 +204,9 @@ class _Account:
         self._outbox.release(row.locid)
         self._outbox.change(
             row.id,
+            # The request is over: sent again, it is another one, and a service that knows the key would only repeat
+            # its answer.
+            key=str(uuid.uuid4()),
             state=State.HELD,
             acknowledged=None,
             acknowledged_at=None,

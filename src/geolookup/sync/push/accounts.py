@@ -8,13 +8,20 @@ from typing import Any
 from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox.operations import ClearBlocks, Create, Delete, RemoveBlock, SettingFields
+from geolookup.state.edits.outbox.operations import (
+    ClearBlocks,
+    Create,
+    Delete,
+    RemoveBlock,
+    SettingFields,
+    Update,
+)
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Start, is_conclusive
 from geolookup.sync.push.creates import shown
-from geolookup.sync.push.likeness import Forms, like, may_be_stored
+from geolookup.sync.push.likeness import Fields, Forms, like, may_be_stored
 from geolookup.sync.push.matching import Candidates, match_creates
 from geolookup.sync.push.wanted import note_twins, wanted
 
@@ -96,7 +103,7 @@ class _Account:
             elif isinstance(row.edit, Create):
                 self._find_create(row, place)
             else:
-                self._tell_missing(row)
+                self._tell_missing(row, place)
         # Last: what a create really made, though the service named something else, is not a twin of it.
         note_twins(self._outbox, created, self._places, self._forms)
 
@@ -137,6 +144,9 @@ class _Account:
                 return True
         if isinstance(edit, Create):
             return False  # whoever changed it, or another's: `_find_create` says which
+        if _is_half_there(edit.fields, (row.base or {})["fields"], found):
+            self._note_stored(row, edit, found)
+            return True
         return not self._forms.same((row.base or {})["fields"], found)  # else it is as it was before the edit
 
     def _note_stored(self, row: OutboxRow, edit: SettingFields, found: dict[str, Any]) -> None:
@@ -220,8 +230,13 @@ class _Account:
         found = place.fields()
         return any(locid != row.locid and self._forms.same(fields, found) for locid, fields in self._creates)
 
-    def _tell_missing(self, row: OutboxRow) -> None:
+    def _tell_missing(self, row: OutboxRow, place: Geolocation | None) -> None:
         self._outbox.change(row.id, concluded=self._start.mark.counter)
+        if isinstance(row.edit, Update) and place is not None:
+            found = place.fields()
+            if may_be_stored(row.edit.fields, found, renamed=True):
+                # Perhaps its own name for it: a person is told, and no program sends it again night after night.
+                self._outbox.change(row.id, stored=found)
         self._notice(
             row,
             f"the service acknowledged this, and does not have it: {row.describe()}: do it again if it still matters",
@@ -231,6 +246,19 @@ class _Account:
         number = row.number or self._aliases.get(row.locid, row.locid)
         self._findings.notices.append({"edit": row.id, "locid": number, "reason": reason})
         self._outbox.record("notice", reason, locid=row.locid)
+
+
+def _is_half_there(sent: Fields, before: Fields, found: Fields) -> bool:
+    """Whether a service took some of the fields that we sent, and has its own text as before in place of the others.
+
+    An update is one write of all eight, so it was applied: that text is what the service makes of ours.
+    """
+    different = [name for name, value in sent.items() if found[name] != value]
+    return (
+        may_be_stored(sent, found, renamed=True)
+        and all(found[name] == before[name] for name in different)
+        and any(found[name] != before[name] for name in sent)
+    )
 
 
 def blocks_freed(row: OutboxRow) -> set[IPBlock]:

@@ -1,0 +1,56 @@
+"""A service with names of its own for what it is sent: learnt, or told, and no program writes for ever."""
+
+from pathlib import Path
+
+from tests.dials.dials import Dials
+from tests.dials.person import Person, settle
+
+
+def _site(tmp_path: Path, city: str, dmacode: str = "") -> Path:
+    file = tmp_path / "sites.csv"
+    file.write_text(
+        "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks\n"
+        f"office,DE,,{city},,50.937531,6.960279,{dmacode},,10.1.0.0/24\n"
+    )
+    return file
+
+
+def _nights(person: Person, file: Path, *exits: int) -> list[int]:
+    """How many writes a program makes that applies a file so often; ``exits`` are what the syncs after it exit with."""
+    written = []
+    for status in exits:
+        before = len(person.upstream.log)
+        person("custom", "apply", file)
+        person("push")
+        settle()
+        person("sync", exits=status)
+        written.append(len(person.upstream.log) - before)
+    return written
+
+
+def test_a_name_of_its_own_is_learnt_from_an_update_that_was_held(person: Person, tmp_path: Path) -> None:
+    person.upstream.dials = Dials(names=True)
+    person("custom", "apply", _site(tmp_path, "Köln", "807"))
+    person("push")
+    settle()
+    person("custom", "apply", _site(tmp_path, "Köln"))
+    person("push", exits=3)  # nobody has seen yet that this service calls it Cologne
+    person("outbox", "retry", 3)
+    person("push")
+    settle()
+    person("sync")
+    assert "stores city as 'Cologne'" in person.said
+    assert _nights(person, _site(tmp_path, "Köln"), 0, 0) == [0, 0]
+
+
+def test_a_name_that_a_service_keeps_as_it_was_is_told_once_and_not_sent_for_ever(
+    person: Person, tmp_path: Path
+) -> None:
+    person("custom", "apply", _site(tmp_path, "Cologne"))
+    person("push")
+    settle()
+    person("sync")
+    person.upstream.dials = Dials(names=True)
+    assert _nights(person, _site(tmp_path, "Köln"), 3, 0, 0) == [1, 0, 0]
+    person("custom", "plan", _site(tmp_path, "Köln"))
+    assert "does not keep city" in person.said

@@ -70,6 +70,10 @@ def table(verdicts: Iterable[tuple[Run, Verdict]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [heads, tuple("---" for _ in heads), *rows])
 
 
+def _story(run: Run, verdict: Verdict) -> str:
+    return "\n".join((f"\nseed {run.seed}, {' and '.join(run.names)}:", *verdict.story))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -87,6 +91,8 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             for each in pool.map(play, runs):
                 found.append(each)
+                if each[1].bad:  # at once: whoever plays for hours need not wait for the end
+                    print(_story(*each), file=sys.stderr, flush=True)
                 if len(found) % 100 == 0:
                     bad = sum(verdict.bad for _, verdict in found)
                     print(f"{len(found)} of {len(runs)} played, {bad} of them bad", file=sys.stderr, flush=True)
@@ -98,7 +104,7 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     print(f"\n{len(found)} of {len(runs)} runs in {time.monotonic() - began:.0f} s, {len(bad)} of them bad")
     for run, verdict in bad[: given.stories]:
-        print(f"\nseed {run.seed}, {' and '.join(run.names)}:", *verdict.story, sep="\n")
+        print(_story(run, verdict))
     return 1 if bad or len(found) < len(runs) else 0
 
 

@@ -31,6 +31,9 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (20394, "colleagues"),
         (40015, "colleagues lie"),
         (60015, "normalise pieces"),
+        (500003, "empty row"),
+        (700007, "lag restore"),
+        (700144, "normalise"),
     ],
 )
 def test_what_once_went_wrong(seed: int, names: str) -> None:

@@ -72,9 +72,14 @@ class Wishes:
         return (wish for wish in self.all.values() if wish.now.looks is not None)
 
     def create(self, name: str, at_s: float, handle: int, fields: Mapping[str, Any], blocks: Iterable[Ends]) -> None:
-        """Note that a new place was just asked for."""
+        """Note that a new place was just asked for.
+
+        It is sent in steps, the blocks one by one: if a file from before is put back, nobody is left to finish them.
+        """
         wish = self.all[name] = Wish(name=name, handle=handle, asked=dict(fields))
-        wish.versions.append((at_s, Version(self.looks(fields), frozenset(blocks))))
+        blocks = list(blocks)
+        looks = self.looks(fields)
+        wish.versions += [(at_s, Version(looks, frozenset(blocks[:sent]))) for sent in range(len(blocks) + 1)]
 
     def update(self, name: str, at_s: float, **changes: Any) -> None:
         """Note that other fields were just asked for."""

@@ -1,5 +1,6 @@
 """edits.db: durable transactions, migrations in place, and SQLite's errors as ours."""
 
+import contextlib
 import multiprocessing
 import os
 import sqlite3
@@ -7,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from sqlite_utils import Database
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateTooNewError, StateUnwritableError
 from geolookup.state.edits.store import MIGRATIONS, Edits
@@ -147,6 +149,27 @@ def test_a_migration_of_a_newer_release_is_refused_by_name_and_nothing_is_touche
             attempt()
     assert Path(edits.path).read_bytes() == before
     assert os.listdir(os.path.dirname(edits.path)) == ["edits.db"]
+
+
+def test_a_migration_of_a_newer_release_that_comes_in_between_is_refused(
+    edits: Edits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the file was looked at, and before it is this process's to write."""
+    edits.record("pull", "published")
+    look = Edits._applied
+
+    def looked(self: Edits, database: Database) -> set[str]:
+        monkeypatch.setattr(Edits, "_applied", look)
+        found = look(self, database)
+        with contextlib.closing(sqlite3.connect(edits.path)) as other, other:
+            other.execute(
+                "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('geolookup', 'm999', '')"
+            )
+        return found
+
+    monkeypatch.setattr(Edits, "_applied", looked)
+    with pytest.raises(StateTooNewError, match="m999"):
+        edits.record("pull", "published")
 
 
 def test_migrations_of_another_program_in_the_same_file_are_left_alone(edits: Edits) -> None:

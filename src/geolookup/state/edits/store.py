@@ -83,6 +83,11 @@ def _adding(field: Field) -> Callable[["Database"], None]:
     return migrate
 
 
+def _commits_of_others(connection: sqlite3.Connection) -> int:
+    """A number that differs as soon as any other connection has committed something."""
+    return int(connection.execute("PRAGMA data_version").fetchone()[0])
+
+
 class Edits:
     """The edits of one state directory. A connection lives for one ``with``, so that threads and forks are harmless."""
 
@@ -113,7 +118,8 @@ class Edits:
             connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
-                self._applied(database)  # before the journal's mode is set, which is written into the file
+                seen = _commits_of_others(connection)
+                applied = self._applied(database)  # before the journal's mode is set, which is written into the file
                 # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
                 # processes write to.
                 connection.execute("PRAGMA journal_mode = delete")
@@ -123,7 +129,10 @@ class Edits:
                 connection.execute("PRAGMA foreign_keys = on")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    self._migrate(database)
+                    if seen != _commits_of_others(connection):
+                        applied = self._applied(database)  # again: another process may have migrated it meanwhile
+                    if applied != set(MIGRATIONS):
+                        _migrations().apply(database)
                     with self._explained(database):
                         yield database
                 except BaseException:
@@ -305,10 +314,6 @@ class Edits:
                 f"{self.path}: was migrated by a newer release ({unknown[-1]}): upgrade geolookup; nothing was touched"
             )
         return applied
-
-    def _migrate(self, database: "Database") -> None:
-        if self._applied(database) != set(MIGRATIONS):  # again: another process may have migrated it meanwhile
-            _migrations().apply(database)
 
     def start_of_list(self, *, to_look: bool = False) -> Start:
         """Mark, durably, that a complete list is about to be asked for; if nothing was ever edited, it is the first.

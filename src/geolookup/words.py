@@ -1,8 +1,11 @@
 """What several commands say, in the same words: counts, what was published, and what a push left over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from geolookup.model import IPBlock
+from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
+from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.attempts import PushReport
 from geolookup.text import count as count  # handed on: whoever words something counts
 
@@ -48,3 +51,95 @@ def not_published(outcome: str) -> str:
 def left_over(report: PushReport) -> dict[str, int]:
     """How many edits a push left in the outbox, by state: 0 for a state without edits."""
     return {state: getattr(report, state) for state in _LEFT_OVER}
+
+
+def created(locid: int) -> str:
+    """What the create of a geolocation did."""
+    return f"created geolocation {locid}"
+
+
+def updated(locid: int) -> str:
+    """What the change of its fields did."""
+    return f"updated geolocation {locid}"
+
+
+def deleted(locid: int) -> str:
+    """What its deletion did."""
+    return f"deleted geolocation {locid}"
+
+
+def added(block: IPBlock, locid: int) -> str:
+    """What adding a block did."""
+    return f"{block} now resolves to {locid}"
+
+
+def replaced(old: IPBlock, new: IPBlock, locid: int) -> str:
+    """What replacing a block did."""
+    return f"{new} now resolves to {locid}, in place of {old}"
+
+
+def removed(block: IPBlock, locid: int) -> str:
+    """What removing a block did."""
+    return f"{block} no longer resolves to {locid}"
+
+
+def cleared(number: int, locid: int) -> str:
+    """What removing all blocks did."""
+    return f"geolocation {locid} has no blocks any more: there were {number}"
+
+
+def decided(row: OutboxRow) -> str:
+    """What a decision made of an edit."""
+    return f"edit {row.id}: {row.describe()}: {row.state}"
+
+
+def dropped(row: OutboxRow, *, half_done: bool) -> str:
+    """What became of an edit that was dropped."""
+    if half_done:
+        return f"edit {row.id} is half done: the next push puts back what was there before"
+    return f"dropped edit {row.id}: {row.describe()}"
+
+
+def pending(rows: Sequence[OutboxRow], push: str, decide: str) -> str:
+    """How many edits have not reached the service, and what becomes of them: ``push`` sends them, ``decide`` helps with
+    those that wait for a person.
+    """
+    if not rows:
+        return "nothing is pending"
+    number, waiting = len(rows), sum(row.state in PERSON_STATES for row in rows)
+    text = f"{count(number, 'edit')} pending"
+    if waiting < number:
+        text += f": {push} sends {'it' if number == 1 else 'them'}"
+    if waiting:
+        text += f"{'; ' if waiting < number else ': '}{waiting} of them held or rejected: see {decide}"
+    return text
+
+
+def pulled(report: PullReport) -> str:
+    """What a pull did."""
+    if report.outcome != "published" or report.rows is None:
+        return f"{not_published(report.outcome)}: generation {report.generation} goes on serving"
+    return f"published generation {report.generation}: {'; '.join([contents(report.rows), *_changed(report)])}"
+
+
+def _changed(report: PullReport) -> list[str]:
+    found = changes(report.difference)
+    return [", ".join(found)] if found else []
+
+
+def served_again(generation: int, before: int, again: str) -> str:
+    """What going back to a generation did; ``again`` is how to undo it."""
+    return (
+        f"generation {generation} is served again, in place of {before}, which is not published again by itself; "
+        f"to go back to it: {again}"
+    )
+
+
+def pinned(generation: int, unpin: str) -> str:
+    """What a pin did; ``unpin`` ends it."""
+    return f"generation {generation} is kept until {unpin}"
+
+
+def unpinned(generation: int) -> str:
+    """What the end of a pin did."""
+    return f"generation {generation} is no longer pinned"

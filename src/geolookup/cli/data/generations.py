@@ -164,10 +164,8 @@ def rollback(generation: str | None, reason: str, as_json: bool) -> None:
     if as_json:
         output.json_result({"from": before, **_published_object(published)})
     else:
-        output.done(
-            f"generation {published.generation} is served again, in place of {before}, which is not published again "
-            f"by itself; to go back to it: geolookup generations rollback {before}"
-        )
+        again = f"geolookup generations rollback {before}"
+        output.done(words.served_again(published.generation, before, again))
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):
         output.warn(f'it is {in_words(age_s(published.dated))} old, past max_age, and stale is "{settings.stale}"')
@@ -199,7 +197,7 @@ def pin(generation: str, as_json: bool) -> None:
     if as_json:
         output.json_result(_published_object(published))
     else:
-        output.done(f"generation {number} is kept until `geolookup generations unpin {number}`")
+        output.done(words.pinned(number, f"`geolookup generations unpin {number}`"))
 
 
 @generations.command(cls=MomentsCommand)
@@ -217,7 +215,7 @@ def unpin(generation: str, as_json: bool) -> None:
     if as_json:
         output.json_result(_published_object(published))
     else:
-        output.done(f"generation {number} is no longer pinned")
+        output.done(words.unpinned(number))
 
 
 @generations.command()

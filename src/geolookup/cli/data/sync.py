@@ -122,10 +122,7 @@ def sync(
     if as_json:
         output.json_result(report.as_dict())
         return code
-    if report.outcome == "published" and report.rows is not None:
-        output.done(f"published generation {report.generation}: {_said(report.rows, report.difference)}")
-    else:
-        output.done(f"{words.not_published(report.outcome)}: generation {report.generation} goes on serving")
+    output.done(words.pulled(report))
     return code
 
 

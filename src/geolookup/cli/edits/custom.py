@@ -43,7 +43,7 @@ def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
     Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
     """
     locid = editor.create(**fields)
-    report(editor, as_json, locid, f"created geolocation {locid}")
+    report(editor, as_json, locid, words.created(locid))
 
 
 @custom.command(context_settings=NEGATIVE_LOCIDS)
@@ -61,7 +61,7 @@ def update(editor: Editor, /, locid: int, as_json: bool, **fields: Any) -> None:
     if not given:
         raise click.UsageError("give at least one field to change")
     editor.update(locid, **given)
-    report(editor, as_json, locid, f"updated geolocation {locid}")
+    report(editor, as_json, locid, words.updated(locid))
 
 
 @custom.command(context_settings=NEGATIVE_LOCIDS)
@@ -75,7 +75,7 @@ def delete(editor: Editor, /, locid: int, as_json: bool) -> None:
     Example: geolookup custom delete -3
     """
     editor.delete(locid)
-    report(editor, as_json, locid, f"deleted geolocation {locid}")
+    report(editor, as_json, locid, words.deleted(locid))
 
 
 @custom.command(context_settings=NEGATIVE_LOCIDS)
@@ -145,7 +145,7 @@ def clear_blocks(editor: Editor, /, locid: int, as_json: bool) -> None:
     Example: geolookup custom clear-blocks -3
     """
     count = editor.clear_blocks(locid)
-    report(editor, as_json, locid, f"geolocation {locid} has no blocks any more: there were {count}")
+    report(editor, as_json, locid, words.cleared(count, locid))
 
 
 @custom.command(context_settings=NEGATIVE_LOCIDS)

@@ -1,5 +1,6 @@
 """The values that geolookup answers with: geolocations, blocks, matches, explanations."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -24,6 +25,18 @@ PROVISIONAL_LOCID = -(10**15)
 #: The values of a geolocation's fields, in their order; of anything that has them as attributes.
 field_values: Callable[[Any], tuple[Any, ...]] = attrgetter(*FIELD_NAMES)
 _place_parts: Callable[[Any], tuple[str, ...]] = attrgetter(*PLACE_NAMES)
+
+
+_BETWEEN = re.compile(r"\s*[-\u2010-\u2015]\s*|\s+")
+
+
+def range_ends(text: str) -> tuple[str, str | None]:
+    """The two ends of a block as people write it: a network, an address, or a range with a dash or blanks between.
+
+    Of any other text the whole, for `IPBlock.parse` to say what is wrong with it.
+    """
+    first, *rest = _BETWEEN.sub(" ", text.strip()).split(" ")
+    return (first, rest[0]) if len(rest) == 1 else (text.strip(), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -107,8 +107,8 @@ def test_show_and_list_tell_fields_blocks_and_pending_edits(command: Command) ->
     command(*CREATE)
     command("custom", "update", -3, "--city", "Potsdam")
     assert command("custom", "list").splitlines() == [
-        "-3\tPotsdam, BE, DE\t1 block\tpending",
-        f"{FIRST}\tSydney, AU\t0 blocks\tpending",
+        "-3\tPotsdam, BE, DE\t1 block\tpending\t",
+        f"{FIRST}\tSydney, AU\t0 blocks\tpending\t",
     ]
     assert [(item["locid"], item["pending"]) for item in command.json("custom", "list")] == [(-3, True), (FIRST, True)]
     shown = command("custom", "show", -3).splitlines()
@@ -146,12 +146,12 @@ MISTAKES = [
     (("add-block", -3, "--jsn", "10.0.0.0/8"), "--jsn"),
     (("add-block", -3, "10.9.0.0/16"), "geolocation -3 has 10.9.0.0-10.9.255.255 already"),
     (("remove-block", -3, "10.9.0.0/17"), "has no block 10.9.0.0-10.9.127.255: it has 10.9.0.0-10.9.255.255"),
-    (("replace-block", -3, "10.9.0.0/16"), "give two networks, or four addresses"),
+    (("replace-block", -3, "10.9.0.0/16"), "give 2 blocks: a network, an address, FIRST-LAST or FIRST LAST"),
     (("update", -3), "give at least one field"),
     (("update", -3, "--latitude", "91"), "latitude is a number of degrees from -90 to 90, not 91.0"),
     (("update", -3, "--latitude", "north"), "--latitude"),
     (("update", -3, "--city", "Berlin"), "geolocation -3 has these values already"),
-    (("update", "x", "--city", "Ulm"), "'x' is not a valid integer"),
+    (("update", "x", "--city", "Ulm"), "'x' is neither a locid nor the name of a site"),
     (("create", "--country", "DE"), "Missing option"),
 ]
 
@@ -195,3 +195,27 @@ def test_check_names_geolocations_that_the_service_no_longer_lists(command: Comm
     assert command("custom", "check", exits=1) == (
         "gone: 10.9.0.0-10.9.255.255 belongs to geolocation -3, which the service no longer lists\n"
     )
+
+
+def test_whatever_is_printed_of_a_range_is_accepted(command: Command) -> None:
+    for words in (["192.168.1.50-192.168.1.90"], ["192.168.2.50", "-", "192.168.2.90"], ["192.168.3.1", "192.168.3.9"]):
+        command("custom", "add-block", -3, *words)
+        new = ["10.77.0.0", "10.77.0.9"] if len(words) == 2 else ["10.77.0.0 - 10.77.0.9"]
+        command("custom", "replace-block", -3, *words, *new)
+        command("custom", "remove-block", -3, "10.77.0.0-10.77.0.9")
+    command("custom", "add-block", -3, exits=2)
+    command("custom", "add-block", -3, "10.1.0.0", "10.2.0.0/16", exits=2)
+    assert "give a block" in command.error
+    assert command("custom", "show", "Berlin", exits=2) == ""
+    assert "neither a locid nor the name of a site" in command.error
+
+
+def test_an_option_is_no_number(command: Command) -> None:
+    command("history", "--limt", "5", exits=2)
+    assert "No such option '--limt'. Did you mean '--limit'?" in command.error
+    command("custom", "show", "-x", exits=2)
+    assert "No such option '-x'" in command.error
+    command("custom", "update", -3, "--city", "-x")
+    command("custom", "update", -3, "--city", "y")
+    assert [line.split("\t")[1] for line in command("history", "--limit", "1").splitlines()] == ["update"]
+    assert len(command.json("history", -3, "--limit", "2")) == 2

@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
 def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file: Path) -> None:
     steps = "+ create Sydney\n+ add 10.20.0.0/16 to Sydney\n"
     assert command("custom", "plan", file) == f"{steps}2 changes: `geolookup custom apply` makes them\n"
-    assert command("custom", "list").splitlines() == ["-3\tcity -3\t1 block\t"]
+    assert command("custom", "list").splitlines() == ["-3\tcity -3\t1 block\t\t"]
     assert command("custom", "apply", file) == (
         f"+ create Sydney ({FIRST})\n+ add 10.20.0.0/16 to Sydney ({FIRST})\n"
         "2 changes made\n2 edits pending: `geolookup push` sends them\n"

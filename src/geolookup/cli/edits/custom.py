@@ -1,12 +1,13 @@
 """``custom …``: custom geolocations, edited here and seen at once."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
+from geolookup.cli.edits.editing import WithLocids, field_options, locid_of, pass_editor, ranges_of
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.lazy import Announced, LazyGroup
 from geolookup.cli.options import json_option
@@ -46,17 +47,18 @@ def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
     report(editor, as_json, locid, words.created(locid))
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
 @field_options(required=False)
 @json_option
 @pass_editor
-def update(editor: Editor, /, locid: int, as_json: bool, **fields: Any) -> None:
+def update(editor: Editor, /, whose: str, as_json: bool, **fields: Any) -> None:
     """Change fields of a custom geolocation. Other fields stay as they are.
 
     \b
     Example: geolookup custom update -3 --city Potsdam
     """
+    locid = locid_of(editor, whose)
     given = {name: value for name, value in fields.items() if value is not None}
     if not given:
         raise click.UsageError("give at least one field to change")
@@ -64,106 +66,108 @@ def update(editor: Editor, /, locid: int, as_json: bool, **fields: Any) -> None:
     report(editor, as_json, locid, words.updated(locid))
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
 @json_option
 @pass_editor
-def delete(editor: Editor, /, locid: int, as_json: bool) -> None:
+def delete(editor: Editor, /, whose: str, as_json: bool) -> None:
     """Delete a custom geolocation with its blocks.
 
     \b
     Example: geolookup custom delete -3
     """
+    locid = locid_of(editor, whose)
     editor.delete(locid)
     report(editor, as_json, locid, words.deleted(locid))
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
-@click.argument("first")
-@click.argument("last", required=False)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
+@click.argument("block", nargs=-1, required=True)
 @json_option
 @pass_editor
-def add_block(editor: Editor, /, locid: int, first: str, last: str | None, as_json: bool) -> None:
-    """Add a block to a custom geolocation: the range FIRST to LAST, or the network FIRST.
+def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], as_json: bool) -> None:
+    """Add a block to a custom geolocation: a network, an address, FIRST-LAST or FIRST LAST.
 
     \b
-    Example: geolookup custom add-block -3 10.20.0.0/16
+    Examples:
+      geolookup custom add-block -3 10.20.0.0/16
+      geolookup custom add-block "Berlin office" 10.30.0.5-10.30.0.9
     """
-    added = editor.add_block(locid, first, last)
-    report(editor, as_json, locid, f"{added} now resolves to {locid}", block=added)
+    locid = locid_of(editor, whose)
+    added = editor.add_block(locid, *ranges_of(block, 1)[0])
+    report(editor, as_json, locid, words.added(added, locid), block=added)
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
 @click.argument("ranges", nargs=-1, metavar="OLD NEW")
 @json_option
 @pass_editor
-def replace_block(editor: Editor, /, locid: int, ranges: tuple[str, ...], as_json: bool) -> None:
-    """Replace a block. OLD and NEW are two networks, or two ranges, each given as FIRST LAST.
+def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], as_json: bool) -> None:
+    """Replace a block. OLD and NEW are networks, addresses or ranges: FIRST-LAST or FIRST LAST.
 
     \b
     Examples:
       geolookup custom replace-block -3 10.20.0.0/16 10.21.0.0/16
       geolookup custom replace-block -3 10.0.0.1 10.0.0.9 10.0.0.1 10.0.0.20
     """
-    if len(ranges) == 2:
-        old, new = editor.replace_block(locid, ranges[0], None, ranges[1], None)
-    elif len(ranges) == 4:
-        old, new = editor.replace_block(locid, *ranges)
-    else:
-        raise click.UsageError(
-            "give two networks, or four addresses: FIRST LAST of the old range, FIRST LAST of the new"
-        )
-    report(editor, as_json, locid, f"{new} now resolves to {locid}, in place of {old}", block=new)
+    locid = locid_of(editor, whose)
+    before, after = ranges_of(ranges, 2)
+    old, new = editor.replace_block(locid, *before, *after)
+    report(editor, as_json, locid, words.replaced(old, new, locid), block=new)
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
-@click.argument("first")
-@click.argument("last", required=False)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
+@click.argument("block", nargs=-1, required=True)
 @json_option
 @pass_editor
-def remove_block(editor: Editor, /, locid: int, first: str, last: str | None, as_json: bool) -> None:
+def remove_block(editor: Editor, /, whose: str, block: tuple[str, ...], as_json: bool) -> None:
     """Remove one block of a custom geolocation.
 
     \b
     Example: geolookup custom remove-block -3 10.20.0.0/16
     """
-    removed = editor.remove_block(locid, first, last)
-    report(editor, as_json, locid, f"{removed} no longer resolves to {locid}", block=removed)
+    locid = locid_of(editor, whose)
+    removed = editor.remove_block(locid, *ranges_of(block, 1)[0])
+    report(editor, as_json, locid, words.removed(removed, locid), block=removed)
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
 @json_option
 @pass_editor
-def clear_blocks(editor: Editor, /, locid: int, as_json: bool) -> None:
+def clear_blocks(editor: Editor, /, whose: str, as_json: bool) -> None:
     """Remove all blocks of a custom geolocation.
 
     \b
     Example: geolookup custom clear-blocks -3
     """
+    locid = locid_of(editor, whose)
     count = editor.clear_blocks(locid)
     report(editor, as_json, locid, words.cleared(count, locid))
 
 
-@custom.command(context_settings=NEGATIVE_LOCIDS)
-@click.argument("locid", type=int)
+@custom.command(cls=WithLocids)
+@click.argument("whose", metavar="LOCID|SITE")
 @json_option
 @pass_editor
-def show(editor: Editor, /, locid: int, as_json: bool) -> None:
+def show(editor: Editor, /, whose: str, as_json: bool) -> None:
     """Show a custom geolocation with its blocks and pending edits.
 
     \b
     Example: geolookup custom show -3
     """
-    laid = editor.get(locid)
-    if as_json:
-        output.json_result(geolocation_object(laid))
-        return
+    locid = locid_of(editor, whose)
+    laid, names = editor.get(locid), editor.site_names()
     place = laid.place
+    if as_json:
+        output.json_result(geolocation_object(laid, names))
+        return
     output.done(f"geolocation {place.locid}")
+    if place.locid in names:
+        output.done(f"  {'site:':<12}{names[place.locid]}")
     for name, value in place.fields().items():
         output.done(f"  {name + ':':<12}{'' if value is None else value}")
     for block in place.ipblocks:
@@ -181,11 +185,11 @@ def list_custom(editor: Editor, /, as_json: bool) -> None:
     \b
     Example: geolookup custom list --json
     """
-    found = editor.custom()
+    found, names = editor.custom(), editor.site_names()
     if as_json:
-        output.json_result([geolocation_object(laid) for laid in found])
+        output.json_result([geolocation_object(laid, names) for laid in found])
         return
-    with output.table("locid", "place", "blocks", "state") as row:
+    with output.table("locid", "place", "blocks", "state", "site") as row:
         for laid in found:
             place = laid.place
             row(
@@ -193,6 +197,7 @@ def list_custom(editor: Editor, /, as_json: bool) -> None:
                 place.place_text(),
                 words.count(len(place.ipblocks), "block"),
                 "pending" if laid.pending else "",
+                names.get(place.locid, ""),
             )
 
 
@@ -244,13 +249,14 @@ def report(editor: Editor, as_json: bool, locid: int, text: str, *, block: IPBlo
     say_pending(editor)
 
 
-def geolocation_object(laid: Laid) -> dict[str, Any]:
+def geolocation_object(laid: Laid, names: Mapping[int, str]) -> dict[str, Any]:
     """A custom geolocation, for ``--json``."""
     place = laid.place
     return {
         "locid": place.locid,
+        "site": names.get(place.locid),
         **place.fields(),
         "ipblocks": [{"startip": block.startip, "endip": block.endip} for block in place.ipblocks],
         "pending": laid.pending,
-        "edits": [edit_object(row) for row in laid.edits],
+        "edits": [edit_object(row, names) for row in laid.edits],
     }

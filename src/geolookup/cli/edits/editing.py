@@ -1,21 +1,76 @@
 """What the commands that edit have in common: the editor, and the options for the fields."""
 
-from collections.abc import Callable
+import difflib
+import re
+from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
 from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
+from geolookup.model import range_ends
 from geolookup.state.edits.editor import Editor
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: So that -3 is a locid and not an option.
-NEGATIVE_LOCIDS = {"ignore_unknown_options": True}
+_AROUND_DASH = re.compile(r"\s*[-\u2010-\u2015]\s*")
+_NUMBER = re.compile(r"-\d")
+
+
+class WithLocids(click.Command):
+    """A command whose arguments may begin with a hyphen and a digit: -3 is a locid, and --limit is no number."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "context_settings": {"ignore_unknown_options": True}})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, and refuse any other unknown option."""
+        known = {name: option for option in self.get_params(ctx) for name in (*option.opts, *option.secondary_opts)}
+        rest = iter(args)
+        for arg in rest:
+            if arg == "--":
+                break
+            name, equals, _ = arg.partition("=")
+            option = known.get(name) if arg.startswith("-") else None
+            if isinstance(option, click.Option) and not option.is_flag and not equals:
+                next(rest, None)  # its value
+            elif arg.startswith("-") and arg != "-" and option is None and not _NUMBER.match(arg):
+                similar = difflib.get_close_matches(name, known)
+                raise click.NoSuchOption(name, possibilities=similar or None, ctx=ctx)
+        return super().parse_args(ctx, args)
+
+
+def locid_of(editor: Editor, text: str) -> int:
+    """The locid that an argument means: a number, or the name of a site.
+
+    :raises click.UsageError: if it is neither
+    """
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    found = editor.sites().get(text)
+    if found is None:
+        raise click.UsageError(f"{text!r} is neither a locid nor the name of a site: see `geolookup custom list`")
+    return found
+
+
+def ranges_of(words: Iterable[str], count: int) -> list[tuple[str, str | None]]:
+    """The ends of so many blocks from arguments: networks, addresses, FIRST-LAST, FIRST - LAST, or FIRST LAST.
+
+    :raises click.UsageError: if they are more or fewer
+    """
+    texts = _AROUND_DASH.sub("-", " ".join(words)).split()
+    if len(texts) == count:
+        return [range_ends(text) for text in texts]
+    if len(texts) == 2 * count and not any("-" in text or "/" in text for text in texts):
+        return [(texts[at], texts[at + 1]) for at in range(0, len(texts), 2)]
+    what = "a block" if count == 1 else f"{count} blocks"
+    raise click.UsageError(f"give {what}: a network, an address, FIRST-LAST or FIRST LAST")
 
 
 def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]:

@@ -8,11 +8,12 @@ import click
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.cli.edits.editing import NEGATIVE_LOCIDS, field_options, pass_editor
-from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
+from geolookup.cli.edits.editing import WithLocids, field_options, pass_editor
+from geolookup.cli.edits.pending import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, state_directory
+from geolookup.model import range_ends
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
@@ -41,12 +42,13 @@ def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
     rows = editor.outbox(*(() if everything else PENDING_STATES))
     if not everything and load_settings().url is None:
         rows = editor.pending()  # without a service nothing waits
+    names = editor.site_names()
     if as_json:
-        output.json_result([edit_object(row) for row in rows])
+        output.json_result([edit_object(row, names) for row in rows])
         return
     with output.table("edit", "state", "what", "problem") as write:
         for row in rows:
-            write(str(row.id), str(row.state), row.describe(), row.problem or "")
+            write(str(row.id), str(row.state), edit_text(row, names), row.problem or "")
 
 
 @outbox.command()
@@ -59,7 +61,7 @@ def show(editor: Editor, /, number: int, as_json: bool) -> None:
     \b
     Example: geolookup outbox show 5
     """
-    _shown(editor.edit(number), as_json)
+    _shown(editor, editor.edit(number), as_json)
 
 
 @outbox.command()
@@ -90,8 +92,7 @@ def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fie
     given = {name: value for name, value in fields.items() if value is not None}
     if not given and block is None:
         raise click.UsageError("give a field or --block to change")
-    first, dash, last = (block or "").partition("-")
-    amended = editor.amend(number, fields=given, block=(first, last if dash else None) if block is not None else None)
+    amended = editor.amend(number, fields=given, block=range_ends(block) if block is not None else None)
     _decided(editor, amended, as_json)
 
 
@@ -107,7 +108,7 @@ def drop(editor: Editor, /, number: int, as_json: bool) -> None:
     """
     dropped = editor.drop(number)
     if as_json:
-        edits = [edit_object(row) for row in dropped]
+        edits = [edit_object(row, editor.site_names()) for row in dropped]
         output.json_result({"locid": dropped[0].locid, "dropped": edits, "pending": pending_objects(editor)})
         return
     for row in dropped:
@@ -118,7 +119,7 @@ def drop(editor: Editor, /, number: int, as_json: bool) -> None:
     say_pending(editor)
 
 
-@outbox.command(context_settings=NEGATIVE_LOCIDS)
+@outbox.command(cls=WithLocids)
 @click.argument("number", type=int, metavar="EDIT")
 @click.argument("locid", type=int)
 @json_option
@@ -132,7 +133,7 @@ def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
     _decided(editor, editor.adopt(number, locid), as_json)
 
 
-@outbox.command(context_settings=NEGATIVE_LOCIDS)
+@outbox.command(cls=WithLocids)
 @click.argument("locid", type=int)
 @pass_editor
 def keep(editor: Editor, /, locid: int) -> None:
@@ -180,17 +181,20 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
 def _decided(editor: Editor, row: OutboxRow, as_json: bool) -> None:
     """Show an edit as a decision left it, and what is still pending."""
     if as_json:
-        output.json_result({**edit_object(row), "pending": pending_objects(editor)})
+        output.json_result({**edit_object(row, editor.site_names()), "pending": pending_objects(editor)})
         return
-    _shown(row, as_json)
+    _shown(editor, row, as_json)
     say_pending(editor)
 
 
-def _shown(row: OutboxRow, as_json: bool) -> None:
+def _shown(editor: Editor, row: OutboxRow, as_json: bool) -> None:
+    names = editor.site_names()
     if as_json:
-        output.json_result(edit_object(row))
+        output.json_result(edit_object(row, names))
         return
-    output.done(f"edit {row.id}: {row.describe()}: {row.state}")
+    output.done(words.decided(row))
+    if row.locid in names:
+        output.done(f"  site: {names[row.locid]}")
     if row.problem:
         output.done(f"  {row.problem}")
     for name, value in row.payload.items():

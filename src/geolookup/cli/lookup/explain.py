@@ -1,5 +1,6 @@
 """``explain``: why an address resolves as it does."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -22,21 +23,30 @@ def explain(address: str, as_json: bool) -> int:
     """
     with opening.open() as geo:
         found = geo.explain(address)
+    names = _site_names() if any(item.layer == "custom" for item in found.covering) else {}
     if as_json:
-        output.json_result(explanation_object(found))
+        output.json_result(explanation_object(found, names))
     else:
-        output.done(_explanation_text(found))
+        output.done(_explanation_text(found, names))
     return exit_codes.NOT_COVERED if found.match is None else exit_codes.DONE
 
 
-def explanation_object(found: Explanation) -> dict[str, Any]:
-    """What ``explain --json`` writes."""
+def _site_names() -> dict[int, str]:
+    from geolookup.lookup.first import open_editor  # late: most answers need no edits
+
+    with open_editor() as editor:
+        return editor.site_names()
+
+
+def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str, Any]:
+    """What ``explain --json`` writes; ``names`` are those of sites."""
     return {
         "ip": found.address,
         "match": None if found.match is None else found.match.flat(),
         "covering": [
             {
                 "locid": item.geolocation.locid,
+                "site": names.get(item.geolocation.locid) if item.layer == "custom" else None,
                 **item.geolocation.fields(),
                 "first": item.block.startip,
                 "last": item.block.endip,
@@ -56,7 +66,7 @@ def explanation_object(found: Explanation) -> dict[str, Any]:
     }
 
 
-def _explanation_text(found: Explanation) -> str:
+def _explanation_text(found: Explanation, names: Mapping[int, str]) -> str:
     lines = []
     if found.match is None:
         known = next((item for item in found.covering if item.wins and item.masks), None)
@@ -71,6 +81,8 @@ def _explanation_text(found: Explanation) -> str:
         place = item.geolocation
         verdict = "wins" if item.wins else "loses"
         what = "no location" if item.masks else f"{item.layer} {place.locid} ({place.place_text()})"
+        if item.layer == "custom" and place.locid in names:
+            what += f", site {names[place.locid]}"
         whose = "" if item.source in ("service", "custom") else f" of {item.source}"
         lines.append(f"  {verdict:<5} {item.block}  {what}{whose}: {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]

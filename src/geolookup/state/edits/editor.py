@@ -218,6 +218,15 @@ class Editor:
             lambda session: {name: session.shown(locid) for name, locid in session.names.locids().items()}
         )
 
+    def site_names(self) -> dict[int, str]:
+        """The name of each geolocation that a file of sites named, by every number that it ever had."""
+
+        def ask(session: EditSession) -> dict[int, str]:
+            named = session.names.locids().items()
+            return {number: name for name, local in named for number in (local, session.shown(local))}
+
+        return self._sessions.ask(ask)
+
     def keep_sites(self, names: Mapping[str, int], *, file: str) -> None:
         """Keep these names of custom geolocations, given by ``file``, and no others; see `sites`.
 

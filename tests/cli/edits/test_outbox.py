@@ -134,3 +134,14 @@ def test_a_mistake_is_wrong_usage_and_changes_nothing(
     assert command("outbox", *arguments, exits=2) == ""
     assert message in command.error
     assert command.json("outbox", "list", "--all") == before
+
+
+def test_several_edits_are_dropped_at_once_or_none(command: Command) -> None:
+    command("custom", "update", -3, "--city", "Ulm")
+    command("outbox", "drop", 3, 99, exits=2)
+    assert len(command.json("outbox", "list")) == 3
+    command("outbox", "drop", exits=2)
+    command("outbox", "drop", "--all", exits=2)
+    assert "--all would drop 3 edits: add --yes" in command.error
+    assert command("outbox", "drop", 3, 2).splitlines()[-1].startswith("1 edit pending")
+    assert command("outbox", "drop", "--all", "--yes").splitlines()[-1] == "nothing is pending"

@@ -16,7 +16,7 @@ from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.model import range_ends
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.restore import restore as restore_edits
 
 
@@ -97,25 +97,50 @@ def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fie
 
 
 @outbox.command()
-@click.argument("number", type=int, metavar="EDIT")
+@click.argument("numbers", type=int, nargs=-1, metavar="[EDIT]...")
+@click.option("--all", "everything", is_flag=True, help="Drop every edit that waits or was not sent yet.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @pass_editor
-def drop(editor: Editor, /, number: int, as_json: bool) -> None:
-    """Drop an edit. Dropping a create also drops the later edits of that geolocation.
+def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: bool, as_json: bool) -> None:
+    """Drop edits: all of them, or none if one cannot be dropped.
 
     \b
-    Example: geolookup outbox drop 5
+    Dropping a create also drops the later edits of that geolocation. On a terminal it asks first;
+    elsewhere --all needs --yes.
+
+    \b
+    Examples:
+      geolookup outbox drop 5
+      geolookup outbox drop 3 4 5 --yes
+      geolookup outbox drop --all
     """
-    dropped = editor.drop(number)
+    if everything == bool(numbers):
+        raise click.UsageError("give EDIT or --all")
+    rows = [row for row in editor.outbox(State.QUEUED, *PERSON_STATES) if everything or row.id in numbers]
+    names = editor.site_names()
+    asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    if everything and not yes and not asks:
+        raise click.UsageError(f"--all would drop {words.count(len(rows), 'edit')}: add --yes")
+    if asks and rows:
+        for row in rows:
+            output.done(f"{row.id}  {row.state}  {edit_text(row, names)}")
+        if not click.confirm(f"Drop {words.count(len(rows), 'edit')}?"):
+            output.done("nothing was changed")
+            return
+    dropped: dict[int, OutboxRow] = {}
+    with editor.transaction():
+        for number in dict.fromkeys([row.id for row in rows] if everything else numbers):
+            if number not in dropped:  # else a create has taken it along
+                dropped |= {row.id: row for row in editor.drop(number)}
     if as_json:
-        edits = [edit_object(row, editor.site_names()) for row in dropped]
-        output.json_result({"locid": dropped[0].locid, "dropped": edits, "pending": pending_objects(editor)})
+        found = [edit_object(row, names) for row in dropped.values()]
+        first = next(iter(dropped.values()), None)
+        locid = None if first is None else first.locid
+        output.json_result({"locid": locid, "dropped": found, "pending": pending_objects(editor)})
         return
-    for row in dropped:
-        if is_half_done(row.journal):
-            output.done(f"edit {row.id} is half done: the next push puts back what was there before")
-        else:
-            output.done(f"dropped edit {row.id}: {row.describe()}")
+    for row in dropped.values():
+        output.done(words.dropped(row, half_done=is_half_done(row.journal)))
     say_pending(editor)
 
 

@@ -219,3 +219,17 @@ def test_an_option_is_no_number(command: Command) -> None:
     command("custom", "update", -3, "--city", "y")
     assert [line.split("\t")[1] for line in command("history", "--limit", "1").splitlines()] == ["update"]
     assert len(command.json("history", -3, "--limit", "2")) == 2
+
+
+def test_a_block_that_narrower_ones_keep_part_of_says_how_much(command: Command) -> None:
+    command(*CREATE)
+    assert command("custom", "add-block", FIRST, "10.0.0.0/8").splitlines()[:3] == [
+        f"10.0.0.0-10.255.255.255 now resolves to {FIRST}",
+        "  of its 16777216 addresses, 65536 (0.391%) go to other blocks:",
+        "    65536 addresses to -3: its block 10.9.0.0-10.9.255.255 is narrower",
+    ]
+    found = command.json("custom", "add-block", FIRST, "10.9.0.0/17")
+    assert found["others"] == []
+    command("custom", "add-block", FIRST, "10.9.200.0/24")
+    told = command("custom", "remove-block", FIRST, "10.9.200.0/24").splitlines()
+    assert told[2] == "    256 addresses to -3: its block 10.9.0.0-10.9.255.255 is wider"

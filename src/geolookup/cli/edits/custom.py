@@ -15,6 +15,7 @@ from geolookup.model import IPBlock
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint
+from geolookup.state.edits.winners import winners
 
 _OF_FILES = {
     "plan": Announced("edits.sites", "plan", "Show what `custom apply` would change, and for whom."),
@@ -96,7 +97,7 @@ def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], as_json: bo
     """
     locid = locid_of(editor, whose)
     added = editor.add_block(locid, *ranges_of(block, 1)[0])
-    report(editor, as_json, locid, words.added(added, locid), block=added)
+    report(editor, as_json, locid, words.added(added, locid), added=added)
 
 
 @custom.command(cls=WithLocids)
@@ -115,7 +116,7 @@ def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], as_jso
     locid = locid_of(editor, whose)
     before, after = ranges_of(ranges, 2)
     old, new = editor.replace_block(locid, *before, *after)
-    report(editor, as_json, locid, words.replaced(old, new, locid), block=new)
+    report(editor, as_json, locid, words.replaced(old, new, locid), added=new, removed=old)
 
 
 @custom.command(cls=WithLocids)
@@ -131,7 +132,7 @@ def remove_block(editor: Editor, /, whose: str, block: tuple[str, ...], as_json:
     """
     locid = locid_of(editor, whose)
     removed = editor.remove_block(locid, *ranges_of(block, 1)[0])
-    report(editor, as_json, locid, words.removed(removed, locid), block=removed)
+    report(editor, as_json, locid, words.removed(removed, locid), removed=removed)
 
 
 @custom.command(cls=WithLocids)
@@ -237,15 +238,40 @@ def check(editor: Editor, /, as_json: bool) -> int:
     return exit_codes.FAILED if findings else exit_codes.DONE
 
 
-def report(editor: Editor, as_json: bool, locid: int, text: str, *, block: IPBlock | None = None) -> None:
-    """Say what an edit did, and what is still pending."""
+def report(
+    editor: Editor,
+    as_json: bool,
+    locid: int,
+    text: str,
+    *,
+    added: IPBlock | None = None,
+    removed: IPBlock | None = None,
+) -> None:
+    """Say what an edit did, which addresses of its blocks others have, and what is still pending."""
+    told: list[str] = []
+    others: list[tuple[tuple[int, IPBlock], int]] = []
+    names = editor.site_names()
+    if added or removed:
+        places, shown = [laid.place for laid in editor.custom()], editor.get(locid).place.locid
+        for block, owner in ((added, shown), (removed, None)):
+            if block is not None:
+                found = winners(places, block)
+                told += words.won(block, owner, found, names)
+                others += [(key, number) for key, number in found.items() if key is not None and key[0] != owner]
     if as_json:
         value: dict[str, Any] = {"locid": locid, "did": text, "pending": pending_objects(editor)}
+        block = added or removed
         if block is not None:
             value["block"] = {"startip": block.startip, "endip": block.endip}
+            value["others"] = [
+                {"locid": owner, "startip": each.startip, "endip": each.endip, "addresses": str(number)}
+                for (owner, each), number in others
+            ]
         output.json_result(value)
         return
     output.done(text)
+    for line in told:
+        output.done(line)
     say_pending(editor)
 
 

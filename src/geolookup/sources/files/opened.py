@@ -1,22 +1,21 @@
-"""An opened input: one file or a set of files, taken out of gzip, zip and tar as its content says."""
+"""An opened input: one file or a set of files, taken out of zip, tar and every compression as its content says."""
 
-import gzip
 import os
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, cast
 
 from geolookup.errors import DataFileError
+from geolookup.sources.files.compression import compression_of
 from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.streams import BoundedStream, Chained, reading_errors
+from geolookup.sources.files.streams import BoundedStream, Chained, Stream, reading_errors
 
 #: How much of each file is looked at to tell its kind.
 HEAD_BYTES = 64 << 10
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 _TAR_MAGIC = slice(257, 262), b"ustar"
 _COPY_BYTES = 1 << 20
@@ -124,19 +123,20 @@ class Opened:
     def _layers(
         self, name: str, inside: str, opener: Callable[[], BoundedStream], path: str | None, depth: int
     ) -> Iterator[Member]:
-        """The files in a stream: of its tar, of its gzip, or itself."""
+        """The files in a stream: of its tar, of what is compressed in it, or itself."""
         with opener() as stream:
             head = stream.read(HEAD_BYTES)
-        if head[:2] == _GZIP_MAGIC:
+        if (compression := compression_of(head)) is not None:
             if depth >= self._limits.depth:
                 raise DataFileError(f"{name}: is compressed more than {self._limits.depth} times over")
 
-            def open_gzip() -> BoundedStream:
+            def open_expanded() -> BoundedStream:
                 below = Chained(opener())
-                # Closing GzipFile leaves its file object open, so the stream below closes with the whole chain.
-                return BoundedStream(name, _ClosingGzip(fileobj=below), self._limits, below.tell)
+                return BoundedStream(
+                    name, _Closing(compression.reader(cast("IO[bytes]", below)), below), self._limits, below.tell
+                )
 
-            yield from self._layers(name, inside, open_gzip, None, depth + 1)
+            yield from self._layers(name, inside, open_expanded, None, depth + 1)
         elif head[_TAR_MAGIC[0]] == _TAR_MAGIC[1]:
             yield from self._tar(name, opener)
         else:
@@ -188,13 +188,18 @@ class Opened:
             yield from self._layers(name, entry.filename, open_entry, None, 1)
 
 
-class _ClosingGzip(gzip.GzipFile):
-    def __init__(self, *, fileobj: Chained) -> None:
-        super().__init__(fileobj=fileobj, mode="rb")
-        self._below = fileobj
+class _Closing:
+    """What a compression reads, closed together with the stream below it."""
+
+    def __init__(self, content: Stream, below: Chained) -> None:
+        self._content = content
+        self._below = below
+
+    def read(self, size: int = -1) -> bytes:
+        return self._content.read(size)
 
     def close(self) -> None:
-        super().close()
+        self._content.close()
         self._below.close()
 
 

@@ -1,5 +1,6 @@
 """Options that several commands have, and the settings and the state directory that they lead to."""
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -35,6 +36,21 @@ format_option = click.option(
     show_default=True,
     help="The format of the answer.",
 )
+
+
+class _Delimiter(click.ParamType[str]):
+    name = "delimiter"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        value = {"tab": "\t", "\\t": "\t", "space": " "}.get(value.lower(), value)
+        if len(value) != 1 or value in '"\r\n':
+            self.fail("must be one character, or `tab` or `space`", param, ctx)
+        return value
+
+
+def delimiter_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What stands between the columns of a file."""
+    return click.option("--delimiter", type=_Delimiter(), metavar="CHAR", help=help)
 
 
 as_of_option = click.option(

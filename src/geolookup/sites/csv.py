@@ -2,43 +2,94 @@
 
 import csv
 import io
+import re
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from geolookup.errors import DataFileError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES
+from geolookup.reasons import reason
 from geolookup.sites.site import KEYS, Site, Where, block_text
-from geolookup.sources.csv_rows import CsvRows
+from geolookup.sources.files.bad_rows import BadRows
 
 #: A site of thousands of blocks is one long value.
-_MAX_VALUE = 1 << 26
+_MAX_VALUE: Final = 1 << 26
+#: What may stand between columns: spreadsheets write semicolons where a comma is the decimal sign.
+_DELIMITERS: Final = ",;\t|"
+_REQUIRED: Final = tuple(key for key in KEYS if key not in LATER_NAMES)
+_AROUND_DASH: Final = re.compile(r"\s*[-\u2010-\u2015]\s*")
+_BETWEEN_BLOCKS: Final = re.compile(r"[\s,;]+")
 
 
-def read(path: str) -> list[tuple[dict[str, Any], Where]]:
+def read(path: str, text: str, bad: BadRows, delimiter: str | None = None) -> list[tuple[dict[str, Any], Where]]:
     """The sites' values as text (without empty coordinates; blocks as a list), each with its position.
 
-    :raises DataFileError: if the file cannot be read or is not CSV, or if a column is missing or unknown
+    Other columns are passed over; see `notes`. ``bad`` is told of rows with more or fewer values than the header.
+
+    :raises DataFileError: if it is not CSV, or if a column is missing
     """
-    found = []
     limit = csv.field_size_limit(_MAX_VALUE)  # the limit applies to the whole process, so it is reset afterwards
     try:
-        with CsvRows(path) as rows:
-            rows.columns(*(key for key in KEYS if key not in LATER_NAMES))
-            for column in rows.header:
-                if column not in KEYS:
-                    raise DataFileError(
-                        f"{path}, line 1: unknown column {column!r}: a file of sites has {', '.join(KEYS)}"
-                    )
-            for row in rows:
-                values: dict[str, Any] = dict(zip(rows.header, row, strict=True))
-                for name in DEGREES:
-                    if values.get(name) == "":
-                        del values[name]
-                values["blocks"] = values["blocks"].split()
-                found.append((values, Where(path=path, find=partial(_same, rows.line))))
+        return list(_read(path, text, bad, delimiter))
     finally:
         csv.field_size_limit(limit)
-    return found
+
+
+def notes(path: str, text: str, delimiter: str | None = None) -> list[str]:
+    """What a person should know of the columns: those that are passed over."""
+    header = _header(text, delimiter or _delimiter(text))
+    others = [column for column in header if column not in KEYS]
+    return [f"{path}: these columns are not read: {', '.join(map(repr, others))}"] if others else []
+
+
+def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator[tuple[dict[str, Any], Where]]:
+    between = delimiter or _delimiter(text)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=between, strict=True)
+    header: list[str] | None = None
+    try:
+        for row in rows:
+            if not any(value.strip() for value in row):
+                continue  # a spreadsheet writes rows that look empty with all of their delimiters
+            if header is None:
+                header = [column.strip().lower() for column in row]
+                _check(path, header)
+                continue
+            where = Where(path=path, find=partial(_same, rows.line_num))
+            if len(row) != len(header):
+                bad.add(where.error(f"has {len(row)} values, and the header names {len(header)} columns"))
+                continue
+            values: dict[str, Any] = {name: value for name, value in zip(header, row, strict=True) if name in KEYS}
+            for name in DEGREES:
+                if values.get(name) == "":
+                    del values[name]
+            values["blocks"] = [each for each in _BETWEEN_BLOCKS.split(_AROUND_DASH.sub("-", values["blocks"])) if each]
+            yield values, where
+    except csv.Error as error:
+        raise DataFileError(f"{path}, line {rows.line_num}: is not CSV: {reason(error)}") from error
+    if header is None:
+        raise DataFileError(f"{path}: is empty: its first line should name the columns")
+
+
+def _check(path: str, header: list[str]) -> None:
+    if len({*header}) != len([name for name in header if name]) + ("" in header):
+        raise DataFileError(f"{path}, line 1: a column is named twice")
+    missing = [name for name in _REQUIRED if name not in header]
+    if missing:
+        raise DataFileError(f"{path}, line 1: these columns are missing: {', '.join(missing)}")
+
+
+def _delimiter(text: str) -> str:
+    """The delimiter with which the header has the most of our columns."""
+    return max(_DELIMITERS, key=lambda each: len(set(_REQUIRED) & set(_header(text, each))))
+
+
+def _header(text: str, delimiter: str) -> list[str]:
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    try:
+        return [column.strip().lower() for column in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error:
+        return []
 
 
 def _same(line: int, _key: str, _text: str) -> int:

@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
-from geolookup.model import IPBlock
+from geolookup.model import IPBlock, range_ends
+from geolookup.sources.files.bad_rows import BadRows
 
 #: What a site has, in the order in which it is written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
@@ -65,77 +66,101 @@ def block_text(block: IPBlock) -> str:
     return str(block)
 
 
-def site_of(values: Mapping[str, Any], where: Where) -> Site:
+def blocks_text(blocks: Iterable[IPBlock], most: int = 20) -> str:
+    """Blocks on a line, and how many there are more than ``most``; "" if there is none."""
+    texts = [block_text(block) for block in sorted(blocks)]
+    more = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return " ".join(texts[:most] + more)
+
+
+def site_of(values: Mapping[str, Any], where: Where, bad: BadRows) -> Site | None:
+    """The site, or None if anything is wrong with it: ``bad`` is told of all that is."""
     name = values.get("name")
     if name is None:
-        raise where.error("a site needs a name")
-    if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip() or len(name) > MAX_NAME:
-        raise where.error(
-            f"a site's name is one line of at most {MAX_NAME} characters with no blanks around it, not {name!r:.250}",
-            "name",
-        )
-    where = Where(path=where.path, find=where.find, name=name)
-    for key in values:
-        if key not in KEYS:
-            raise where.error(f"unknown key {key!r}: a site has {', '.join(KEYS)}", key)
-    for key in KEYS:
-        if key not in values and key not in OPTIONAL_KEYS:
-            raise where.error(f"{key} is missing")
+        bad.add(where.error("a site needs a name"))
+        return None
+    named = isinstance(name, str) and name and name.isprintable() and name == name.strip() and len(name) <= MAX_NAME
+    if not named:
+        told = f"a site's name is one line of at most {MAX_NAME} characters with no blanks around it, not {name!r:.250}"
+        bad.add(where.error(told, "name"))
+    where = Where(path=where.path, find=where.find, name=name if named else "")
+    unknown = [key for key in values if key not in KEYS]
+    missing = [key for key in KEYS if key not in values and key not in OPTIONAL_KEYS]
+    for key in unknown:
+        bad.add(where.error(f"unknown key {key!r}: a site has {', '.join(KEYS)}", key))
+    for key in missing:
+        bad.add(where.error(f"{key} is missing"))
+    wrong = len(unknown) + len(missing) + (not named)
     fields: dict[str, Any] = {}
     for key in FIELD_NAMES:
         value = values.get(key, UNKNOWN[key])
-        if key in DEGREES:
-            fields[key] = _degrees(value, key, where)
-        elif isinstance(value, str):
-            fields[key] = value
-        else:
-            raise where.error(f"{key} is text: put {value!r} in quotation marks", key)
-    return Site(name=name, fields=fields, blocks=_blocks(values["blocks"], where), where=where)
+        try:
+            fields[key] = _degrees(value, key, where) if key in DEGREES else _field_text(value, key, where)
+        except DataFileError as error:
+            bad.add(error)
+            wrong += 1
+    blocks = None if "blocks" in missing else _blocks(values["blocks"], where, bad)
+    if wrong or blocks is None:
+        return None
+    return Site(name=name, fields=fields, blocks=blocks, where=where)
+
+
+def _field_text(value: Any, key: str, where: Where) -> str:
+    if isinstance(value, str):
+        return value
+    raise where.error(f"{key} is text: put {value!r} in quotation marks", key)
 
 
 def _degrees(value: Any, key: str, where: Where) -> float | None:
     if value is None:
         return None
-    if (isinstance(value, str) and _NUMBER.fullmatch(value)) or (
+    if (isinstance(value, str) and _NUMBER.fullmatch(value.strip())) or (
         isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e300
     ):
         degrees = float(value)
     else:
         degrees = math.nan
     if not math.isfinite(degrees):
-        raise where.error(f"{key} is a number of degrees, not {value!r:.50}", key)
+        pointed = value.strip().replace(",", ".", 1) if isinstance(value, str) else ""
+        hint = f": write {pointed}" if "," in str(value) and _NUMBER.fullmatch(pointed) else ""
+        raise where.error(f"{key} is a number of degrees, not {value!r:.50}{hint}", key)
     return degrees
 
 
-def _blocks(texts: Any, where: Where) -> tuple[IPBlock, ...]:
+def _blocks(texts: Any, where: Where, bad: BadRows) -> tuple[IPBlock, ...] | None:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise where.error('blocks is a list of texts, like ["10.20.0.0/16", "10.30.0.5-10.30.0.9"]', "blocks")
+        bad.add(where.error('blocks is a list of texts, like ["10.20.0.0/16", "10.30.0.5-10.30.0.9"]', "blocks"))
+        return None
     blocks: dict[IPBlock, str] = {}
+    right = True
     for text in texts:
-        first, dash, last = text.partition("-")
         try:
-            block = IPBlock.parse(first, last if dash else None)
+            block = IPBlock.parse(*range_ends(text))
         except (InvalidAddressError, InvalidRangeError) as error:
-            raise where.error(str(error), "blocks", text) from error
+            bad.add(where.error(str(error), "blocks", text))
+            right = False
+            continue
         if block in blocks:
             also = "" if blocks[block] == text else f" (also written {blocks[block]})"
-            raise where.error(f"{text} is there twice{also}", "blocks", text)
+            bad.add(where.error(f"{text} is there twice{also}", "blocks", text))
+            right = False
         blocks[block] = text
-    return tuple(sorted(blocks))
+    return tuple(sorted(blocks)) if right else None
 
 
-def refuse_repetitions(sites: list[Site]) -> None:
+def refuse_repetitions(sites: list[Site], bad: BadRows) -> None:
+    """Tell ``bad`` of names and blocks that two sites have."""
     names: dict[str, Site] = {}
     owners: dict[IPBlock, Site] = {}
     for site in sites:
         other = names.setdefault(site.name, site)
         if other is not site:
-            raise site.where.error(f"another site has this name{_at(other)}", "name")
+            bad.add(site.where.error(f"another site has this name{_at(other)}", "name"))
         for block in site.blocks:
             owner = owners.setdefault(block, site)
             if owner is not site:
                 text = block_text(block)
-                raise site.where.error(f"{text} belongs to site {owner.name!r}{_at(owner)} too", "blocks", text)
+                bad.add(site.where.error(f"{text} belongs to site {owner.name!r}{_at(owner)} too", "blocks", text))
 
 
 def _at(site: Site) -> str:

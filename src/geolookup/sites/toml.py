@@ -27,18 +27,11 @@ _TOKENS = re.compile(
 )
 
 
-def read(path: str) -> list[tuple[dict[str, Any], Where]]:
+def read(path: str, text: str) -> list[tuple[dict[str, Any], Where]]:
     """The sites' values as TOML has them, each with its position.
 
-    :raises DataFileError: if the file cannot be read, is not TOML, or holds anything but sites
+    :raises DataFileError: if the text is not TOML, or holds anything but sites
     """
-    try:
-        with open(path, "rb") as file:
-            text = file.read().decode("utf-8-sig")
-    except OSError as error:
-        raise DataFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise DataFileError(f"{path}: is not UTF-8") from error
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

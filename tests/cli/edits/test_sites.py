@@ -123,7 +123,7 @@ def test_an_export_to_a_file_or_standard_output_applies_as_it_is(
 
 def test_an_export_that_cannot_be_written_exits_with_1(command: Command, tmp_path: Path) -> None:
     command("custom", "export", tmp_path / "none" / "sites.toml", exits=1)
-    assert "cannot be written" in command.error
+    assert "sites.toml: writing failed: No such file" in command.error
 
 
 def test_an_export_to_a_terminal_is_harmless_and_to_a_pipe_lossless(command: Command) -> None:
@@ -140,3 +140,21 @@ def test_an_export_to_a_terminal_is_harmless_and_to_a_pipe_lossless(command: Com
         os.close(outer)
     assert rb"a\x1b[31mb" in shown
     assert b"\x1b" not in shown
+
+
+EXCEL = (
+    "\ufeffName;Country;Region;City;Postalcode;Latitude;Longitude;DMAcode;Areacode;Owner;Blocks\r\n"
+    "Berlin;DE;;Berlin;;52.5;13.4;;;Ann;10.1.0.0 - 10.1.0.9, 10.3.0.1\r\n"
+    "Bonn;DE;;Bonn;;50.7;7.1;;;Eve;\r\n"
+    ";;;;;;;;;;\r\n"
+)
+
+
+def test_utf16_is_told_and_not_guessed(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_bytes(EXCEL.removeprefix("\ufeff").encode("utf-16"))
+    command("custom", "plan", path, exits=1)
+    assert "is UTF-16, and must be UTF-8" in command.error
+    path.write_bytes(EXCEL.replace("Bonn;", "K\xf6ln;").encode("cp1252", "replace"))
+    command("custom", "plan", path, exits=1)
+    assert f"{path}, line 3: is not UTF-8" in command.error

@@ -10,18 +10,21 @@ from geolookup.cli import output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.editing import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_pending
-from geolookup.cli.options import json_option, load_settings, state_directory
-from geolookup.errors import DataFileError
+from geolookup.cli.inputs import shown
+from geolookup.cli.options import delimiter_option, json_option, load_settings, state_directory
+from geolookup.exports.target import open_target
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
+from geolookup.sites.site import Site
 from geolookup.state.edits.editor import Editor
 
 _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."
 )
+_delimiter_option = delimiter_option("What stands between the columns of CSV, instead of what the header tells.")
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
 )
@@ -31,13 +34,25 @@ _prune_option = click.option(
 @click.argument("file")
 @_prune_option
 @_format_option
+@_delimiter_option
 @impact.addresses_option
 @json_option
 @pass_editor
-def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addresses: str | None, as_json: bool) -> int:
-    """Show what `custom apply` would change, and for whom. Nothing is changed.
+def plan(
+    editor: Editor,
+    /,
+    file: str,
+    prune_all: bool,
+    form: Form | None,
+    delimiter: str | None,
+    addresses: str | None,
+    as_json: bool,
+) -> int:
+    """Show what `custom apply` would change, and for whom. Nothing is changed. FILE - is standard input.
 
     \b
+    CSV may be what a spreadsheet saves: with commas, semicolons or tabs, and other columns, which are
+    not read. Blocks stand in one column, with blanks or commas between them.
     Exit status: 0 (with or without changes), 1 a site is malformed or cannot be made, 5 some
     of the --addresses are malformed.
 
@@ -48,7 +63,7 @@ def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addre
     """
     if file == addresses == "-":
         raise click.UsageError("FILE and --addresses cannot both be standard input")
-    sites = read_sites(file, form)
+    sites = _read(file, form, delimiter)
     found = plan_sites(editor, sites, prune_all=prune_all)
     exits = output.Exits()
     answer = _plan_object(found)
@@ -79,10 +94,13 @@ def plan(editor: Editor, /, file: str, prune_all: bool, form: Form | None, addre
 @click.argument("file")
 @_prune_option
 @_format_option
+@_delimiter_option
 @json_option
 @pass_editor
-def apply(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_json: bool) -> None:
-    """Make the custom geolocations match FILE: completely, or not at all.
+def apply(
+    editor: Editor, /, file: str, prune_all: bool, form: Form | None, delimiter: str | None, as_json: bool
+) -> None:
+    """Make the custom geolocations match FILE (- is standard input): completely, or not at all.
 
     \b
     A site that the file applied before had and FILE does not have is deleted. Other custom
@@ -93,7 +111,8 @@ def apply(editor: Editor, /, file: str, prune_all: bool, form: Form | None, as_j
     \b
     Example: geolookup custom apply sites.toml
     """
-    made = apply_sites(editor, read_sites(file, form), file=file, prune_all=prune_all)
+    sites = _read(file, form, delimiter)
+    made = apply_sites(editor, sites, file=shown(file), prune_all=prune_all)
     if as_json:
         output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
         return
@@ -122,12 +141,15 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
         else:
             sys.stdout.write(text)  # byte for byte: a program or a file reads it
         return
-    try:
-        with open(file, "w", encoding="utf-8", newline="") as out:
-            out.write(text)
-    except OSError as error:
-        raise DataFileError(f"{file}: cannot be written: {error.strerror}") from error
+    with open_target(file) as out:
+        out.write(text.encode("utf-8"))
     output.done(f"wrote {words.count(len(sites), 'site')} to {file}")
+
+
+def _read(file: str, form: Form | None, delimiter: str | None) -> list[Site]:
+    """The sites of a file; - is standard input."""
+    stream = sys.stdin.buffer if file == "-" else None
+    return read_sites(shown(file), form, stream=stream, delimiter=delimiter)
 
 
 def _plan_object(found: SitesPlan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The bad rows of a file that is loaded: all are counted, the first are named, and one is enough to keep nothing."""
+"""The bad rows of a file: all are counted, the first are named, and one is enough to keep nothing."""
 
 from geolookup.errors import DataFileError
 
@@ -6,9 +6,10 @@ _NAMED = 20
 
 
 class BadRows:
-    """Collects them; true if there is any."""
+    """Collects them; true if there is any. ``closing`` says what became of the file, and what to do."""
 
-    def __init__(self) -> None:
+    def __init__(self, closing: str = "nothing was loaded: correct what is named, and load again") -> None:
+        self._closing = closing
         self._named: list[str] = []
         self._count = 0
 
@@ -26,12 +27,12 @@ class BadRows:
         self._count += count
 
     def refuse(self) -> None:
-        """End the load, if there was one.
+        """End the reading, if there was one.
 
         :raises DataFileError: names the first twenty, and says how many more there are
         """
         if not self._count:
             return
         more = self._count - len(self._named)
-        lines = [*self._named, *([f"and {more} more bad rows"] if more else [])]
-        raise DataFileError("\n".join([*lines, "nothing was loaded: correct what is named, and load again"]))
+        lines = [*self._named, *([f"and {more} more bad {'row' if more == 1 else 'rows'}"] if more else [])]
+        raise DataFileError("\n".join([*lines, self._closing]))

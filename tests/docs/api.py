@@ -15,6 +15,7 @@ from tests.docs.text import markdown
 INTERNAL = {
     "Editor.__init__": "`open_editor` and `GeoLookup.edit` make editors",
     "Editor.keep_sites": "belongs to `geolookup custom apply`",
+    "Editor.sessions": "`geolookup custom apply` and `undo` take edits back by it",
     "Editor.site_names": "the command line shows them",
     "Editor.sites": "belongs to `geolookup custom apply`",
     "GeoLookup.__init__": "`open` makes them",

@@ -50,6 +50,11 @@ class Editor:
     ) -> None:
         pass
 
+    @property
+    def sessions(self) -> Sessions:
+        """What the edits are made in."""
+        return self._sessions
+
     def __repr__(self) -> str:
         return f"<Editor of {self._directory.home!r}>"
 
@@ -233,7 +238,7 @@ class Editor:
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
         with self._sessions.transaction() as session:
-            session.names.replace({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
+            session.name_sites({name: session.find(locid)[1] for name, locid in names.items()}, file=file)
 
     def pending(self) -> list[OutboxRow]:
         """The edits that have not reached the service, oldest first; none if no service is in the stack.

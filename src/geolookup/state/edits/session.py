@@ -1,17 +1,18 @@
 """What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid, lay_over
-from geolookup.state.edits.outbox.operations import Create, Edit
+from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import described
-from geolookup.state.edits.outbox.row import OutboxRow, State
+from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
+from geolookup.state.edits.steps import SITES, Steps
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Begun
 
@@ -38,10 +39,18 @@ class EditSession:
     """
 
     def __init__(
-        self, outbox: Outbox, names: SiteNames, read_listed: Callable[[], Listed], *, left: dict[int, Laid] | None
+        self,
+        outbox: Outbox,
+        names: SiteNames,
+        steps: Steps,
+        read_listed: Callable[[], Listed],
+        *,
+        left: dict[int, Laid] | None,
     ) -> None:
         self.outbox = outbox
         self.names = names
+        self.steps = steps
+        self._step: int | None = None
         self.changed = False
         self._read_listed = read_listed
         self._listed: Listed | None = None
@@ -75,9 +84,16 @@ class EditSession:
         created = {self.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
         return [locid for locid in sorted(self.layer, reverse=True) if locid not in listed | created]
 
-    def create(self, edit: Create) -> int:
-        """Add a create, for a new provisional locid."""
-        locid = self.outbox.next_provisional()
+    @property
+    def step(self) -> int:
+        """The number of the step that this session is: all that it edits is undone together."""
+        if self._step is None:
+            self._step = self.steps.begin()
+        return self._step
+
+    def create(self, edit: Create, number: int | None = None) -> int:
+        """Add a create, for a new provisional locid, or for ``number``, which must be among the `forgotten`."""
+        locid = self.outbox.next_provisional() if number is None else number
         self.outbox.remember(locid, None)  # the outbox row refers to it
         listed = self.listed
         made = self.outbox.baselines.keep_published(
@@ -97,18 +113,25 @@ class EditSession:
         laid = self.layer.get(shown)
         if laid is None:
             raise UnknownGeolocationError(f"custom geolocation {locid} does not exist: see `geolookup custom list`")
-        return shown, self._local(shown), laid
+        return shown, self.local(shown), laid
 
     def shown(self, local: int) -> int:
+        """The number under which lookups show what has a number on this machine."""
         return self._aliases.get(local, local)
 
-    def _local(self, shown: int) -> int:
+    def now_shown(self, once_shown: int) -> int:
+        """The number of what lookups once showed under a number; its own one here if the service has deleted it."""
+        shown = self.shown(once_shown)
+        return shown if shown in self.layer else self.outbox.deleted_numbers().get(once_shown, shown)
+
+    def local(self, shown: int) -> int:
+        """The number on this machine of what lookups show under a number."""
         return next((local for local, service in self._aliases.items() if service == shown), shown)
 
     def numbers_of(self, locid: int) -> set[int]:
         """All numbers that a geolocation ever had."""
         shown = self._aliases.get(locid, locid)
-        return {locid, shown, self._local(shown)}
+        return {locid, shown, self.local(shown)}
 
     def waiting(self, number: int) -> OutboxRow:
         row = self.outbox.row(number)
@@ -169,12 +192,82 @@ class EditSession:
         self._own(None if gone is None else gone.place, None, shown)
         self.outbox.remember(local, None)
 
+    def deleted_unsent(self) -> dict[int, Geolocation]:
+        """What is deleted here and not at the service, which was not told yet: by the locid that lookups showed."""
+        newest = {row.locid: row for row in self.outbox.rows(*PENDING_STATES)}
+        found = {}
+        for local, row in newest.items():
+            shown = self.shown(local)
+            if isinstance(row.edit, Delete) and row.never_sent and row.base is not None and shown not in self.layer:
+                found[shown] = geolocation(shown, row.base["fields"], blocks_of(row.base["blocks"]))
+        return found
+
+    def forgotten(self) -> set[int]:
+        """The provisional locids of what was created here and deleted before anything of it was sent."""
+        rows = [row for row in self.outbox.rows(State.DROPPED) if isinstance(row.edit, Create)]
+        return {
+            row.locid
+            for row in rows
+            if not row.attempts
+            and row.attempted_at is None
+            and row.locid not in self.layer
+            and row.locid not in self._aliases
+        }
+
+    def hidden(self) -> set[int]:
+        """The numbers here of what is not in the layer and may come back without the service's noticing."""
+        return self.forgotten() | {self.local(shown) for shown in self.deleted_unsent()}
+
+    def take_back(self, numbers: Collection[int]) -> None:
+        """Drop edits that were never sent; the later edits of their geolocations stay, made against what is left.
+
+        The numbers must be those of `superfluous`: what stays must still be possible.
+        """
+        rows = self.outbox.rows(*PENDING_STATES)
+        before = {self.shown(row.locid): self.layer.get(self.shown(row.locid)) for row in rows if row.id in numbers}
+        for local in dict.fromkeys(row.locid for row in rows if row.id in numbers):
+            mine = [row for row in rows if row.locid == local]
+            first = next(at for at, row in enumerate(mine) if row.id in numbers)
+            base = mine[first].base
+            assert base is not None  # no create is among them
+            shown = self.shown(local)
+            place: Geolocation | None = geolocation(shown, base["fields"], blocks_of(base["blocks"]))
+            for row in mine[first:]:
+                if row.id in numbers:
+                    self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
+                    continue
+                if described(place) != row.base:
+                    self.outbox.change(row.id, base=described(place))
+                place = row.edit.laid_over(place, shown, described(place))
+            self.outbox.remember(local, place)
+        self._left = self._layer = self._owners = None
+        for shown, was in before.items():
+            now = self.layer.get(shown)
+            then, after = (described(None if laid is None else laid.place) for laid in (was, now))
+            self.record("take_back", shown, then, after, str(State.DROPPED))
+
+    def name_sites(self, names: Mapping[str, int], *, file: str) -> None:
+        """Keep these names, each with a number of this machine, and no others.
+
+        The names of what the service was not told to delete yet stay, so that a later file can take the delete back.
+        """
+        before = self.names.locids()
+        named = set(names.values())
+        hidden = self.hidden()
+        gone = {name: local for name, local in before.items() if local in hidden and local not in named}
+        after = {**gone, **names}
+        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        if changed:
+            self.names.replace(after, file=file)
+            was, became = ({name: known.get(name) for name in changed} for known in (before, after))
+            self.outbox.record(SITES, file, before=was, after=became, step=self.step)
+
     def record(
         self, what: str, locid: int, before: dict[str, Any] | None, after: dict[str, Any] | None, outcome: str
     ) -> None:
         """Add a line to the history; ``before`` and ``after`` are geolocations as `described`."""
         self.changed = True
-        self.outbox.record(what, outcome, locid=locid, before=before, after=after)
+        self.outbox.record(what, outcome, locid=locid, before=before, after=after, step=self.step)
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

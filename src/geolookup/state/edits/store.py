@@ -19,6 +19,7 @@ from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.schema import RESTORING, migrate_m002, migrate_m004
 from geolookup.state.edits.site_names import migrate_m003
+from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
 from geolookup.state.sqlite import column_types, create_private, sqlite_errors
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 _MIGRATION_SET = "geolookup"
 #: The names of all migrations of this release. A test holds it to `_migrations`, which would need a database to tell.
 MIGRATIONS = (
-    *("m001_history", "m002_outbox", "m003_sites", "m004_marks"),
+    *("m001_history", "m002_outbox", "m003_sites", "m004_marks", "m005_steps"),
     *(f"field_{field.name}" for field in FIELDS if field.later),
 )
 
@@ -67,6 +68,10 @@ def _migrations() -> "Migrations":
     @migrations()
     def m004_marks(db: "Database") -> None:
         migrate_m004(db)
+
+    @migrations()
+    def m005_steps(db: "Database") -> None:
+        migrate_m005(db)
 
     # A field that came later is a column more in files of before, and of now.
     for field in FIELDS:

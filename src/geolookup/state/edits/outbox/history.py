@@ -17,8 +17,9 @@ def insert_history(
     locid: int | None = None,
     before: Any = None,
     after: Any = None,
+    step: int | None = None,
 ) -> None:
-    """Add a line to the history: when (now), what, to which geolocation, before, after, outcome."""
+    """Add a line to the history: when (now), what, to which geolocation, before, after, outcome, in which step."""
     database.table("history").insert(
         {
             "at": now_text(),
@@ -27,5 +28,6 @@ def insert_history(
             "before": None if before is None else json.dumps(before, sort_keys=True),
             "after": None if after is None else json.dumps(after, sort_keys=True),
             "outcome": outcome,
+            "step": step,
         }
     )

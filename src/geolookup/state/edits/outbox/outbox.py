@@ -201,6 +201,11 @@ class Outbox:
         found = self._database.query(sql, (str(Operation.DELETE),))
         return {row["number"] or aliases.get(row["locid"], row["locid"]) for row in found}
 
+    def deleted_numbers(self) -> dict[int, int]:
+        """The service's number of each geolocation that it deleted for this machine, with the number here."""
+        sql = "SELECT number, locid FROM outbox WHERE operation = ? AND number IS NOT NULL ORDER BY id"
+        return {row["number"]: row["locid"] for row in self._database.query(sql, (str(Operation.DELETE),))}
+
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
         values = {name: as_column(name, value) for name, value in changes.items()}
@@ -304,10 +309,17 @@ class Outbox:
         return True
 
     def record(
-        self, what: str, outcome: str, *, locid: int | None = None, before: Any = None, after: Any = None
+        self,
+        what: str,
+        outcome: str,
+        *,
+        locid: int | None = None,
+        before: Any = None,
+        after: Any = None,
+        step: int | None = None,
     ) -> None:
         """Add a line to the history in this same transaction; see `Edits.record`."""
-        insert_history(self._database, what, outcome, locid=locid, before=before, after=after)
+        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=step)
 
     def setting(self, name: str) -> str | None:
         """Something kept by name, or None."""

@@ -98,6 +98,11 @@ class OutboxRow:
         """What the kind needs: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
         return self.edit.payload
 
+    @property
+    def never_sent(self) -> bool:
+        """Whether no service can have heard of the edit."""
+        return self.state == State.QUEUED and not self.attempts and self.attempted_at is None and self.journal is None
+
     def describe(self) -> str:
         """The edit in words."""
         return self.edit.describe(self.locid)

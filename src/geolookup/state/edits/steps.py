@@ -1,0 +1,107 @@
+"""Steps: what one command, or one transaction of a program, did to the custom layer; the history's lines of each.
+
+An edit of the history says what the geolocation was before it and after it, so a step can be undone from its lines,
+whatever became of its edits since.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from geolookup.fields import FIELD_NAMES, UNKNOWN
+from geolookup.model import Geolocation, IPBlock
+from geolookup.state.edits.outbox.payload import blocks_of
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+#: The line that says which names a file of sites gave.
+SITES = "sites"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What a geolocation says: all of its fields, and its blocks."""
+
+    fields: Mapping[str, Any]
+    blocks: frozenset[IPBlock]
+
+    @classmethod
+    def of(cls, place: Geolocation) -> "Content":
+        """The content of a geolocation."""
+        return cls(fields=place.fields(), blocks=frozenset(place.ipblocks))
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any]) -> "Content":
+        """The content that `payload.described` wrote."""
+        fields = {name: described["fields"].get(name, UNKNOWN[name]) for name in FIELD_NAMES}
+        return cls(fields=fields, blocks=frozenset(blocks_of(described["blocks"])))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerChange:
+    """What became of one geolocation: None stands for one that did not exist yet, or does not any more."""
+
+    locid: int
+    before: Content | None
+    after: Content | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one transaction did: to geolocations, oldest first, and to the names of sites.
+
+    ``names`` has each name that changed, with the number on this machine that it had before and has after, or None.
+    """
+
+    number: int
+    at: str
+    changes: tuple[LayerChange, ...]
+    names: Mapping[str, tuple[int | None, int | None]]
+
+
+class Steps:
+    """The steps, within one transaction of edits.db."""
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+
+    def begin(self) -> int:
+        """The number of a new step."""
+        table = self._database.table("steps")
+        table.insert({"undoes": None, "undone_by": None})
+        return int(str(table.last_pk))
+
+    def newest(self, count: int) -> list[Step]:
+        """The newest steps, the newest first, that neither undid others nor were undone."""
+        sql = "SELECT id FROM steps WHERE undoes IS NULL AND undone_by IS NULL ORDER BY id DESC LIMIT ?"
+        return [self._read(int(row["id"])) for row in self._database.query(sql, (count,))]
+
+    def undone(self, steps: list[int], *, by: int) -> None:
+        """Note which steps a step undid."""
+        for number in steps:
+            self._database.execute("UPDATE steps SET undone_by = ? WHERE id = ?", (by, number))
+        self._database.execute("UPDATE steps SET undoes = ? WHERE id = ?", (steps[0] if steps else 0, by))
+
+    def _read(self, number: int) -> Step:
+        changes: list[LayerChange] = []
+        names: dict[str, tuple[int | None, int | None]] = {}
+        at = ""
+        for line in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
+            at = line["at"]
+            was, became = (json.loads(line[name] or "null") for name in ("before", "after"))
+            if line["what"] == SITES:
+                for name in was:
+                    names[name] = names.get(name, (was[name],))[0], became[name]
+                continue
+            before, after = (None if each is None else Content.read(each) for each in (was, became))
+            changes.append(LayerChange(locid=line["locid"], before=before, after=after))
+        return Step(number=number, at=at, changes=tuple(changes), names=names)
+
+
+def migrate_m005(database: "Database") -> None:
+    """The table of steps, and the step of each line of the history; lines of before have none."""
+    database.table("history").add_column("step", int)
+    database.table("history").create_index(["step"])
+    database.table("steps").create({"id": int, "undoes": int, "undone_by": int}, pk="id")

@@ -1,111 +1,36 @@
 """What it takes to make the custom layer what a file of sites says; shown as a plan, or made as edits."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import Any, assert_never
 
 from geolookup.errors import EditError
-from geolookup.fields import DEGREES, FIELD_NAMES, UNKNOWN
+from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock
+from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
+from geolookup.sites.claims import claims_of, reclaims_of
+from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
-from geolookup.sync.push.likeness import may_be_stored
+from geolookup.state.edits.steps import Content
 
-
-class Kind(StrEnum):
-    """The kind of a step, in the order in which steps are made: blocks are freed before others take them."""
-
-    CLAIM = "claim"
-    DELETE = "delete"
-    REMOVE_BLOCK = "remove_block"
-    CLEAR_BLOCKS = "clear_blocks"
-    CREATE = "create"
-    UPDATE = "update"
-    ADD_BLOCK = "add_block"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One step. ``locid`` is None for a geolocation that is still to be created.
-
-    ``site`` is the name in the file; for a delete the name it had in an earlier file, None if it never had one. A claim
-    gives a name to an existing geolocation (``was``: its name until now), and edits nothing. ``fields`` are all of a
-    create's or update's, ``before`` those of an update or delete; ``block`` the one added or removed.
-    """
-
-    kind: Kind
-    site: str | None
-    locid: int | None
-    fields: dict[str, Any] | None = None
-    before: dict[str, Any] | None = None
-    block: IPBlock | None = None
-    was: str | None = None
-
-    def describe(self) -> str:
-        """The step in words."""
-        site = self.site or "geolocation"
-        target = site if self.locid is None else f"{site} ({self.locid})"
-        match self.kind:
-            case Kind.CLAIM:
-                return f"= {target} is there already" + (f", named {self.was} until now" if self.was else "")
-            case Kind.CREATE:
-                return f"+ create {target}"
-            case Kind.UPDATE:
-                assert self.fields is not None
-                assert self.before is not None
-                changed = (f"{name} {self.before[name]!r} -> {self.fields[name]!r}" for name in self._changed())
-                return f"~ update {target}: {', '.join(changed)}"
-            case Kind.DELETE:
-                return f"- delete {target}"
-            case Kind.CLEAR_BLOCKS:
-                return f"- remove all blocks of {target}"
-            case Kind.ADD_BLOCK:
-                assert self.block is not None
-                return f"+ add {block_text(self.block)} to {target}"
-            case Kind.REMOVE_BLOCK:
-                assert self.block is not None
-                return f"- remove {block_text(self.block)} from {target}"
-            case _:
-                assert_never(self.kind)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The step for ``--json``."""
-        found: dict[str, Any] = {"change": self.kind, "site": self.site, "locid": self.locid}
-        if self.kind is Kind.CREATE:
-            found["fields"] = self.fields
-        if self.kind is Kind.UPDATE:
-            assert self.fields is not None
-            assert self.before is not None
-            found["fields"] = {
-                name: {"before": self.before[name], "after": self.fields[name]} for name in self._changed()
-            }
-        if self.block is not None:
-            found["block"] = {"startip": self.block.startip, "endip": self.block.endip}
-        if self.kind is Kind.CLAIM:
-            found["was"] = self.was
-        return {**found, "description": self.describe()}
-
-    def _changed(self) -> list[str]:
-        assert self.fields is not None
-        assert self.before is not None
-        return [name for name in FIELD_NAMES if self.fields[name] != self.before[name]]
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitesPlan:
     """All steps, in the order in which they are made: blocks are freed before others take them.
 
-    ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``not_kept`` names
-    values that the service stores in another form than the file: they are not sent again.
+    ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``notes`` is
+    what a person should know: values that the service stores in another form than the file, which are not sent again,
+    sites without blocks, columns that are not read.
     """
 
     changes: tuple[Change, ...]
     names: dict[str, int] = field(default_factory=dict)
-    not_kept: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def edits(self) -> tuple[Change, ...]:
@@ -113,44 +38,48 @@ class SitesPlan:
         return tuple(change for change in self.changes if change.kind is not Kind.CLAIM)
 
 
-def plan_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> SitesPlan:
-    """The steps that `apply_sites` would make; nothing is changed.
+def plan_sites(
+    editor: Editor, sites: list[Site], *, prune_all: bool = False, problems: Problems | None = None
+) -> SitesPlan:
+    """The steps that `apply_sites` would make; nothing is changed. ``problems`` is what `read_sites` found already.
 
-    :raises DataFileError: if a site cannot be made as the file says: names the file, the line and the site
+    :raises DataFileError: if sites cannot be made as the file says: names the file, the line and the site of each
     """
     with editor.rehearsal():
-        return _planned(editor, sites, prune_all=prune_all)
+        return _planned(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems)
 
 
-def _planned(editor: Editor, sites: list[Site], *, prune_all: bool) -> SitesPlan:
-    layer = {laid.place.locid: laid.place for laid in editor.custom()}
-    kept = {name: locid for name, locid in editor.sites().items() if locid in layer}
-    return _plan(layer, kept, sites, editor.stored(), prune_all=prune_all)
-
-
-def apply_sites(editor: Editor, sites: list[Site], *, file: str, prune_all: bool = False) -> SitesPlan:
+def apply_sites(
+    editor: Editor,
+    sites: list[Site],
+    *,
+    file: str,
+    prune_all: bool = False,
+    problems: Problems | None = None,
+) -> SitesPlan:
     """Make the custom layer match the file, all of it in one transaction, or nothing.
 
     A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
-    one too. The result is the plan as it was made, new locids included; applied again, it has no changes.
+    one too. ``problems`` is as in
+    `plan_sites`. The result is the plan as it was made, new locids included; applied again, it has no changes.
 
-    :raises DataFileError: if a site cannot be made as the file says; nothing was changed
+    :raises DataFileError: if sites cannot be made as the file says; nothing was changed
     """
     with editor.transaction():
-        plan = _planned(editor, sites, prune_all=prune_all)
+        plan = _planned(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems)
         names = dict(plan.names)
         where = {site.name: site.where for site in sites}
         made = []
         for step in plan.changes:
             try:
-                change = step if step.locid is not None else replace(step, locid=names.get(step.site or ""))
-                made.append(_make(editor, change, names))
+                known = step.kind is Kind.CREATE or step.locid is not None
+                made.append(make(editor, step if known else replace(step, locid=names[step.site or ""]), names))
             except EditError as error:
                 if step.site not in where:
                     raise
                 raise where[step.site].error(str(error)) from error
         editor.keep_sites(names, file=file)
-    return SitesPlan(changes=tuple(made), names=names, not_kept=plan.not_kept)
+    return replace(plan, changes=tuple(made), names=names)
 
 
 def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False) -> list[Laid]:
@@ -163,34 +92,6 @@ def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False)
     with editor.rehearsal():
         apply_sites(editor, sites, file="", prune_all=prune_all)
         return editor.custom()
-
-
-def _make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
-    if change.kind is Kind.CREATE:
-        assert change.site is not None
-        assert change.fields is not None
-        names[change.site] = editor.create(**change.fields)
-        return replace(change, locid=names[change.site])
-    assert change.locid is not None
-    match change.kind:
-        case Kind.CLAIM:
-            pass
-        case Kind.UPDATE:
-            assert change.fields is not None
-            editor.update(change.locid, **change.fields)
-        case Kind.DELETE:
-            editor.delete(change.locid)
-        case Kind.CLEAR_BLOCKS:
-            editor.clear_blocks(change.locid)
-        case Kind.ADD_BLOCK:
-            assert change.block is not None
-            editor.add_block(change.locid, change.block.startip, change.block.endip)
-        case Kind.REMOVE_BLOCK:
-            assert change.block is not None
-            editor.remove_block(change.locid, change.block.startip, change.block.endip)
-        case _:
-            assert_never(change.kind)
-    return change
 
 
 def export_sites(editor: Editor) -> list[Site]:
@@ -225,137 +126,80 @@ def _wish(place: Geolocation) -> str:
     return " ".join(part[:60].strip() for part in parts if part)
 
 
-def _plan(
-    layer: Mapping[int, Geolocation],
-    kept: Mapping[str, int],
-    sites: list[Site],
-    stored: Mapping[int, tuple[dict[str, Any], dict[str, Any]]],
-    *,
-    prune_all: bool,
-) -> SitesPlan:
-    not_kept: list[str] = []
-    in_file = {site.name for site in sites}
-    names = {name: locid for name, locid in kept.items() if name in in_file}
-    former = {locid: name for name, locid in kept.items() if name not in in_file}
-    claims = _claims(layer, names, [site for site in sites if site.name not in names])
-    steps: dict[Kind, list[Change]] = {
-        Kind.CLAIM: [
-            Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid)) for name, locid in claims.items()
-        ]
-    }
+def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems) -> SitesPlan:
+    """The plan. What need not be sent any more is taken back: the transaction or rehearsal is the caller's."""
+    layer, stored = custom_layer(editor), editor.stored()
+    deleted, forgotten = editor.sessions.ask(lambda session: (session.deleted_unsent(), session.forgotten()))
+    in_file = {site.name: site for site in sites}
+    known = {name: locid for name, locid in editor.sites().items() if locid in layer or locid in deleted}
+    names = {name: locid for name, locid in known.items() if name in in_file}
+    former = {locid: name for name, locid in known.items() if name not in in_file}
+    claims = claims_of(layer, names, [site for site in sites if site.name not in names])
+    unknown = [site for site in sites if site.name not in names | claims]
+    claims |= reclaims_of(deleted, set(names.values()), unknown)
     names |= claims
-    ours = set(names.values())
-    doomed = [locid for locid in layer if locid not in ours and (prune_all or locid in former)]
-
-    def add(kind: Kind, site: str | None, locid: int | None, **members: Any) -> None:
-        steps.setdefault(kind, []).append(Change(kind=kind, site=site, locid=locid, **members))
-
-    for locid in doomed:
-        add(Kind.DELETE, former.get(locid), locid, before=layer[locid].fields())
-    others = {
-        block: locid
-        for locid, place in layer.items()
-        if locid not in ours and locid not in doomed
-        for block in place.ipblocks
-    }
+    doomed = [locid for locid in layer if locid not in names.values() and (prune_all or locid in former)]
+    wanted: dict[int, Content | None] = dict.fromkeys(doomed)
+    for name, locid in names.items():
+        site, (sent, kept) = in_file[name], stored.get(locid, ({}, {}))
+        wanted[locid] = Content(fields=kept if sent == site.fields else site.fields, blocks=frozenset(site.blocks))
+    taken_back = take_back(editor, wanted, {locid: name for name, locid in names.items()} | former)
+    if taken_back:
+        layer = custom_layer(editor)
+    names = {name: locid for name, locid in names.items() if locid in layer}
+    numbers = {name: locid for name, locid in editor.sites().items() if locid in forgotten}
+    found = [
+        Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid))
+        for name, locid in claims.items()
+        if name in names
+    ]
+    found += [
+        Change(kind=Kind.DELETE, site=former.get(locid), locid=locid, place=layer[locid])
+        for locid in doomed
+        if locid in layer
+    ]
+    not_kept: list[str] = []
+    whole = not bad  # else a site that is left out may be the one that has the block
+    others = _owners(place for locid, place in layer.items() if locid not in names.values() and locid not in doomed)
     for site in sites:
         owned = names.get(site.name)
         place = None if owned is None else layer[owned]
         if place is None:
-            add(Kind.CREATE, site.name, None, fields=_fields(site))
+            found.append(Change(kind=Kind.CREATE, site=site.name, locid=numbers.get(site.name), fields=site.fields))
         elif place.fields() != site.fields and stored.get(place.locid) == (site.fields, place.fields()):
             changed = [name for name, value in place.fields().items() if value != site.fields[name]]
             not_kept.append(f"the service does not keep {', '.join(changed)} of {site.name} ({owned}) as the file says")
         elif place.fields() != site.fields:
-            add(Kind.UPDATE, site.name, owned, fields=_fields(site), before=place.fields())
-        has, wanted = set(place.ipblocks if place else ()), set(site.blocks)
-        if len(has) > 1 and not has & wanted:
-            add(Kind.CLEAR_BLOCKS, site.name, owned)
-        else:
-            for block in sorted(has - wanted):
-                add(Kind.REMOVE_BLOCK, site.name, owned, block=block)
-        for block in sorted(wanted - has):
-            if block in others:
-                text = block_text(block)
-                raise site.where.error(
-                    f"{text} belongs to custom geolocation {others[block]}, which no file of sites named: "
-                    "remove it there first, or name that geolocation in the file",
-                    "blocks",
-                    text,
+            found.append(
+                Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
+            )
+        if place is None or place.fields() != site.fields:
+            _check_fields(site, bad)
+        for change in block_changes(site.name, owned, place.ipblocks if place else (), site.blocks):
+            if whole and change.kind is Kind.ADD_BLOCK and change.block in others:
+                text = block_text(change.block)
+                told = (
+                    f"{text} belongs to custom geolocation {others[change.block]}, which no file of sites named: "
+                    "remove it there first, or name that geolocation in the file"
                 )
-            add(Kind.ADD_BLOCK, site.name, owned, block=block)
-    return SitesPlan(
-        changes=tuple(change for kind in Kind for change in steps.get(kind, ())), names=names, not_kept=tuple(not_kept)
-    )
+                bad.add(site.where.error(told, "blocks", text))
+            found.append(change)
+    bad.refuse()
+    bare = [site.name for site in sites if not site.blocks]
+    if bare:
+        more = f" and {len(bare) - _MOST_NAMED} more" if len(bare) > _MOST_NAMED else ""
+        bad.notes.append(f"without blocks, so that no address resolves to them: {', '.join(bare[:_MOST_NAMED])}{more}")
+    return SitesPlan(changes=in_order([*taken_back, *found]), names=names, notes=(*not_kept, *bad.notes))
 
 
-def _fields(site: Site) -> dict[str, Any]:
-    """The fields as an edit takes them."""
+def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:
+    return {block: place.locid for place in places for block in place.ipblocks}
+
+
+def _check_fields(site: Site, bad: Problems) -> None:
+    """Check the fields as an edit would."""
     for name, value in site.fields.items():
         try:
             checked_fields({**UNKNOWN, **dict.fromkeys(DEGREES, 0.0), name: value})
         except EditError as error:
-            raise site.where.error(str(error), name) from error
-    return site.fields
-
-
-def _claims(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
-    """Which geolocation without a name each unknown site already is: the one equal in all fields.
-
-    Several equal ones cannot be told apart, unless the same number of sites describe them block for block, as an export
-    does.
-    """
-    named = set(names.values())
-    free: dict[tuple[Any, ...], list[Geolocation]] = {}
-    for locid, place in sorted(layer.items(), reverse=True):
-        if locid not in named:
-            free.setdefault(_equal(place.fields()), []).append(place)
-    described: dict[tuple[Any, ...], list[Site]] = {}
-    for site in unknown:
-        described.setdefault(_equal(site.fields), []).append(site)
-    claims: dict[str, int] = {}
-    for key, claimants in described.items():
-        places = free.get(key, [])
-        if not places:
-            continue
-        pairs = _paired(claimants, places)
-        if len(places) == 1:
-            # Of several sites the one with exactly these blocks, else the first in the file.
-            claims[pairs[0][0].name if pairs else claimants[0].name] = places[0].locid
-        elif len(pairs) == len(places) == len(claimants):
-            claims |= {site.name: place.locid for site, place in pairs}
-        else:
-            listed = ", ".join(str(place.locid) for place in places)
-            raise claimants[0].where.error(
-                f"could be any of the custom geolocations {listed}, which are equal in all fields: "
-                "delete the surplus ones, or make them differ"
-            )
-    return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
-
-
-def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
-    """The other sites that share a block with a nameless geolocation, which the service may have made of them."""
-    owners = {block: locid for locid, place in layer.items() if locid not in taken for block in place.ipblocks}
-    claims: dict[str, int] = {}
-    for site in unknown:
-        sharing = {owners[block] for block in site.blocks if block in owners}
-        sharing = {locid for locid in sharing if may_be_stored(site.fields, layer[locid].fields())}
-        if len(sharing) == 1 and not sharing & set(claims.values()):
-            claims[site.name] = sharing.pop()
-    return claims
-
-
-def _paired(sites: Iterable[Site], places: Iterable[Geolocation]) -> list[tuple[Site, Geolocation]]:
-    """Each site that has a geolocation with exactly its blocks, with that geolocation."""
-    left = list(places)
-    pairs = []
-    for site in sites:
-        place = next((place for place in left if tuple(sorted(place.ipblocks)) == site.blocks), None)
-        if place is not None:
-            left.remove(place)
-            pairs.append((site, place))
-    return pairs
-
-
-def _equal(fields: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(fields[name] for name in FIELD_NAMES)
+            bad.add(site.where.error(str(error), name))

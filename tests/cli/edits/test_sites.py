@@ -1,10 +1,14 @@
 """``geolookup custom plan|apply|export`` in this process: what they print, their JSON and their exit status."""
 
+import bz2
+import gzip
+import io
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,18 +47,21 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file: Path) -> None:
-    steps = "+ create Sydney\n+ add 10.20.0.0/16 to Sydney\n"
-    assert command("custom", "plan", file) == f"{steps}2 changes: `geolookup custom apply` makes them\n"
+    content = "country AU, city Sydney, latitude -33.8, longitude 151.2; 10.20.0.0/16\n"
+    assert command("custom", "plan", file) == (
+        f"+ create Sydney: {content}2 changes: `geolookup custom apply` makes them\n"
+    )
     assert command("custom", "list").splitlines() == ["-3\tcity -3\t1 block\t\t"]
     assert command("custom", "apply", file) == (
-        f"+ create Sydney ({FIRST})\n+ add 10.20.0.0/16 to Sydney ({FIRST})\n"
-        "2 changes made\n2 edits pending: `geolookup push` sends them\n"
+        f"+ create Sydney ({FIRST}): {content}2 changes made\n2 edits pending: `geolookup push` sends them\n"
     )
     assert "Sydney" in command("10.20.30.40")
-    assert command("custom", "plan", file) == "nothing to change\n"
-    assert command("custom", "apply", file) == "nothing to change\n2 edits pending: `geolookup push` sends them\n"
+    still = "nothing to change\n"
+    assert command("custom", "plan", file) == still
+    assert command("custom", "apply", file) == f"{still}2 edits pending: `geolookup push` sends them\n"
     assert command("custom", "plan", file, "--prune-all") == (
-        "- delete geolocation (-3)\n1 change: `geolookup custom apply` makes them\n"
+        "- delete geolocation (-3): city city -3, latitude 1.0, longitude 2.0; 10.9.0.0/16\n"
+        "1 change: `geolookup custom apply` makes them\n"
     )
 
 
@@ -148,6 +155,25 @@ EXCEL = (
     "Bonn;DE;;Bonn;;50.7;7.1;;;Eve;\r\n"
     ";;;;;;;;;;\r\n"
 )
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress, bz2.compress])
+def test_what_a_spreadsheet_saves_is_read_packed_and_from_standard_input(
+    command: Command, tmp_path: Path, packed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = packed(EXCEL.encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    told = command("custom", "plan", "-")
+    assert "+ create Berlin: country DE, city Berlin, latitude 52.5, longitude 13.4; 10.1.0.0-10.1.0.9 10.3.0.1" in told
+    assert "standard input: these columns are not read: 'owner'" in command.error
+    assert "without blocks, so that no address resolves to them: Bonn" in command.error
+    path = tmp_path / "sites.csv.gz"
+    path.write_bytes(content)
+    command("custom", "apply", path, "--delimiter", ";")
+    assert "Berlin" in command("custom", "show", "Berlin")
+    assert command("custom", "list").splitlines()[1].endswith("\tBerlin")
+    assert command("outbox", "list").splitlines()[0].endswith(f"create geolocation {FIRST} (Berlin)\t")
+    assert "(Berlin, DE), site Berlin: " in command("explain", "10.3.0.1")
 
 
 def test_utf16_is_told_and_not_guessed(command: Command, tmp_path: Path) -> None:

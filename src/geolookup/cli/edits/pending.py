@@ -1,10 +1,13 @@
 """How commands write edits that have not reached the service."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from geolookup import words
 from geolookup.cli import output
+from geolookup.model import IPBlock
+from geolookup.sites.changes import Change, Kind
+from geolookup.sites.site import blocks_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import OutboxRow
 
@@ -12,6 +15,21 @@ from geolookup.state.edits.outbox.row import OutboxRow
 def say_pending(editor: Editor) -> None:
     """Say how many edits have not reached the service, and what becomes of them."""
     output.done(words.pending(editor.pending(), "`geolookup push`", "`geolookup outbox list`"))
+
+
+def say_changes(changes: Iterable[Change]) -> None:
+    """Say the steps of a plan, one a line; the blocks of what is created stand with it."""
+    changes = list(changes)
+    given: dict[str | None, list[IPBlock]] = {change.site: [] for change in changes if change.kind is Kind.CREATE}
+    for change in changes:
+        if change.kind is Kind.ADD_BLOCK and change.site in given and change.block is not None:
+            given[change.site].append(change.block)
+    for change in changes:
+        if change.kind is Kind.CREATE:
+            blocks = blocks_text(given[change.site])
+            output.done(f"{change.describe()}; {blocks or 'no blocks'}")
+        elif change.kind is not Kind.ADD_BLOCK or change.site not in given:
+            output.done(change.describe())
 
 
 def pending_objects(editor: Editor) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.editing import pass_editor
-from geolookup.cli.edits.pending import pending_objects, say_pending
+from geolookup.cli.edits.pending import pending_objects, say_changes, say_pending
 from geolookup.cli.inputs import shown
 from geolookup.cli.options import delimiter_option, json_option, load_settings, state_directory
 from geolookup.exports.target import open_target
@@ -18,6 +18,7 @@ from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
+from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site
 from geolookup.state.edits.editor import Editor
 
@@ -63,8 +64,8 @@ def plan(
     """
     if file == addresses == "-":
         raise click.UsageError("FILE and --addresses cannot both be standard input")
-    sites = _read(file, form, delimiter)
-    found = plan_sites(editor, sites, prune_all=prune_all)
+    sites, problems = _read(file, form, delimiter)
+    found = plan_sites(editor, sites, prune_all=prune_all, problems=problems)
     exits = output.Exits()
     answer = _plan_object(found)
     changed: tuple[list[ChangedAnswer], int] | None = None
@@ -111,8 +112,8 @@ def apply(
     \b
     Example: geolookup custom apply sites.toml
     """
-    sites = _read(file, form, delimiter)
-    made = apply_sites(editor, sites, file=shown(file), prune_all=prune_all)
+    sites, problems = _read(file, form, delimiter)
+    made = apply_sites(editor, sites, file=shown(file), prune_all=prune_all, problems=problems)
     if as_json:
         output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
         return
@@ -146,10 +147,11 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
     output.done(f"wrote {words.count(len(sites), 'site')} to {file}")
 
 
-def _read(file: str, form: Form | None, delimiter: str | None) -> list[Site]:
-    """The sites of a file; - is standard input."""
+def _read(file: str, form: Form | None, delimiter: str | None) -> tuple[list[Site], Problems]:
+    """The sites of a file, - is standard input, and what is wrong with others."""
+    problems = Problems()
     stream = sys.stdin.buffer if file == "-" else None
-    return read_sites(shown(file), form, stream=stream, delimiter=delimiter)
+    return read_sites(shown(file), form, stream=stream, delimiter=delimiter, problems=problems), problems
 
 
 def _plan_object(found: SitesPlan) -> dict[str, Any]:
@@ -161,7 +163,6 @@ def _plan_object(found: SitesPlan) -> dict[str, Any]:
 
 
 def _say_steps(found: SitesPlan) -> None:
-    for step in found.changes:
-        output.done(step.describe())
-    for told in found.not_kept:
+    say_changes(found.changes)
+    for told in found.notes:
         output.note(told)

@@ -1,0 +1,84 @@
+"""Claims: which custom geolocation, that no file named so far, a site of a file already is."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from geolookup.fields import FIELD_NAMES
+from geolookup.model import Geolocation
+from geolookup.sites.site import Site
+from geolookup.sync.push.likeness import may_be_stored
+
+
+def claims_of(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
+    """Which geolocation without a name each unknown site already is: the one equal in all fields.
+
+    Several equal ones cannot be told apart, unless the same number of sites describe them block for block, as an export
+    does.
+    """
+    named = set(names.values())
+    free: dict[tuple[Any, ...], list[Geolocation]] = {}
+    for locid, place in sorted(layer.items(), reverse=True):
+        if locid not in named:
+            free.setdefault(_equal(place.fields()), []).append(place)
+    described: dict[tuple[Any, ...], list[Site]] = {}
+    for site in unknown:
+        described.setdefault(_equal(site.fields), []).append(site)
+    claims: dict[str, int] = {}
+    for key, claimants in described.items():
+        places = free.get(key, [])
+        if not places:
+            continue
+        pairs = _paired(claimants, places)
+        if len(places) == 1:
+            # Of several sites the one with exactly these blocks, else the first in the file.
+            claims[pairs[0][0].name if pairs else claimants[0].name] = places[0].locid
+        elif len(pairs) == len(places) == len(claimants):
+            claims |= {site.name: place.locid for site, place in pairs}
+        else:
+            listed = ", ".join(str(place.locid) for place in places)
+            raise claimants[0].where.error(
+                f"could be any of the custom geolocations {listed}, which are equal in all fields: "
+                "delete the surplus ones, or make them differ"
+            )
+    return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
+
+
+def reclaims_of(deleted: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
+    """Which of the geolocations whose delete was not sent yet each unknown site describes: all fields and blocks."""
+    free = [place for locid, place in sorted(deleted.items(), reverse=True) if locid not in taken]
+    claims = {}
+    for site in unknown:
+        for place in free:
+            if place.fields() == site.fields and tuple(sorted(place.ipblocks)) == site.blocks:
+                claims[site.name] = place.locid
+                free.remove(place)
+                break
+    return claims
+
+
+def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
+    """The other sites that share a block with a nameless geolocation, which the service may have made of them."""
+    owners = {block: locid for locid, place in layer.items() if locid not in taken for block in place.ipblocks}
+    claims: dict[str, int] = {}
+    for site in unknown:
+        sharing = {owners[block] for block in site.blocks if block in owners}
+        sharing = {locid for locid in sharing if may_be_stored(site.fields, layer[locid].fields())}
+        if len(sharing) == 1 and not sharing & set(claims.values()):
+            claims[site.name] = sharing.pop()
+    return claims
+
+
+def _paired(sites: Iterable[Site], places: Iterable[Geolocation]) -> list[tuple[Site, Geolocation]]:
+    """Each site that has a geolocation with exactly its blocks, with that geolocation."""
+    left = list(places)
+    pairs = []
+    for site in sites:
+        place = next((place for place in left if tuple(sorted(place.ipblocks)) == site.blocks), None)
+        if place is not None:
+            left.remove(place)
+            pairs.append((site, place))
+    return pairs
+
+
+def _equal(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(fields[name] for name in FIELD_NAMES)

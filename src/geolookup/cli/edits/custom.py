@@ -21,6 +21,7 @@ _OF_FILES = {
     "plan": Announced("edits.sites", "plan", "Show what `custom apply` would change, and for whom."),
     "apply": Announced("edits.sites", "apply", "Make the custom geolocations match a file."),
     "export": Announced("edits.sites", "export", "Write every custom geolocation to a file."),
+    "undo": Announced("edits.undo", "undo", "Take back edits, sent or not; first shown as a plan."),
 }
 
 

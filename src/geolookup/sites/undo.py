@@ -1,0 +1,195 @@
+"""Undoing edits: what was not sent is taken back, and of what was sent the reverse is made, as new edits.
+
+A step is what one command did, an apply with all its edits. What somebody changed since stays as it is, and is named.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from geolookup.errors import EditError
+from geolookup.model import IPBlock
+from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
+from geolookup.sites.site import block_text
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.session import EditSession
+from geolookup.state.edits.steps import Content, LayerChange, Step
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """What undoing takes: its steps in their order, what stays as it is (``notes``), and of when the newest undone is.
+
+    ``edits`` and ``steps`` are what was to be undone; both are empty if there is nothing.
+    """
+
+    changes: tuple[Change, ...]
+    notes: tuple[str, ...]
+    edits: tuple[int, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(slots=True)
+class _Target:
+    """The custom layer as it shall be, by the number that lookups show or showed."""
+
+    layer: dict[int, Content | None]
+    stored: Mapping[int, tuple[dict[str, Any], dict[str, Any]]]
+    names: Mapping[int, str]
+    notes: list[str] = field(default_factory=list)
+
+    def reverse(self, locid: int, change: LayerChange) -> None:
+        """Take one change out of the layer, as far as it is still there."""
+        now = self.layer.get(locid)
+        who = self.who(locid)
+        if change.before is None or change.after is None:
+            if (now is None) == (change.after is None):
+                self.layer[locid] = change.before
+            return
+        if now is None:
+            self.notes.append(f"{who} is gone since: what was changed of it stays as it is")
+            return
+        fields = dict(now.fields)
+        sent, kept = self.stored.get(locid, ({}, {}))
+        for name, was in change.before.fields.items():
+            became = change.after.fields[name]
+            if was == became or fields[name] == was:
+                continue
+            if fields[name] == became or (sent.get(name) == became and kept.get(name) == fields[name]):
+                fields[name] = was
+            else:
+                self.notes.append(f"{name} of {who} was changed again since: it stays {fields[name]!r}")
+        added, removed = change.after.blocks - change.before.blocks, change.before.blocks - change.after.blocks
+        self.layer[locid] = Content(fields=fields, blocks=(now.blocks - added) | removed)
+
+    def who(self, locid: int) -> str:
+        """How messages call a geolocation."""
+        name = self.names.get(locid)
+        return f"geolocation {locid}" if name is None else f"{name} ({locid})"
+
+    def require_blocks_free(self) -> None:
+        """Refuse what would give one block to two geolocations.
+
+        :raises EditError: names the blocks and who has them by now
+        """
+        owners: dict[IPBlock, list[int]] = {}
+        for locid, content in self.layer.items():
+            for block in () if content is None else content.blocks:
+                owners.setdefault(block, []).append(locid)
+        twice = [
+            f"{block_text(block)} belongs to {' and to '.join(map(self.who, locids))}"
+            for block, locids in sorted(owners.items())
+            if len(locids) > 1
+        ]
+        if twice:
+            more = [f"and {len(twice) - _MOST_NAMED} more"] if len(twice) > _MOST_NAMED else []
+            listed = "; ".join([*twice[:_MOST_NAMED], *more])
+            raise EditError(f"some blocks would belong to two: {listed}. Remove them at one; nothing was changed")
+
+
+def plan_undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
+    """What `undo` would do; nothing is changed.
+
+    :raises EditError: as `undo` does
+    """
+    with editor.rehearsal():
+        return undo(editor, edits=edits, last=last)
+
+
+def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
+    """Undo these edits of the outbox, or if none is given the ``last`` steps; all in one transaction, or nothing.
+
+    :raises EditError: if there is no such edit, it was dropped or waits for a person, or a block that would come back
+        belongs to another geolocation by now
+    """
+    with editor.sessions.transaction() as session:
+        steps = [] if edits else session.steps.newest(last)
+        rows = [_undoable(session.outbox.row(number)) for number in sorted(set(edits), reverse=True)]
+        changes = [_of_row(row) for row in rows] + [change for step in steps for change in reversed(step.changes)]
+        before = custom_layer(editor)
+        names = {locid: name for name, locid in editor.sites().items()}
+        target = _Target({locid: Content.of(place) for locid, place in before.items()}, editor.stored(), names)
+        for change in changes:
+            target.reverse(session.now_shown(change.locid), change)
+        target.require_blocks_free()
+        touched = dict.fromkeys(session.now_shown(change.locid) for change in reversed(changes))
+        found = take_back(editor, {locid: target.layer.get(locid) for locid in touched}, names)
+        made, numbers = _make(editor, session, [*found, *_changes(editor, target, touched, session.forgotten())])
+        _put_names_back(session, steps, numbers)
+        if steps:
+            session.steps.undone([step.number for step in steps], by=session.step)
+    return Undone(changes=made, notes=tuple(target.notes), edits=tuple(row.id for row in rows), steps=tuple(steps))
+
+
+def _undoable(row: OutboxRow) -> OutboxRow:
+    if row.state == State.DROPPED:
+        raise EditError(f"edit {row.id} was dropped: there is nothing to undo")
+    if row.state in PERSON_STATES:
+        raise EditError(f"edit {row.id} is {row.state}: `geolookup outbox drop {row.id}` gives it up")
+    return row
+
+
+def _of_row(row: OutboxRow) -> LayerChange:
+    before = None if row.base is None else Content.read(row.base)
+    after = row.edit.laid_over(None, row.locid, row.base)
+    became = described(after)
+    return LayerChange(locid=row.locid, before=before, after=None if became is None else Content.read(became))
+
+
+def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int]) -> list[Change]:
+    """The steps from the layer as it is to what it shall be."""
+    layer = custom_layer(editor)
+    found: list[Change] = []
+    for locid in touched:
+        place, content, site = layer.get(locid), target.layer.get(locid), target.names.get(locid)
+        if content is None:
+            if place is not None:
+                found.append(Change(kind=Kind.DELETE, site=site, locid=locid, place=place))
+            continue
+        if place is None:
+            # By its number, which is not used for anything else in here, so that its blocks find it.
+            name, number = site or f"geolocation {locid}", locid if locid in forgotten else None
+            found.append(Change(kind=Kind.CREATE, site=name, locid=number, fields=dict(content.fields), former=locid))
+            found += block_changes(name, None, (), content.blocks)
+            continue
+        if place.fields() != content.fields:
+            fields = dict(content.fields)
+            found.append(Change(kind=Kind.UPDATE, site=site, locid=locid, fields=fields, before=place.fields()))
+        found += block_changes(site, locid, place.ipblocks, content.blocks)
+    return found
+
+
+def _make(editor: Editor, session: EditSession, changes: list[Change]) -> tuple[tuple[Change, ...], dict[int, int]]:
+    """Make the steps: these with the new numbers, and the new number of each that got another one."""
+    names: dict[str, int] = {}
+    made, numbers = [], {}
+    for change in in_order(changes):
+        known = change.kind is Kind.CREATE or change.locid is not None
+        done = make(editor, change if known else replace(change, locid=names[change.site or ""]), names)
+        if done.former is not None and done.locid is not None:
+            numbers[session.local(done.former)] = done.locid
+        made.append(done)
+    return tuple(made), numbers
+
+
+def _put_names_back(session: EditSession, steps: Iterable[Step], numbers: Mapping[int, int]) -> None:
+    """Give sites the names back that they had before the steps; ``numbers`` are those that came back under others."""
+    before = session.names.locids()
+    names = dict(before)
+    for step in steps:
+        for name, (was, became) in step.names.items():
+            if names.get(name) == became:
+                names.pop(name, None)
+                if was is not None:
+                    names[name] = was
+    names = {name: numbers.get(local, local) for name, local in names.items()}
+    if names != before:
+        hidden = session.hidden()
+        there = {
+            name: local for name, local in names.items() if local in hidden or session.shown(local) in session.layer
+        }
+        session.name_sites(there, file="undo")

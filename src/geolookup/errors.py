@@ -34,7 +34,8 @@
     ├── EditError                 an edit that cannot be made
     │   ├── BlockError                a block that is missing, or somebody's already
     │   ├── DefaultGeolocationError   default geolocations can be neither edited nor deleted
-    │   └── UnknownGeolocationError   no custom geolocation has that locid
+    │   ├── UnknownGeolocationError   no custom geolocation has that locid
+    │   └── TooMuchGoneError          a file of sites that would delete more than the guard allows
     ├── PlanError                 a saved plan that cannot be applied
     └── ServiceError              the reference service cannot start or do what was asked
         └── RequestRefusedError       a request that it answers with a problem (RFC 9457)
@@ -211,6 +212,10 @@ class DefaultGeolocationError(EditError):
 
 class UnknownGeolocationError(EditError):
     """No custom geolocation has that locid."""
+
+
+class TooMuchGoneError(EditError):
+    """A file of sites after which more would be gone than the guard allows: a person must accept it."""
 
 
 class PlanError(GeoLookupError):

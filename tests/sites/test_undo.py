@@ -213,6 +213,19 @@ def sent(home: str) -> None:
 # By example
 
 
+def test_a_whole_file_after_a_half_takes_the_deletes_back_and_the_plan_says_so(editor: Editor, home: str) -> None:
+    whole = [site(name, f"10.{20 + at}.0.0/16") for at, name in enumerate("abc")]
+    apply(editor, whole)
+    sent(home)
+    apply(editor, whole[:1])
+    assert len(editor.pending()) == 2
+    plan = plan_sites(editor, whole)
+    assert [(step.kind, step.site) for step in plan.changes] == [("take_back", "b"), ("take_back", "c")]
+    assert (plan.summary.returned, plan.summary.new, plan.summary.added) == (2, 0, 2)
+    apply(editor, whole)
+    assert editor.pending() == []
+
+
 def test_a_delete_that_may_have_been_sent_is_not_taken_back(editor: Editor, home: str) -> None:
     whole = [site("a", "10.20.0.0/16"), site("b")]
     apply(editor, whole)

@@ -15,6 +15,7 @@ from geolookup.errors import (
     MissingExtraError,
     SettingsError,
     StateBusyError,
+    TooMuchGoneError,
     UnknownGenerationError,
     WrongUpstreamError,
 )
@@ -83,6 +84,7 @@ _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (MissingExtraError, USAGE),
     (WrongUpstreamError, USAGE),
     (UnknownGenerationError, USAGE),
+    (TooMuchGoneError, HELD),
     (EditError, USAGE),
     (InvalidRangeError, USAGE),
     (InvalidAddressError, MALFORMED),

@@ -19,7 +19,7 @@ GROUPS = {
     "lookups": "Lookups",
     "service": "The service",
     "paths": "The service's paths",
-    "guard": "The guard of pulls",
+    "guard": "The guard of pulls, and of files of sites",
     "push": "Pushing edits",
     "refresh": "The refresh",
 }
@@ -182,6 +182,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     guard_custom_share: Annotated[
         float, _about("guard", "The share of custom geolocations that goes with `guard_custom_gone`.", ge=0, le=1)
     ] = 0.5
+    guard_sites_gone: Annotated[
+        int,
+        _about(
+            "guard",
+            "Refuse `custom apply` without `--accept` if more sites or blocks than this number, and than "
+            "`guard_sites_share`, would be gone.",
+            ge=0,
+        ),
+    ] = 10
+    guard_sites_share: Annotated[
+        float, _about("guard", "The share of sites and blocks that goes with `guard_sites_gone`.", ge=0, le=1)
+    ] = 0.2
     bad_rows: Annotated[
         int,
         _about(

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from geolookup.errors import EditError
 from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock
+from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import claims_of, reclaims_of
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
+from geolookup.sites.summary import Summary
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
@@ -29,6 +31,7 @@ class SitesPlan:
     """
 
     changes: tuple[Change, ...]
+    summary: Summary
     names: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -55,18 +58,22 @@ def apply_sites(
     *,
     file: str,
     prune_all: bool = False,
+    guard: Settings | None = None,
     problems: Problems | None = None,
 ) -> SitesPlan:
     """Make the custom layer match the file, all of it in one transaction, or nothing.
 
     A geolocation that an earlier file named and this one does not is deleted; with ``prune_all`` every other custom
-    one too. ``problems`` is as in
+    one too. ``guard`` are the settings that say how much may go; None if anything may. ``problems`` is as in
     `plan_sites`. The result is the plan as it was made, new locids included; applied again, it has no changes.
 
     :raises DataFileError: if sites cannot be made as the file says; nothing was changed
+    :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     """
     with editor.transaction():
         plan = _planned(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems)
+        if guard is not None:
+            plan.summary.require_allowed(guard, file)
         names = dict(plan.names)
         where = {site.name: site.where for site in sites}
         made = []
@@ -130,6 +137,7 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problem
     """The plan. What need not be sent any more is taken back: the transaction or rehearsal is the caller's."""
     layer, stored = custom_layer(editor), editor.stored()
     deleted, forgotten = editor.sessions.ask(lambda session: (session.deleted_unsent(), session.forgotten()))
+    before = layer
     in_file = {site.name: site for site in sites}
     known = {name: locid for name, locid in editor.sites().items() if locid in layer or locid in deleted}
     names = {name: locid for name, locid in known.items() if name in in_file}
@@ -146,6 +154,7 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problem
     taken_back = take_back(editor, wanted, {locid: name for name, locid in names.items()} | former)
     if taken_back:
         layer = custom_layer(editor)
+    returned = {name for name, locid in names.items() if locid in deleted and locid in layer}
     names = {name: locid for name, locid in names.items() if locid in layer}
     numbers = {name: locid for name, locid in editor.sites().items() if locid in forgotten}
     found = [
@@ -189,7 +198,18 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problem
     if bare:
         more = f" and {len(bare) - _MOST_NAMED} more" if len(bare) > _MOST_NAMED else ""
         bad.notes.append(f"without blocks, so that no address resolves to them: {', '.join(bare[:_MOST_NAMED])}{more}")
-    return SitesPlan(changes=in_order([*taken_back, *found]), names=names, notes=(*not_kept, *bad.notes))
+    summary = Summary.of(
+        sites=len(sites),
+        governed=[before[locid] for locid in (*doomed, *names.values()) if locid in before],
+        changes=[*taken_back, *found],
+        returned=returned,
+        before=_owners(before.values()),
+        after={**others, **{block: names.get(site.name) for site in sites for block in site.blocks}},
+        names=names,
+    )
+    return SitesPlan(
+        changes=in_order([*taken_back, *found]), summary=summary, names=names, notes=(*not_kept, *bad.notes)
+    )
 
 
 def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:

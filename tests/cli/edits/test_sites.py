@@ -13,6 +13,10 @@ from typing import Any
 import pytest
 
 from geolookup.model import PROVISIONAL_LOCID
+from geolookup.state.clock import now_text
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import Command
 from tests.support.states import place, publish
 
@@ -47,22 +51,66 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file: Path) -> None:
+    told = "sites in the file: 1 (1 to create); to delete: 0 of 0\nblocks: 1 more, 0 to another site, 0 of 0 gone\n"
     content = "country AU, city Sydney, latitude -33.8, longitude 151.2; 10.20.0.0/16\n"
     assert command("custom", "plan", file) == (
-        f"+ create Sydney: {content}2 changes: `geolookup custom apply` makes them\n"
+        f"{told}+ create Sydney: {content}2 changes: `geolookup custom apply` makes them\n"
     )
     assert command("custom", "list").splitlines() == ["-3\tcity -3\t1 block\t\t"]
     assert command("custom", "apply", file) == (
-        f"+ create Sydney ({FIRST}): {content}2 changes made\n2 edits pending: `geolookup push` sends them\n"
+        f"{told}+ create Sydney ({FIRST}): {content}2 changes made\n2 edits pending: `geolookup push` sends them\n"
     )
     assert "Sydney" in command("10.20.30.40")
-    still = "nothing to change\n"
+    still = "sites in the file: 1 (1 as they are); to delete: 0 of 1\nnothing to change\n"
     assert command("custom", "plan", file) == still
     assert command("custom", "apply", file) == f"{still}2 edits pending: `geolookup push` sends them\n"
     assert command("custom", "plan", file, "--prune-all") == (
+        "sites in the file: 1 (1 as they are); to delete: 1 of 2\nblocks: 0 more, 0 to another site, 1 of 2 gone\n"
         "- delete geolocation (-3): city city -3, latitude 1.0, longitude 2.0; 10.9.0.0/16\n"
         "1 change: `geolookup custom apply` makes them\n"
     )
+
+
+def test_a_file_that_lost_rows_needs_accept_and_the_whole_one_takes_it_back(
+    command: Command, home: str, tmp_path: Path
+) -> None:
+    head, *rows = [
+        "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks",
+        *(f"s{at:02},DE,,x,{at},50,10,,,10.{at}.0.0/16" for at in range(100, 120)),
+    ]
+    whole, half = tmp_path / "whole.csv", tmp_path / "half.csv"
+    whole.write_text("\n".join([head, *rows]))
+    half.write_text("\n".join([head, *rows[:9]]))
+    command("custom", "apply", whole)
+    with StateDirectory(home).edits.transaction() as database:
+        for row in Outbox(database).rows():
+            Outbox(database).change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
+    assert command("custom", "apply", half, exits=3) == ""
+    assert f"{half}: 11 of 20 sites would be gone (55%)" in command.error
+    assert "Nothing was changed" in command.error
+    assert "to delete: 11 of 20" in command("custom", "plan", half)
+    assert "needs --accept" in command.error
+    assert command.json("custom", "plan", half)["held"][0] == "11 of 20 sites would be gone (55%)"
+    assert command("custom", "apply", half, "--accept").splitlines()[-1].startswith("11 edits pending")
+    told = command("custom", "apply", whole)
+    assert "20 (11 whose delete is taken back, 9 as they are)" in told
+    assert told.splitlines()[-1] == "nothing is pending"
+    assert command("custom", "undo").splitlines()[-1].startswith("0 edits to take back, 11 new edits: add --run")
+    command("custom", "undo", "--run")
+    assert len(command.json("outbox", "list")) == 11
+    assert command("custom", "undo", "--run").splitlines()[-2:] == ["11 changes made", "nothing is pending"]
+
+
+def test_an_empty_file_and_emptied_blocks_need_accept(command: Command, file: Path, tmp_path: Path) -> None:
+    two = SITES.replace("10.20", "10.21").replace('"Sydney"\ncountry', '"Perth"\ncountry')
+    file.write_text(SITES + two)
+    command("custom", "apply", file)
+    file.write_text("site = []")
+    command("custom", "apply", file, exits=3)
+    assert "all sites would be gone" in command.error
+    file.write_text((SITES + two).replace('["10.20.0.0/16"]', "[]").replace('["10.21.0.0/16"]', "[]"))
+    command("custom", "apply", file, exits=3)
+    assert "all blocks would be gone" in command.error
 
 
 def test_plan_and_apply_as_json(command: Command, file: Path) -> None:
@@ -122,6 +170,7 @@ def test_an_export_to_a_file_or_standard_output_applies_as_it_is(
     assert command("custom", "export", exported) == f"wrote 2 sites to {exported}\n"
     assert command("custom", "export", "-", "--format", form) == exported.read_text()
     assert command("custom", "apply", exported, "--prune-all").splitlines() == [
+        "sites in the file: 2 (2 as they are); to delete: 0 of 2",
         "= city -3 (-3) is there already",
         "nothing to change",
         "2 edits pending: `geolookup push` sends them",

@@ -26,6 +26,9 @@ _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."
 )
 _delimiter_option = delimiter_option("What stands between the columns of CSV, instead of what the header tells.")
+_accept_option = click.option(
+    "--accept", is_flag=True, help="Apply it although so much would be gone that a person must look first."
+)
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
 )
@@ -52,8 +55,9 @@ def plan(
     """Show what `custom apply` would change, and for whom. Nothing is changed. FILE - is standard input.
 
     \b
-    CSV may be what a spreadsheet saves: with commas, semicolons or tabs, and other columns, which are
-    not read. Blocks stand in one column, with blanks or commas between them.
+    The first lines are the numbers of sites and blocks; read them first. CSV may be what a spreadsheet
+    saves: with commas, semicolons or tabs, and other columns, which are not read. Blocks stand in one
+    column, with blanks or commas between them.
     Exit status: 0 (with or without changes), 1 a site is malformed or cannot be made, 5 some
     of the --addresses are malformed.
 
@@ -67,7 +71,8 @@ def plan(
     sites, problems = _read(file, form, delimiter)
     found = plan_sites(editor, sites, prune_all=prune_all, problems=problems)
     exits = output.Exits()
-    answer = _plan_object(found)
+    held = found.summary.reasons_to_hold(load_settings())
+    answer = {**_plan_object(found), "held": held}
     changed: tuple[list[ChangedAnswer], int] | None = None
     if addresses is not None:
         layer = preview_sites(editor, sites, prune_all=prune_all)
@@ -79,10 +84,13 @@ def plan(
     if as_json:
         output.json_result(answer)
         return exits.code
+    output.done(found.summary.describe())
     _say_steps(found)
     if changed is not None:
         impact.say_impact(counts, None)
         impact.say_changed(*changed)
+    if held:
+        output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
     output.done(
         f"{words.count(len(found.edits), 'change')}: `geolookup custom apply` makes them"
         if found.edits
@@ -94,12 +102,13 @@ def plan(
 @click.command()
 @click.argument("file")
 @_prune_option
+@_accept_option
 @_format_option
 @_delimiter_option
 @json_option
 @pass_editor
 def apply(
-    editor: Editor, /, file: str, prune_all: bool, form: Form | None, delimiter: str | None, as_json: bool
+    editor: Editor, /, file: str, prune_all: bool, accept: bool, form: Form | None, delimiter: str | None, as_json: bool
 ) -> None:
     """Make the custom geolocations match FILE (- is standard input): completely, or not at all.
 
@@ -107,16 +116,22 @@ def apply(
     A site that the file applied before had and FILE does not have is deleted. Other custom
     geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
     that is equal in all eight fields. Applying FILE a second time changes nothing.
-    Exit status: 0 done, 1 a site is malformed or cannot be made (nothing was changed).
+    A file that would delete too much is refused without --accept: it may have lost rows. See the
+    settings guard_sites_gone and guard_sites_share. Applying a former FILE again takes back edits
+    that were not sent yet; `geolookup custom undo` takes back the last apply.
+    Exit status: 0 done, 1 a site is malformed or cannot be made (nothing was changed), 3 it needs
+    --accept (nothing was changed).
 
     \b
     Example: geolookup custom apply sites.toml
     """
+    guard = None if accept else load_settings()
     sites, problems = _read(file, form, delimiter)
-    made = apply_sites(editor, sites, file=shown(file), prune_all=prune_all, problems=problems)
+    made = apply_sites(editor, sites, file=shown(file), prune_all=prune_all, guard=guard, problems=problems)
     if as_json:
         output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
         return
+    output.done(made.summary.describe())
     _say_steps(made)
     output.done(f"{words.count(len(made.edits), 'change')} made" if made.edits else "nothing to change")
     say_pending(editor)
@@ -156,6 +171,7 @@ def _read(file: str, form: Form | None, delimiter: str | None) -> tuple[list[Sit
 
 def _plan_object(found: SitesPlan) -> dict[str, Any]:
     return {
+        "summary": found.summary.as_dict(),
         "changes": [step.as_dict() for step in found.edits],
         "claims": [step.as_dict() for step in found.changes if step.kind == "claim"],
         "sites": found.names,

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup check format lint types layers test docs bench clean
+.PHONY: setup check format lint types layers test docs outlines bench clean
 
 setup: $(BIN)/geolookup  ## a virtual environment with everything for development
 $(BIN)/geolookup: pyproject.toml
@@ -32,6 +32,9 @@ test: setup
 
 docs: setup  ## write the pages that are generated from the code
 	$(BIN)/python -m tests.docs
+
+outlines: setup  ## get the outlines of the countries anew (npm, node)
+	$(BIN)/python tools/outlines.py
 
 bench: setup  ## print the benchmark tables, on a data set shaped like a city database
 	$(BIN)/python -m benchmarks.run

@@ -1,8 +1,9 @@
 """What it takes to make the custom layer what a file of sites says; shown as a plan, or made as edits."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from geolookup.errors import EditError
 from geolookup.fields import DEGREES, UNKNOWN
@@ -13,6 +14,7 @@ from geolookup.sites.claims import claims_of, reclaims_of
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
 from geolookup.sites.summary import Summary
+from geolookup.sources.world.fitting import is_far, misfits
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
@@ -27,7 +29,7 @@ class SitesPlan:
 
     ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``notes`` is
     what a person should know: values that the service stores in another form than the file, which are not sent again,
-    sites without blocks, columns that are not read.
+    sites without blocks, places far from their country, columns that are not read.
     """
 
     changes: tuple[Change, ...]
@@ -183,7 +185,7 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problem
                 Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
             )
         if place is None or place.fields() != site.fields:
-            _check_fields(site, bad)
+            _check_fields(site, {} if place is None else place.fields(), bad)
         for change in block_changes(site.name, owned, place.ipblocks if place else (), site.blocks):
             if whole and change.kind is Kind.ADD_BLOCK and change.block in others:
                 text = block_text(change.block)
@@ -216,10 +218,20 @@ def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:
     return {block: place.locid for place in places for block in place.ipblocks}
 
 
-def _check_fields(site: Site, bad: Problems) -> None:
-    """Check the fields as an edit would."""
+def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems) -> None:
+    """Check the fields as an edit would, and whether what is new of them can be meant."""
+    changed = {name for name, value in site.fields.items() if name not in before or before[name] != value}
+    moved = bool(changed & {"country", *DEGREES})
+    told = dict(misfits(site.fields)) if moved else {}
     for name, value in site.fields.items():
+        if name in told:
+            bad.add(site.where.error(told[name], name))
+            continue
         try:
             checked_fields({**UNKNOWN, **dict.fromkeys(DEGREES, 0.0), name: value})
         except EditError as error:
             bad.add(site.where.error(str(error), name))
+    if moved and not told and is_far(site.fields):
+        country, latitude, longitude = (site.fields[name] for name in ("country", "latitude", "longitude"))
+        far = site.where.error(f"latitude {latitude:g}, longitude {longitude:g} is far from {country}: is it right?")
+        bad.notes.append(str(far))

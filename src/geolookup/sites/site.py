@@ -10,6 +10,7 @@ from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeErr
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import IPBlock, range_ends
 from geolookup.sources.files.bad_rows import BadRows
+from geolookup.sources.world.fitting import misfits
 
 #: What a site has, in the order in which it is written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
@@ -101,6 +102,8 @@ def site_of(values: Mapping[str, Any], where: Where, bad: BadRows) -> Site | Non
             wrong += 1
     blocks = None if "blocks" in missing else _blocks(values["blocks"], where, bad)
     if wrong or blocks is None:
+        for key, told in misfits({**UNKNOWN, **fields}):
+            bad.add(where.error(told, key))  # it is read again in any case: then all of it is known
         return None
     return Site(name=name, fields=fields, blocks=blocks, where=where)
 

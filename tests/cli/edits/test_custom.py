@@ -233,3 +233,22 @@ def test_a_block_that_narrower_ones_keep_part_of_says_how_much(command: Command)
     command("custom", "add-block", FIRST, "10.9.200.0/24")
     told = command("custom", "remove-block", FIRST, "10.9.200.0/24").splitlines()
     assert told[2] == "    256 addresses to -3: its block 10.9.0.0-10.9.255.255 is wider"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--country", "Germany", "--latitude", 1, "--longitude", 2], "not a code of two letters: write DE"),
+        (["--country", "DE", "--latitude", 13.4, "--longitude", 52.5], "are latitude and longitude swapped"),
+        (
+            ["--latitude", 151.2, "--longitude", -33.9],
+            "latitude is a number of degrees from -90 to 90, not 151.2: are latitude",
+        ),
+    ],
+)
+def test_a_place_that_cannot_be_meant_is_refused_everywhere(command: Command, given: list[Any], told: str) -> None:
+    command("custom", "create", *given, exits=2)
+    assert told in command.error
+    command("custom", "update", -3, *given, exits=2)
+    assert told in command.error
+    assert command.json("outbox", "list") == []

@@ -233,3 +233,23 @@ def test_utf16_is_told_and_not_guessed(command: Command, tmp_path: Path) -> None
     path.write_bytes(EXCEL.replace("Bonn;", "K\xf6ln;").encode("cp1252", "replace"))
     command("custom", "plan", path, exits=1)
     assert f"{path}, line 3: is not UTF-8" in command.error
+
+
+def test_all_bad_rows_are_named_up_to_twenty(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    rows = [
+        "a;Germany;;;;52,5;13.4;;;;10.1.0.0/33",
+        "b;FR;;;;2.35;48.85;;;;10.2.0.0/16",
+        *(f"x{at};DE;;;;north;1;;;;" for at in range(22)),
+    ]
+    path.write_text("\n".join([EXCEL.splitlines()[0].removeprefix("\ufeff"), *rows]))
+    command("custom", "apply", path, exits=1)
+    told = command.error.splitlines()
+    assert told[0].endswith("line 2: site 'a': latitude is a number of degrees, not '52,5': write 52.5")
+    assert told[1].endswith("'10.1.0.0/33' is not a network: after the slash stands a number of bits, 0 to 32")
+    assert told[2].endswith("its country 'Germany' is not a code of two letters: write DE")
+    assert told[20:] == ["and 6 more bad rows", "nothing was changed: correct what is named, and try again"]
+    path.write_text("\n".join([EXCEL.splitlines()[0].removeprefix("\ufeff"), rows[1]]))
+    command("custom", "apply", path, exits=1)
+    assert "line 2: site 'b': latitude 2.35, longitude 48.85 is not in FR, and would be with the two" in command.error
+    assert command.json("outbox", "list") == []

@@ -166,6 +166,8 @@ CUSTOM = "-1,US,,x,,1,2,,,10.0.0.1,10.0.0.2\n"
         (GOOD + "9223372036854775808" + AUSTIN[1:] + ",\n", "line 3", "locid"),
         (GOOD + AUSTIN.replace("1,", "3,", 1).replace("30.25", "90.5") + ",\n", "line 3", "latitude"),
         (GOOD + "-3,US,,x,,,,,,,\n", "line 3", "latitude"),
+        (GOOD + "3,Germany,,x,,,,,,,\n", "line 3", "is not a code of two letters: write DE"),
+        (GOOD + "3,FR,,x,,2.35,48.85,,,,\n", "line 3", "are latitude and longitude swapped"),
         (GOOD + f"3,{'x' * 256},,,,,,,,,\n", "line 3", "country"),
         (GOOD + '3,"US"x,,,,,,,,,\n', "line 3", "CSV"),
         (GOOD + '3,"US,,,,,,,,,\n', "line 3", "CSV"),

@@ -7,10 +7,11 @@ import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.edits.editing import WithLocids, field_options, locid_of, pass_editor, ranges_of
+from geolookup.cli.edits.editing import WithLocids, field_options, locid_of, pass_editor, ranges_of, require_fitting
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.lazy import Announced, LazyGroup
 from geolookup.cli.options import json_option
+from geolookup.fields import DEGREES
 from geolookup.model import IPBlock
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
@@ -45,6 +46,7 @@ def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
     \b
     Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
     """
+    require_fitting(fields)
     locid = editor.create(**fields)
     report(editor, as_json, locid, words.created(locid))
 
@@ -64,6 +66,8 @@ def update(editor: Editor, /, whose: str, as_json: bool, **fields: Any) -> None:
     given = {name: value for name, value in fields.items() if value is not None}
     if not given:
         raise click.UsageError("give at least one field to change")
+    if given.keys() & {"country", *DEGREES}:
+        require_fitting({**editor.get(locid).place.fields(), **given})
     editor.update(locid, **given)
     report(editor, as_json, locid, words.updated(locid))
 

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -12,6 +12,7 @@ from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
 from geolookup.model import range_ends
+from geolookup.sources.world.fitting import misfits
 from geolookup.state.edits.editor import Editor
 
 P = ParamSpec("P")
@@ -107,3 +108,13 @@ def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R
         return function
 
     return decorate
+
+
+def require_fitting(fields: Mapping[str, Any]) -> None:
+    """Refuse a country in words, and coordinates in the wrong order.
+
+    :raises click.UsageError: says all that is wrong
+    """
+    wrong = [message for _, message in misfits(fields)]
+    if wrong:
+        raise click.UsageError("; ".join(wrong))

@@ -8,11 +8,12 @@ import click
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.cli.edits.editing import WithLocids, field_options, pass_editor
+from geolookup.cli.edits.editing import WithLocids, field_options, pass_editor, require_fitting
 from geolookup.cli.edits.pending import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, state_directory
+from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import range_ends
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
@@ -92,6 +93,8 @@ def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fie
     given = {name: value for name, value in fields.items() if value is not None}
     if not given and block is None:
         raise click.UsageError("give a field or --block to change")
+    if given.keys() & {"country", *DEGREES}:
+        require_fitting({**UNKNOWN, **editor.edit(number).payload.get("fields", {}), **given})
     amended = editor.amend(number, fields=given, block=range_ends(block) if block is not None else None)
     _decided(editor, amended, as_json)
 

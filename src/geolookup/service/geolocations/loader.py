@@ -27,6 +27,7 @@ from geolookup.sources.country_ranges import COLUMNS, bundled_ranges_path, range
 from geolookup.sources.csv_rows import CsvRows
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.bad_rows import BadRows
+from geolookup.sources.world.fitting import misfits
 
 _BATCH = 5000
 # Several services that start at once on one database load one after the other.
@@ -198,6 +199,9 @@ def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int
                 fields[name] = wire.coordinate(value, DEGREES[name]) + 0.0  # which makes -0.0 the 0.0 that it equals
         except ValueError as error:
             raise rows.error(f"{name} {reason(error)}") from error
+    wrong = "; ".join(told for _, told in misfits(fields))
+    if wrong:
+        raise rows.error(wrong)
     return locid, fields
 
 

@@ -1,0 +1,1 @@
+"""Where countries are, by the outlines of Natural Earth that are bundled."""

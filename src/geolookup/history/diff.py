@@ -3,10 +3,11 @@
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from geolookup.errors import StateDamagedError
+from geolookup.history.held import is_held, meant, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
 from geolookup.reasons import reason
 from geolookup.state.current import Current, Published
@@ -36,11 +37,17 @@ class SourceDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Two kept generations, open."""
+    """Two generations, open: kept ones, or what is held (see `held`).
+
+    ``names`` are their numbers, or how a person names what is held. ``places`` are the directories of parts that have
+    no number yet.
+    """
 
     directory: StateDirectory
     old: Published
     new: Published
+    names: tuple[int | str, int | str] = (0, 0)
+    places: Mapping[Part, str] = field(default_factory=dict)
 
     def stacks(self) -> tuple[list[str], list[str]]:
         """The names of the sources of both, the one of highest precedence first."""
@@ -72,13 +79,16 @@ class Sides:
         left = (part for name, part in before.items() if name not in after)
         return found + [self._alone(self.old.current, part, "left") for part in left]
 
+    def _path(self, current: Current, part: Part) -> str:
+        return self.places.get(part) or part_path(self.directory.home, current.generation, part)
+
     def _cache(self, current: Current, part: Part) -> str:
-        return os.path.join(part_path(self.directory.home, current.generation, part), "cache.db")
+        return os.path.join(self._path(current, part), "cache.db")
 
     def _alone(self, current: Current, part: Part, change: Literal["joined", "left"]) -> SourceDifference:
         record: Mapping[str, Any] = current.published
         if part.snapshot:
-            record = read_report(part_path(self.directory.home, current.generation, part))["published"]
+            record = read_report(self._path(current, part))["published"]
         try:
             counts = [int(record["rows"][what]) - int(record["rows"][f"custom_{what}"]) for what in _COUNTED]
         except (KeyError, TypeError, ValueError) as error:
@@ -116,16 +126,25 @@ def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
 
 @contextlib.contextmanager
 def opened(directory: StateDirectory, old: Reference, new: Reference) -> Iterator[Sides]:
-    """Open two generations, each as it was served last.
+    """Open two generations, each as it was served last; ``held`` is what would be served if it were accepted.
 
-    :raises UnknownGenerationError: if one is not kept
+    :raises UnknownGenerationError: if one is not kept, or not held
     :raises StateDamagedError: if one is not what was published
     """
     generations = Generations(directory)
     with contextlib.ExitStack() as stack:
-        sides = []
+        sides: list[Published] = []
+        names: list[int | str] = []
+        places: dict[Part, str] = {}
         for reference in (old, new):
-            side = generations.open(reference)
-            stack.callback(side.close)
+            if isinstance(reference, str) and is_held(reference):
+                waits = meant(directory, reference)
+                side, found = stack.enter_context(opened_held(directory, waits))
+                places |= found
+                names.append(reference.strip())
+            else:
+                side = generations.open(reference)
+                stack.callback(side.close)
+                names.append(side.current.generation)
             sides.append(side)
-        yield Sides(directory=directory, old=sides[0], new=sides[1])
+        yield Sides(directory=directory, old=sides[0], new=sides[1], names=(names[0], names[1]), places=places)

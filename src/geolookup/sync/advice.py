@@ -32,7 +32,8 @@ CODES = {
     "ask-the-provider": "nothing to do now; if it continues, look at the source, or tell its provider",
     "wait": "nothing to do now: the next run tries again",
     "wait-for-the-other-run": "nothing to do: another run is under way",
-    "decide-on-the-list": "look at what is held; if it is right: geolookup sync --accept {digest}",
+    "decide-on-the-list": "look at what is held: `geolookup generations show held`, and `geolookup generations diff "
+    "served held`; if it is right: geolookup sync --accept {digest}",
     "decide-on-edits": "decide on the edits that wait: `geolookup outbox list` names them",
     "decide-on-twins": "delete the twins, unless they are somebody else's: the warnings name them",
     "run-again": "nothing to do: the next run goes on with the edits that are left over",

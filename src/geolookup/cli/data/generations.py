@@ -9,10 +9,11 @@ import click
 from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
-from geolookup.cli.data import impact
+from geolookup.cli.data import impact, showing
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
 from geolookup.history import diff as diff_module
+from geolookup.history.held import is_held, meant
 from geolookup.lookup.freshness import Freshness
 from geolookup.settings.durations import in_words
 from geolookup.settings.moments import shown
@@ -38,6 +39,7 @@ def generations() -> None:
     A GENERATION is a number, `served`, `previous`, or a moment. A moment means the generation that
     was served then: `yesterday`, `2d` (that long ago), 06:00, 2026-02-01 (the end of that day),
     "2026-02-01 06:00". A time without a zone is local, and what is printed names the zone.
+    `show` and `diff` also take `held`: what a sync holds for a person.
     Example: geolookup generations list
     """
 
@@ -77,16 +79,47 @@ def _cells(each: Kept) -> Sequence[str]:
     return (
         "-" if each.number is None else str(each.number),
         when,
-        f"{rows.get('geolocations', '?')} geolocations ({rows.get('custom_geolocations', '?')} custom)",
-        f"{rows.get('blocks', '?')} blocks",
-        _size(each.bytes),
+        f"{words.count(rows.get('geolocations', 0), 'geolocation')} ({rows.get('custom_geolocations', 0)} custom)",
+        words.count(rows.get("blocks", 0), "block"),
+        showing.size(each.bytes),
         f"{(each.digest or '')[:16]} from {each.source if len(each.stack) < 2 else ', '.join(each.stack)}",
         ", ".join(marks),
     )
 
 
-def _size(count: int) -> str:
-    return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
+def _named(side: int | str) -> str:
+    return f"generation {side}" if isinstance(side, int) else f"what is {side}"
+
+
+@generations.command(cls=MomentsCommand)
+@click.argument("generation", default=SERVED)
+@json_option
+def show(generation: str, as_json: bool) -> None:
+    """Show what GENERATION is made of, or what is `held` and why (default: the served one).
+
+    
+    If several things are held, `held:NAME` means what is held of the source NAME, and `held:stack` a
+    change of the stack.
+    Exit status: 0, 2 the generation is not kept, or nothing is held.
+
+    
+    Example: geolookup generations show held
+    """
+    _, directory = _configured()
+    if is_held(generation):
+        held = meant(directory, generation)
+        if as_json:
+            output.json_result(showing.held_object(held))
+        else:
+            output.done("\n".join(showing.held_lines(held, directory.current_or_none())))
+        return
+    found = Generations(directory)
+    number = found.resolve(generation)
+    kept = next(each for each in found.kept() if each.number == number)
+    if as_json:
+        output.json_result({**kept.as_dict(), "report": directory.report(number)["report"]})
+    else:
+        output.done("\n".join(showing.kept_lines(kept, {} if kept.problem else directory.report(number))))
 
 
 @generations.command(cls=MomentsCommand)
@@ -115,6 +148,7 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
     \b
     Examples:
       geolookup generations diff
+      geolookup generations diff served held
       geolookup generations diff yesterday served --addresses vips.txt --json
     """
     _, directory = _configured()
@@ -124,7 +158,7 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
         sources = sides.sources(top=limit, blocks=blocks)
         found = sides.impact()
         changed = None if addresses is None else impact.changed_of_file(sides.comparison(), addresses, exits)
-        numbers = sides.old.current.generation, sides.new.current.generation
+        numbers = sides.names
     if as_json:
         rows = diff_text.sources_object(sides, sources, blocks=blocks)
         answer = {"from": numbers[0], "to": numbers[1], **rows, "answers": found.as_dict()}
@@ -132,7 +166,8 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
             answer["addresses"] = impact.changed_objects(*changed)
         output.json_result(answer)
         return exits.code
-    output.done(f"from generation {numbers[0]} to {numbers[1]}")
+    both = all(isinstance(side, int) for side in numbers)
+    output.done(f"from {_named(numbers[0])} to {numbers[1] if both else _named(numbers[1])}")
     diff_text.say_sources(sides, sources, limit, blocks=blocks)
     impact.say_impact(found, limit)
     if changed is not None:
@@ -243,8 +278,8 @@ def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
         output.json_result({"removed": listed, "bytes": total, "dry_run": dry_run})
         return exit_codes.DONE
     for number, size in sorted(removed.items()):
-        output.row(f"generation {number}", _size(size))
+        output.row(f"generation {number}", showing.size(size))
     verb = "would be removed" if dry_run else "removed"
     count = words.count(len(removed), "generation")
-    output.done(f"{count} {verb}: {total} bytes" if removed else "nothing is past retention")
+    output.done(f"{count} {verb}: {words.count(total, 'byte')}" if removed else "nothing is past retention")
     return exit_codes.DONE

@@ -180,7 +180,8 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     if found.pinned:
         lines.append(("pinned", ", ".join(f"generation {number}" for number in found.pinned)))
     if found.held:
-        lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it"))
+        look = "`geolookup generations show held` says why"
+        lines.append(("held", f"{found.held}: geolookup sync --accept {found.held[:16]} publishes it; {look}"))
     lines += [(f"{each.run} FAILED", _failure_line(each)) for each in found.failures]
     if found.problem:
         lines.append(("PROBLEM", f"{found.problem} (for {in_words(found.problem_since_s or 0)})"))

@@ -21,6 +21,8 @@ Reference: TypeAlias = int | str | date
 
 SERVED = "served"
 PREVIOUS = "previous"
+#: What waits for a person: `history.held` opens it, since no lookup was ever answered by it.
+HELD = "held"
 
 #: A generation may be removed between being found and being opened, again and again, but not this often.
 _OPEN_ATTEMPTS = 10
@@ -136,6 +138,11 @@ class Generations:
             if number is None:
                 raise UnknownGenerationError("only the served generation is kept, so there is no previous one")
             return number
+        if text.partition(":")[0] == HELD:
+            raise UnknownGenerationError(
+                f"{text!r:.60}: what is held was never served: `geolookup generations diff {SERVED} {text:.60}` "
+                "compares it, `geolookup sync --accept DIGEST` publishes it"
+            )
         if text.isascii() and text.isdecimal():
             return int(text)
         try:

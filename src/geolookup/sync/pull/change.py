@@ -52,8 +52,9 @@ def change_of(
         return Change(names=list(wanted))
     digest = names_digest(wanted)
     held = HeldError(
-        f"the change of the stack is held, and the old one goes on ({', '.join(served)}): {'; '.join(reasons)}. If "
-        f"{', '.join(wanted)} is right, in this order: geolookup sync --accept {digest[:_DIGEST_SHOWN]}",
+        f"the change of the stack is held, and the old one goes on ({', '.join(served)}): {'; '.join(reasons)}. Look "
+        f"at it: geolookup generations diff served held:stack. If {', '.join(wanted)} is right, in this order: "
+        f"geolookup sync --accept {digest[:_DIGEST_SHOWN]}",
         digest=digest,
         reasons=tuple(reasons),
     )

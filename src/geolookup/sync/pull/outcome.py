@@ -72,12 +72,18 @@ def raise_failures(
         name = "" if len(results) == 1 else f"source {result.definition.name}: "
         raise HeldError(
             f"{name}the pulled list is held, and what was published goes on serving: {'; '.join(result.reasons)}. "
-            f"If that is right: geolookup sync --accept {result.digest[:16]}",
+            f"Look at it: {_look(result, alone=len(held) == 1 and change.held is None)}. If it is right: "
+            f"geolookup sync --accept {result.digest[:16]}",
             digest=result.digest,
             reasons=result.reasons,
         )
     if change.held is not None:
         raise change.held
+
+
+def _look(result: Result, *, alone: bool) -> str:
+    """How a person looks at what is held: by its source's name, if more is."""
+    return f"geolookup generations diff served held{'' if alone else f':{result.definition.name}'}"
 
 
 def _with_date(result: Result, entries: Mapping[str, Mapping[str, Any]]) -> str:

@@ -1,0 +1,172 @@
+"""What is held for a person: why, and opened like a generation, as it would be served if it were accepted."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from geolookup.errors import IndexFileError, StateDamagedError, UnknownGenerationError
+from geolookup.history.impact import compiled
+from geolookup.index.reader import IndexReader
+from geolookup.index.stack import write_stack
+from geolookup.state import files
+from geolookup.state.current import Current, Published
+from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.assemble import Layer, about_of
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.entries import entries
+from geolookup.state.generations.kept import HELD
+from geolookup.state.generations.parts import SERVICE, Part, part_path, parts_of
+from geolookup.state.marks import Begun
+from geolookup.sync.pull.layers import served_names
+
+#: The name of a held change of the stack among what is held.
+STACK = "stack"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One thing that is held: the newest snapshot of a source, or with ``name`` None a change of the stack.
+
+    ``reasons`` say why, a sentence each. ``record`` is what was written of the snapshot and ``report`` what its
+    pull saw; both are empty for a change of the stack, which ``names`` describes: its sources in order. ``path`` has
+    its files.
+    """
+
+    name: str | None
+    digest: str
+    reasons: tuple[str, ...]
+    record: Mapping[str, Any]
+    report: Mapping[str, Any]
+    names: tuple[str, ...] = ()
+    path: str = ""
+
+    @property
+    def reference(self) -> str:
+        """How a person names it if several things are held."""
+        return f"{HELD}:{self.name or STACK}"
+
+
+def waiting(directory: StateDirectory) -> list[Waiting]:
+    """Everything that is held, sources first."""
+    current = directory.current_or_none()
+    known = {str(entry["name"]): entry for entry in entries(directory.home, current)} if current is not None else {}
+    found = []
+    for name, candidate in directory.holding.candidates().items():
+        document = candidate.document()
+        reasons = document["report"].get("reasons") or ()
+        if not reasons and str(problem := known.get(name, {}).get("problem") or "").startswith("held: "):
+            reasons = [str(problem).removeprefix("held: ")]  # found out after the snapshot was written
+        record = document["published"]
+        found.append(
+            Waiting(
+                name=name,
+                digest=str(record["digest"]),
+                reasons=tuple(map(str, reasons)),
+                record=record,
+                report=document["report"],
+                path=candidate.path,
+            )
+        )
+    stack = directory.holding.stack()
+    if stack is not None:
+        reasons = tuple(map(str, stack.get("reasons", ())))
+        names = tuple(map(str, stack["names"]))
+        digest = str(stack["digest"])
+        found.append(Waiting(name=None, digest=digest, reasons=reasons, record={}, report={}, names=names))
+    return found
+
+
+def is_held(reference: object) -> bool:
+    """Whether a reference means what is held."""
+    return isinstance(reference, str) and reference.strip().partition(":")[0] == HELD
+
+
+def meant(directory: StateDirectory, reference: str) -> Waiting:
+    """What ``held`` or ``held:NAME`` means.
+
+    :raises UnknownGenerationError: if that is not held, or several things are and none is named
+    """
+    found = waiting(directory)
+    if not found:
+        raise UnknownGenerationError(f"{directory.home}: nothing is held")
+    text = reference.strip()
+    named = [each for each in found if text in (HELD, each.reference)]
+    if len(named) == 1:
+        return named[0]
+    wrong = "several things are held" if named else f"{text!r:.60} is not held"
+    raise UnknownGenerationError(f"{directory.home}: {wrong}: name one: {', '.join(each.reference for each in found)}")
+
+
+@contextlib.contextmanager
+def opened_held(directory: StateDirectory, held: Waiting) -> Iterator[tuple[Published, dict[Part, str]]]:
+    """What would be served if it were accepted now, and where the parts stand that have no number yet.
+
+    The generation of its CURRENT is that which is served. Nothing in the state directory is touched.
+
+    :raises NoStateError: if nothing has been published
+    :raises StateDamagedError: if a snapshot is not what was written
+    """
+    current = directory.require_current()
+    layers = _layers(directory, current, held)
+    about = about_of(current, layers)
+    record = {**about, "stack": [layer.part.as_dict() for layer in layers], "digest": held.digest}
+    begun = Begun.of(record)
+    custom, _ = directory.local.laid_over(Cache(_custom(directory, current, layers)).custom(), begun)
+    with contextlib.ExitStack() as stack:
+        try:
+            base = stack.enter_context(_base(layers))
+        except IndexFileError as error:
+            raise StateDamagedError(f"{held.reference} cannot be opened: {error}") from error
+        overlay = stack.enter_context(compiled(custom.values(), current.generation))
+        published = Published(current.replace(published=record), base, overlay)
+        yield published, {layer.part: layer.path for layer in layers}
+
+
+def _layers(directory: StateDirectory, current: Current, held: Waiting) -> list[Layer]:
+    """The stack that would be served, each source with its place."""
+    layers = {
+        part.name: Layer(part=part, path=part_path(directory.home, current.generation, part))
+        for part in parts_of(current.published)
+    }
+    if held.name is not None:
+        kind = str(held.record.get("kind", SERVICE))
+        # The number that it would get: a stack names its parts by their numbers.
+        part = Part(held.name, kind, 1 + current.newest_snapshot, held.digest)
+        layers[held.name] = Layer(part=part, path=held.path)
+        return [layers[name] for name in served_names(current) or [held.name]]
+    for entry in entries(directory.home, current):
+        if entry["name"] in held.names and entry.get("digest"):
+            part = Part(str(entry["name"]), str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
+            layers[part.name] = Layer(part=part, path=part_path(directory.home, current.generation, part))
+    missing = [name for name in held.names if name not in layers]
+    if missing:
+        raise UnknownGenerationError(f"{held.reference}: {', '.join(missing)} has no snapshot yet: sync first")
+    return [layers[name] for name in held.names]
+
+
+def _custom(directory: StateDirectory, current: Current, layers: list[Layer]) -> str:
+    """The cache.db whose custom geolocations would be served: see `assemble`."""
+    service = next((layer for layer in layers if layer.part.kind == SERVICE), None)
+    left = directory.custom_of(current) if service is None else None
+    return left or os.path.join((service or layers[0]).path, "cache.db")
+
+
+@contextlib.contextmanager
+def _base(layers: list[Layer]) -> Iterator[IndexReader]:
+    """The default layer of a stack: the one index, or all of them as one in a file that goes away again."""
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(IndexReader.open(os.path.join(layer.path, "index"))) for layer in layers]
+        if len(readers) == 1 and not readers[0].has_masks:
+            readers[0].sources = readers[0].sources or (layers[0].part.name,)
+            yield readers[0]
+            return
+        with files.file_errors(tempfile.gettempdir()):
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="geolookup-"))
+        path = os.path.join(folder, "index")
+        with files.file_errors(path):
+            named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
+            write_stack(path, named, extra={})
+        yield stack.enter_context(IndexReader.open(path))

@@ -29,6 +29,11 @@ NINTH_FIELD = [
     ("model.py", "    areacode: str\n    ipblocks", "    areacode: str\n    timezone: str\n    ipblocks"),
     ("model.py", "    areacode: str\n\n", "    areacode: str\n    timezone: str\n\n"),
     (
+        "model.py",
+        "    def flat(self)",
+        '    @property\n    def timezone(self) -> str:\n        """."""\n        return ""\n\n    def flat(self)',
+    ),
+    (
         "sources/places.py",
         '    areacode: str = ""\n',
         '    areacode: str = ""\n    timezone: str = ""\n',

@@ -165,8 +165,61 @@ class Match:
     pending: bool
     source: str = "service"
 
+    @property
+    def ip(self) -> str:
+        """The address, by the name that it has in JSON."""
+        return self.address
+
+    @property
+    def locid(self) -> int:
+        """That of the geolocation, as are the following."""
+        return self.geolocation.locid
+
+    @property
+    def country(self) -> str:
+        """The country's code; empty if it is not known."""
+        return self.geolocation.country
+
+    @property
+    def region(self) -> str:
+        """The region's code or name; empty if it is not known."""
+        return self.geolocation.region
+
+    @property
+    def city(self) -> str:
+        """The city's name; empty if it is not known."""
+        return self.geolocation.city
+
+    @property
+    def postalcode(self) -> str:
+        """The postal code; empty if it is not known."""
+        return self.geolocation.postalcode
+
+    @property
+    def latitude(self) -> float | None:
+        """Degrees, or None if it is not known."""
+        return self.geolocation.latitude
+
+    @property
+    def longitude(self) -> float | None:
+        """Degrees, or None if it is not known."""
+        return self.geolocation.longitude
+
+    @property
+    def dmacode(self) -> str:
+        """The Designated Market Area code; empty if it is not known."""
+        return self.geolocation.dmacode
+
+    @property
+    def areacode(self) -> str:
+        """The telephone area code; empty if it is not known."""
+        return self.geolocation.areacode
+
     def flat(self) -> dict[str, str | int | float | bool | None]:
-        """The object that the command line and the service write for an address, in the order of its keys."""
+        """The object that the command line and the services write for an address, in the order of its keys.
+
+        Each key is also an attribute of the match.
+        """
         place = self.geolocation
         return {
             "ip": self.address,

@@ -20,7 +20,14 @@ from hypothesis import strategies as st
 
 import geolookup
 from geolookup import addresses
-from geolookup.errors import IndexDamagedError, InvalidAddressError, NoStateError, StateDamagedError, StateError
+from geolookup.errors import (
+    IndexDamagedError,
+    InvalidAddressError,
+    NoStateError,
+    SettingsError,
+    StateDamagedError,
+    StateError,
+)
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
@@ -177,6 +184,21 @@ def test_many_answers_keep_the_order_and_name_the_bad_position(geo: GeoLookup) -
         geo.lookup_many(["8.8.8.8", "9.9.9.9", "8.8.8"])
     with pytest.raises(InvalidAddressError, match="item 1"):
         geo.lookup_many_integers([1, 2**32], family=4)
+
+
+def test_with_errors_none_whatever_is_no_address_has_no_answer_and_the_others_theirs(geo: GeoLookup) -> None:
+    bad = [None, float("nan"), "8.8.8", "", b"8.8.8.8", 7, "8.8.8.0/24"]
+    found = geo.lookup_many([bad[0], "8.8.8.8", *bad[1:], "9.9.9.9", "8.0.0.1"], errors="none")
+    assert [place.locid if place else None for place in found] == [None, -1, *[None] * 6, None, 1]
+    assert geo.lookup_many_integers([0x08000001, -1, 2**32], family=4, errors="none") == [
+        geo.lookup("8.0.0.1"),
+        None,
+        None,
+    ]
+    assert geo.lookup_many([], errors="none") == []
+    for many in (geo.lookup_many, lambda many, **how: geo.lookup_many_integers(many, family=4, **how)):
+        with pytest.raises(SettingsError, match="'null': must be raise or none"):
+            many([], errors="null")
 
 
 def test_an_explanation_names_every_covering_block_and_its_rule(geo: GeoLookup) -> None:

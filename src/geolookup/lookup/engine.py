@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from geolookup import addresses
 from geolookup.addresses import parse, parse_any
-from geolookup.errors import GeoLookupError, IndexDamagedError, InvalidAddressError, NoStateError, StateError
+from geolookup.errors import (
+    GeoLookupError,
+    IndexDamagedError,
+    InvalidAddressError,
+    NoStateError,
+    SettingsError,
+    StateError,
+)
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
@@ -22,9 +29,7 @@ from geolookup.state.current import Published
 from geolookup.state.served import open_other, open_served
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
-    from geolookup.addresses import AddressLike, Family
+    from geolookup.addresses import AddressLike
     from geolookup.index import _native
     from geolookup.state.edits.editor import Editor
     from geolookup.state.generations.kept import Reference
@@ -139,46 +144,59 @@ class GeoLookup:
         """Like `lookup`, for an address given as an integer below 2**32 (``family`` 4) or 2**128 (6)."""
         return self.lookup_many_integers((value,), family=family)[0]
 
-    def lookup_many_integers(self, values: Iterable[int], *, family: Literal[4, 6]) -> list[Geolocation | None]:
+    def lookup_many_integers(
+        self, values: Iterable[int], *, family: Literal[4, 6], errors: Literal["raise", "none"] = "raise"
+    ) -> list[Geolocation | None]:
         """Like `lookup_many`, for integers of one family."""
-        return self._many(values, lambda value: addresses.from_integer(family, value))
 
-    def lookup_many(self, many: "Iterable[AddressLike]") -> list[Geolocation | None]:
-        """One answer for each address, in the same order.
+        def finder(snapshot: Snapshot) -> Callable[[int], Geolocation | None]:
+            return lambda value: snapshot.find(*addresses.from_integer(family, value))
+
+        return self._each(values, finder, errors)
+
+    def lookup_many(
+        self, many: "Iterable[AddressLike]", *, errors: Literal["raise", "none"] = "raise"
+    ) -> list[Geolocation | None]:
+        """One answer for each address, in the same order, all from one generation: as many as there are addresses.
+
+        An answer is None if no block covers the address. With ``errors="none"`` it is None for whatever is not an
+        address too (None and NaN for example), so that one bad row does not lose the others.
 
         :raises InvalidAddressError: at the first malformed address, naming its position (from 0)
+        :raises SettingsError: if ``errors`` is neither ``"raise"`` nor ``"none"``
         """
-        if self._native is None:
-            return self._many(many, parse_any)
-        native, each = self._native, list(many)
-        return self.with_snapshot(lambda snapshot: self._each(native, each, snapshot))
+        native = self._native
 
-    @staticmethod
-    def _each(module: "ModuleType", many: "list[AddressLike]", snapshot: Snapshot) -> list[Geolocation | None]:
-        # A finder of its own, which stays with this snapshot.
-        finder = module.Finder(lambda address: snapshot.find(*parse_any(address)))
-        finder.use(snapshot.fast)
-        finder.look_at = inf
-        lookup = finder.lookup
-        found: list[Geolocation | None] = []
-        try:
-            for address in many:
-                found.append(lookup(address))  # noqa: PERF401 - its length is the position of what is malformed
-        except InvalidAddressError as error:
-            raise InvalidAddressError(f"item {len(found)}: {error}") from error
-        return found
+        def finder(snapshot: Snapshot) -> "Callable[[AddressLike], Geolocation | None]":
+            def find(address: "AddressLike") -> Geolocation | None:
+                return snapshot.find(*parse_any(address))
 
-    def _many(self, many: "Iterable[_T]", read: "Callable[[_T], tuple[Family, int]]") -> list[Geolocation | None]:
+            if native is None:
+                return find
+            # A finder of its own, which stays with this snapshot.
+            fast: _native.Finder = native.Finder(find)
+            fast.use(snapshot.fast)
+            fast.look_at = inf
+            return fast.lookup
+
+        return self._each(many, finder, errors)
+
+    def _each(
+        self, many: Iterable[_T], finder: "Callable[[Snapshot], Callable[[_T], Geolocation | None]]", errors: str
+    ) -> list[Geolocation | None]:
+        if errors not in ("raise", "none"):
+            raise SettingsError(f"errors = {errors!r:.40}: must be raise or none")
         each = list(many)
 
         def answers(snapshot: Snapshot) -> list[Geolocation | None]:
-            found = []
-            for position, address in enumerate(each):
+            find, found = finder(snapshot), list[Geolocation | None]()
+            for address in each:
                 try:
-                    family, value = read(address)
+                    found.append(find(address))
                 except InvalidAddressError as error:
-                    raise InvalidAddressError(f"item {position}: {error}") from error
-                found.append(snapshot.find(family, value))
+                    if errors == "raise":
+                        raise InvalidAddressError(f"item {len(found)}: {error}") from error
+                    found.append(None)
             return found
 
         # All in one snapshot: the answers of one call never come from two generations.

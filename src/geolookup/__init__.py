@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from geolookup.lookup.first import open_editor
     from geolookup.lookup.open import open  # noqa: A004 - `geolookup.open` is the library's front door
     from geolookup.model import (
+        AnswerSince,
         CoveringBlock,
         Explanation,
         Geolocation,
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
     from geolookup.state.generations.kept import Reference
 
 __all__ = [
+    "AnswerSince",
     "BlockError",
     "ColumnError",
     "CoveringBlock",
@@ -143,6 +145,7 @@ __all__ = [
 
 #: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
+    "AnswerSince": "model",
     "CoveringBlock": "model",
     "EditState": "state.edits.outbox.row:State",
     "Editor": "state.edits.editor",

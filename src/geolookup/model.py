@@ -273,13 +273,33 @@ class CoveringBlock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSince:
+    """Since when an address has had its answer.
+
+    ``generation`` is the one that brought it, ``at`` since when that was served, ``age_s`` the seconds since. If an
+    edit on this machine brought it later, ``generation`` is None, ``at`` is the edit's moment, and ``edit`` describes
+    it. If ``is_exact`` is false, nothing older is kept, and the answer may be older. ``before`` is what the generation
+    ``generation_before`` answered, None if nothing covered the address then or nothing older is kept.
+    """
+
+    generation: int | None
+    at: str
+    age_s: float
+    is_exact: bool = True
+    generation_before: int | None = None
+    before: Match | None = None
+    edit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why an address resolves as it does.
 
     ``match`` is None if nothing covers the address; ``covering`` has every block of both layers that covers it,
     the winner first and the others in the order in which they would have won. ``generation`` is the published sync
-    that answered and ``age_s`` the seconds since it was pulled or last confirmed. ``edits`` describes the pending
-    edits behind the answer, oldest first.
+    that answered and ``age_s`` the seconds since it was pulled or last confirmed; nobody confirms the bundled data
+    (``confirmed`` is false), so theirs count from their own date. ``edits`` describes the pending edits behind the
+    answer, oldest first. ``since`` says since when this has been the answer, None if that was not recorded.
     """
 
     address: str
@@ -289,6 +309,8 @@ class Explanation:
     source: str
     age_s: float
     edits: tuple[str, ...] = ()
+    confirmed: bool = True
+    since: AnswerSince | None = None
 
     def __iter__(self) -> Iterator[CoveringBlock]:
         return iter(self.covering)

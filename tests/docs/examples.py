@@ -82,6 +82,12 @@ True
 >>> found.match.geolocation.locid, len(found.covering), found.generation
 (1, 1, 1)
 """,
+    "AnswerSince": """
+>>> with geolookup.open() as geo:
+...     since = geo.explain("8.8.8.8").since
+>>> (since.generation, since.is_exact, since.generation_before)
+(1, True, None)
+""",
     "CoveringBlock": """
 >>> with geolookup.open() as geo:
 ...     covering = geo.explain("8.8.8.8").covering[0]

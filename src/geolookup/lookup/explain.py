@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from geolookup.errors import StateDamagedError, StateUnwritableError
 from geolookup.fields import UNKNOWN
+from geolookup.lookup.since import answer_since
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import CoveringBlock, Explanation, Geolocation, IPBlock, Layer
+from geolookup.model import CoveringBlock, Explanation, Geolocation, IPBlock, Layer, Match
 from geolookup.state.clock import age_s
+from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
@@ -51,8 +53,14 @@ class Covering:
         return self.position, self.size, -self.later
 
 
-def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value: int) -> Explanation:
-    """Why an address resolves as it does; the explanation repeats ``address``."""
+def explain(
+    snapshot: Snapshot, home: str, address: str, family: "Family", value: int, *, is_past: bool = False
+) -> Explanation:
+    """Why an address resolves as it does; the explanation repeats ``address``.
+
+    If ``is_past``, the snapshot is a kept generation as it was served last. The local edits of that time are not kept,
+    but the custom layer that they made is: of it the block that won is known, if the address has its answer from there.
+    """
     current = snapshot.current
     directory = StateDirectory(home)
     covering: list[Covering] = []
@@ -72,10 +80,14 @@ def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value
                     )
                 )
     unreadable: tuple[str, ...] = ()
+    match = snapshot.match(address, family, value)
     try:
-        if directory.edits.is_of_others():
+        if is_past:
+            layer = _custom_of_then(directory, current, match, family, value)
+        elif directory.edits.is_of_others():
             raise StateUnwritableError(f"{directory.edits.path} is for its owner only")
-        layer = list(directory.custom_layer(current.generation, current.published).values())
+        else:
+            layer = list(directory.custom_layer(current.generation, current.published).values())
     except (StateDamagedError, StateUnwritableError) as error:
         # Pulled blocks can still be explained; an edit behind the answer cannot.
         layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
@@ -91,13 +103,36 @@ def explain(snapshot: Snapshot, home: str, address: str, family: "Family", value
     ranked = list(rank(covering))
     return Explanation(
         address=address,
-        match=snapshot.match(address, family, value),
+        match=match,
         covering=tuple(item for item, _ in ranked),
         generation=current.generation,
         source=current.source,
         age_s=age_s(current.dated),
+        confirmed="dated" not in current.published,
+        since=answer_since(directory, current.generation, match, family, value),
         edits=unreadable or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
     )
+
+
+def _custom_of_then(
+    directory: StateDirectory, current: Current, match: Match | None, family: "Family", value: int
+) -> list[Laid]:
+    """Of the custom layer of a kept generation, the geolocation that won, with the block that did.
+
+    That is a block of the service's list, if the geolocation has one there that holds the address; else an edit made
+    it, and as much of it is known as had this answer.
+    """
+    if match is None or match.layer != "custom":
+        return []
+    listed = [place for place in directory.cache(current.generation).custom() if place.locid == match.geolocation.locid]
+    blocks = [
+        block
+        for place in listed
+        for block in place.ipblocks
+        if block.family == family and block.first <= value <= block.last
+    ]
+    won = min(blocks, key=lambda block: block.last - block.first, default=IPBlock.parse(match.first, match.last))
+    return [Laid(place=replace(match.geolocation, ipblocks=(won,)))]
 
 
 def rank(covering: list[Covering]) -> Iterator[tuple[CoveringBlock, Laid]]:

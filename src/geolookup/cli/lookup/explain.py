@@ -6,22 +6,28 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import json_option
+from geolookup.cli.options import as_of_option, json_option
 from geolookup.lookup import open as opening
-from geolookup.model import Explanation
+from geolookup.model import AnswerSince, Explanation
 from geolookup.settings.durations import in_words
+from geolookup.settings.moments import shown
 
 
 @click.command()
 @click.argument("address")
+@as_of_option
 @json_option
-def explain(address: str, as_json: bool) -> int:
+def explain(address: str, as_of: str | None, as_json: bool) -> int:
     """Say why ADDRESS resolves as it does: every block that covers it, which one wins, and why.
 
     \b
-    Example: geolookup explain 8.8.8.8
+    It also says since when this is the answer: which generation or edit brought it, and what was
+    answered before, as far as generations are kept.
+    Examples:
+      geolookup explain 8.8.8.8
+      geolookup explain 8.8.8.8 --as-of yesterday
     """
-    with opening.open() as geo:
+    with opening.open(as_of=as_of) as geo:
         found = geo.explain(address)
     names = _site_names() if any(item.layer == "custom" for item in found.covering) else {}
     if as_json:
@@ -63,7 +69,34 @@ def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str
         "generation": found.generation,
         "source": found.source,
         "age_s": round(found.age_s, 3),
+        "since": None if found.since is None else _since_object(found.since),
     }
+
+
+def _since_object(found: AnswerSince) -> dict[str, Any]:
+    return {
+        "at": found.at,
+        "age_s": round(found.age_s, 3),
+        "generation": found.generation,
+        "edit": found.edit,
+        "is_exact": found.is_exact,
+        "generation_before": found.generation_before,
+        "before": None if found.before is None else found.before.flat(),
+    }
+
+
+def _since_text(found: AnswerSince) -> str:
+    when = f"{shown(found.at)} ({in_words(found.age_s)} ago)"
+    if found.edit is not None:
+        return f"the answer since {when}, by an edit here: {found.edit}"
+    brought = f"since {when}, with generation {found.generation}"
+    if found.generation_before is None:
+        return f"the answer {brought}, the first one here" if found.is_exact else f"the answer at least {brought}"
+    before = "not covered"
+    if found.before is not None:
+        place = found.before.geolocation
+        before = f"{found.before.layer} {place.locid} ({place.place_text()})"
+    return f"the answer {brought}; in generation {found.generation_before}: {before}"
 
 
 def _explanation_text(found: Explanation, names: Mapping[int, str]) -> str:
@@ -86,5 +119,8 @@ def _explanation_text(found: Explanation, names: Mapping[int, str]) -> str:
         whose = "" if item.source in ("service", "custom") else f" of {item.source}"
         lines.append(f"  {verdict:<5} {item.block}  {what}{whose}: {item.reason}")
     lines += [f"  pending: {edit}" for edit in found.edits]
-    lines.append(f"generation {found.generation} from {found.source}, confirmed {in_words(found.age_s)} ago")
+    lines += [] if found.since is None else [_since_text(found.since)]
+    age = in_words(found.age_s)
+    since = f"confirmed {age} ago" if found.confirmed else f"{age} old (nobody confirms these data)"
+    lines.append(f"generation {found.generation} from {found.source}, {since}")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from typing import TypeVar
 from geolookup.model import Geolocation
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.state.marks import Begun
 
@@ -59,6 +59,16 @@ class LocalEdits:
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""
         return self._ask(Outbox.deleted_here, set())
+
+    def edits_of(self, locid: int) -> list[OutboxRow]:
+        """The edits of a geolocation that were made on this machine, finished ones too; not the dropped ones."""
+
+        def ask(outbox: Outbox) -> list[OutboxRow]:
+            aliases = outbox.aliases()
+            rows = (row for row in outbox.rows() if row.state != State.DROPPED)
+            return [row for row in rows if locid in (row.locid, aliases.get(row.locid))]
+
+        return self._ask(ask, [])
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""

@@ -25,6 +25,9 @@ class GeoNamespace(Shortcuts):
 
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
     settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error.
+
+    The answers to a column ``ip`` are named ``ip_country``, ``ip_city``, …, and those of `locate` ``ip_geo``, so that
+    `with_columns` leaves the addresses as they are. Give another name as always: `alias`, or a keyword.
     """
 
     def __init__(self, expression: Any) -> None:
@@ -45,7 +48,7 @@ class GeoNamespace(Shortcuts):
             struct = pa.StructArray.from_arrays([decoded(column) for column in batch.columns], names=list(names))
             return pl.Series(series.name, pl.from_arrow(struct), dtype=kind)
 
-        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True)
+        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix("_geo")
 
     def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
         """One field of `fields.FIELDS`: null if no block covers the address.
@@ -59,7 +62,7 @@ class GeoNamespace(Shortcuts):
             batch = locate(geo, _addresses(series), names, errors=errors)
             return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
 
-        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True)
+        return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix(f"_{name}")
 
 
 _KINDS = {pa.string(): pl.String, pa.float64(): pl.Float64, pa.int64(): pl.Int64, pa.bool_(): pl.Boolean}

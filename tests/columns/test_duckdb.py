@@ -1,12 +1,14 @@
 """DuckDB: the functions in real queries, over vectors, with NULLs, beside each other's connections."""
 
 import json
+from pathlib import Path
 
 import duckdb
 import pytest
 
 from geolookup.columns.duckdb import register
 from geolookup.columns.records import FUNCTION_FIELDS
+from geolookup.errors import NoStateError
 from geolookup.lookup.engine import GeoLookup
 
 ROWS = "(values (1, '8.8.8.8'), (2, NULL), (3, 'bad'), (4, '9.0.0.1'), (5, '7.0.0.1'), (6, '2001:db8::1')) t(n, ip)"
@@ -54,3 +56,16 @@ def test_constants_and_empty_tables_are_answered(geo: GeoLookup) -> None:
         assert connection.execute(f"select geo_city(ip) from {ROWS} where n > 9").fetchall() == []
         with pytest.raises(duckdb.Error, match="geo_city"):
             connection.execute("select geo_city()")
+
+
+def test_the_reason_of_an_error_reaches_the_person(
+    geo: GeoLookup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with duckdb.connect() as connection:
+        register(connection, geo)
+        geo.close()
+        with pytest.raises(duckdb.Error, match="this GeoLookup is closed"):
+            connection.sql("select geo_country('8.8.8.8')").fetchall()
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "none"))
+    with duckdb.connect() as connection, pytest.raises(NoStateError, match="does not exist"):
+        register(connection)

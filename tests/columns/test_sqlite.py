@@ -82,3 +82,30 @@ def test_datasette_has_the_functions(state: str) -> None:
         return answer.json()
 
     assert asyncio.run(ask()) == ["FR"]
+
+
+def test_the_reason_of_an_error_is_logged_and_can_be_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sqlite3.enable_callback_tracebacks(False)  # which the import of Datasette in another test has switched on
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "none"))
+    with closing(sqlite3.connect(":memory:")) as opened:
+        register(opened)
+        for function in ("geo_country", "geo_json", "geo_source"):
+            caplog.clear()
+            with pytest.raises(sqlite3.OperationalError):
+                opened.execute(f"select {function}('8.8.8.8')").fetchone()
+            assert f"{tmp_path / 'none'}: does not exist" in caplog.text
+        assert "does not exist" in opened.execute("select geo_problem()").fetchone()[0]
+        publish(str(tmp_path / "none"), [place(1, "8.0.0.0/8", country="US")])
+        assert opened.execute("select geo_problem(), geo_country('8.8.8.8')").fetchone() == (None, "US")
+
+
+def test_a_person_at_the_shell_sees_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "none"))
+    done = subprocess.run(
+        [sys.executable, "-m", "sqlite_utils", "memory", "select geo_country('8.8.8.8')"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert f"geolookup cannot answer: {tmp_path / 'none'}: does not exist" in done.stderr

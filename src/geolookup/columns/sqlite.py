@@ -1,16 +1,23 @@
 """SQLite: geo_country(ip) and its siblings, for any connection; sqlite-utils and Datasette find them by themselves."""
 
+import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pluggy import HookimplMarker
 
 from geolookup.columns.default_geo import default_geo
 from geolookup.columns.records import FUNCTION_FIELDS, field_of, json_of
+from geolookup.errors import GeoLookupError
 from geolookup.lookup.engine import GeoLookup
 
 if TYPE_CHECKING:
     import sqlite3
+
+_T = TypeVar("_T")
+_ANY_ADDRESS = "192.0.2.1"
+_log = logging.getLogger("geolookup")
 
 __all__ = ["prepare_connection", "register"]
 
@@ -21,13 +28,17 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
     ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, for an address that no block
     covers, and for a value that is not an address: one bad row does not end a query. With ``geo`` None, the state
     directory of the settings answers; it is opened at the first call.
+
+    SQLite says of every error in a function only that there was one. The reason is logged, and geo_problem() answers
+    with it; with NULL while all is well.
     """
     source = _Source(geo)
+    connection.create_function("geo_problem", 0, source.problem)
     for name in FUNCTION_FIELDS:
         # Not deterministic: else SQLite would let an index or a generated column keep answers that the next sync
         # changes.
         connection.create_function(f"geo_{name}", 1, partial(_field, source, name))
-    connection.create_function("geo_json", 1, lambda value: json_of(source.geo(), value))
+    connection.create_function("geo_json", 1, lambda value: source.ask(lambda geo: json_of(geo, value)))
 
 
 @HookimplMarker("sqlite_utils")
@@ -43,11 +54,27 @@ class _Source:
     def __init__(self, geo: GeoLookup | None) -> None:
         self._geo = geo
 
-    def geo(self) -> GeoLookup:
+    def ask(self, question: Callable[[GeoLookup], _T]) -> _T:
+        """What is answered, or the error, which SQLite does not hand on."""
+        try:
+            return question(self._opened())
+        except GeoLookupError as error:
+            _log.error("the SQL functions of geolookup cannot answer: %s", error)
+            raise
+
+    def problem(self) -> str | None:
+        """Why the functions cannot answer, or None."""
+        try:
+            self._opened().lookup(_ANY_ADDRESS)
+        except GeoLookupError as error:
+            return str(error)
+        return None
+
+    def _opened(self) -> GeoLookup:
         if self._geo is None:
             self._geo = default_geo()
         return self._geo
 
 
 def _field(source: _Source, name: str, value: Any) -> Any:
-    return field_of(source.geo(), name, value)
+    return source.ask(lambda geo: field_of(geo, name, value))

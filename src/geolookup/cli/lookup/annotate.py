@@ -1,41 +1,18 @@
 """``geolookup annotate``: any log, with the geolocation after each address in it."""
 
-import re
 import sys
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
 import click
 
 from geolookup.cli import output
+from geolookup.columns.counts.text import CANDIDATE, is_punctuation, pieces
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model import FIELD_NAMES
 from geolookup.text import harmless
-
-#: A line is held whole up to this length; what is longer is handled a piece at a time.
-_PIECE_BYTES: Final = 1 << 20
-_BLANKS: Final = b" \t\n\r\v\f"
-
-# What may be an address; `parse` decides. Letters, digits, points and colons at either side make it part of something
-# longer: a version (lib-1.2.3.4, Chrome/120.0.0.0, 1.2.3.4-rc1), a host name, five numbers. What is not ASCII does not:
-# many languages put no blank between. All repeats are bounded, so no text makes it slow.
-_CANDIDATE: Final = re.compile(
-    rb"""
-    (?<![0-9A-Za-z_.]) (?<![0-9A-Za-z_][/-])
-    (?:
-        (?<! : ) (?: [0-9A-Fa-f]{0,4} : ){2,7}
-        (?: (?: [0-9]{1,3} \. ){3} [0-9]{1,3} | [0-9A-Fa-f]{1,4} | (?<= :: ) )
-        (?! [:%] [0-9A-Za-z:] )
-    |
-        [0-9]{1,3} (?: \. [0-9]{1,3} ){3}
-    )
-    (?! [0-9A-Za-z_] | [.-] [0-9A-Za-z_] )
-    """,
-    re.VERBOSE,
-)
-_HEX: Final = re.compile(rb"[0-9A-Fa-f]")
 
 
 @click.command()
@@ -79,41 +56,15 @@ class Annotator:
 
     def copy(self, source: BinaryIO, target: BinaryIO) -> None:
         """Copy all lines, each as soon as it is there, at constant memory."""
-        number = 1
-        held = b""
-        while data := source.readline(_PIECE_BYTES):
-            data, held = held + data, b""
-            whole = data.endswith(b"\n")
-            if not whole and len(data) >= _PIECE_BYTES:
-                # An address must not be cut in two: what follows the last blank waits for the rest.
-                end = max(data.rfind(blank) for blank in (_BLANKS[i : i + 1] for i in range(len(_BLANKS)))) + 1
-                if not end:
-                    target.write(data)
-                    self._pass_over(source, target)
-                    number += 1
-                    continue
-                data, held = data[:end], data[end:]
-            target.write(self.line(data, number))
+        for data, number, searched in pieces(source):
+            target.write(self.line(data, number) if searched else data)
             target.flush()
-            number += whole
-        if held:
-            target.write(self.line(held, number))
-            target.flush()
-
-    @staticmethod
-    def _pass_over(source: BinaryIO, target: BinaryIO) -> None:
-        """Copy the rest of a line that is one endless word."""
-        while data := source.readline(_PIECE_BYTES):
-            target.write(data)
-            if data.endswith(b"\n"):
-                break
-        target.flush()
 
     def line(self, data: bytes, number: int) -> bytes:
         """One line, or a piece of one, with its answers; ``number`` is for messages."""
         parts = []
         copied = searched = 0
-        while found := _CANDIDATE.search(data, searched):
+        while found := CANDIDATE.search(data, searched):
             answer = self._answer(found[0], number)
             if answer is None:
                 # What looked like IPv6 can end in an IPv4 address (12:30:00:192.0.2.1): look again inside.
@@ -130,8 +81,8 @@ class Annotator:
     def _answer(self, token: bytes, number: int) -> bytes | None:
         """What to write after a token; nothing for an address that is not covered; None for anything else."""
         text = token.decode("ascii")
-        if not _HEX.search(token):
-            return None  # "::" is an address, but far more often punctuation
+        if is_punctuation(token):
+            return None
         try:
             place = self._geo.lookup(text)
         except InvalidAddressError as error:

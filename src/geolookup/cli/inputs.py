@@ -1,4 +1,4 @@
-"""What commands read: a file or standard input, and addresses from it, one a line."""
+"""What commands read: a file or standard input, decompressed if its first bytes say so, in UTF-8."""
 
 import codecs
 import contextlib
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import click
+
+from geolookup.sources.files.content import content_of
 
 #: No address is longer, and a line without an end must not fill the memory.
 _MAX_LINE_BYTES = 4096
@@ -19,19 +21,21 @@ def shown(name: str) -> str:
 
 @contextlib.contextmanager
 def opened(name: str) -> Iterator[BinaryIO]:
-    """The bytes of a file; ``-`` is standard input, which stays open.
+    """The bytes of a file, decompressed; ``-`` is standard input, which stays open.
 
     :raises click.UsageError: if the file cannot be opened
+    :raises DataFileError: if it is an archive, or UTF-16
+    :raises MissingExtraError: if decompressing it needs a package that is not installed
     """
     if name == "-":
-        yield sys.stdin.buffer
+        yield content_of(shown(name), sys.stdin.buffer)
         return
     try:
         stream = open(name, "rb")  # noqa: SIM115 - closed below; the with would have the reading in the try
     except OSError as error:
         raise click.UsageError(f"{name}: cannot be read: {error.strerror}") from error
     with stream:
-        yield stream
+        yield content_of(name, stream)
 
 
 def read_addresses(name: str) -> Iterator[tuple[str, str]]:

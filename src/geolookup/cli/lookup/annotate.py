@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import inputs, output
 from geolookup.columns.counts.text import CANDIDATE, is_punctuation, pieces
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
 from geolookup.errors import ColumnError, InvalidAddressError
@@ -16,16 +16,18 @@ from geolookup.text import harmless
 
 
 @click.command()
+@click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
     "--fields",
     default=",".join(DEFAULT_FIELDS),
     show_default=True,
     help=f"The fields to add, separated by commas, from: locid, {', '.join(FIELD_NAMES)}.",
 )
-def annotate(fields: str) -> int:
-    """Copy standard input to standard output with the geolocation after each IP address.
+def annotate(files: tuple[str, ...], fields: str) -> int:
+    """Copy logs to standard output with the geolocation after each IP address.
 
     \b
+    Reads FILEs one after another, or standard input (also -); gzip, Zstandard, bzip2 and xz are decompressed.
     Every other byte stays as it is, and each line is written as soon as it is read. The text may
     have any encoding that contains ASCII. Nothing is added after an address that is not covered; versions,
     host names and other longer tokens are left alone.
@@ -33,7 +35,9 @@ def annotate(fields: str) -> int:
     on standard error).
 
     \b
-    Example: tail -f access.log | geolookup annotate --fields country,city
+    Examples:
+      tail -f access.log | geolookup annotate --fields country,city
+      geolookup annotate access.log.2.gz access.log.1 | less
     """
     names = checked_fields(fields)
     strange = [name for name in names if name not in ("locid", *FIELD_NAMES)]
@@ -41,15 +45,26 @@ def annotate(fields: str) -> int:
         raise ColumnError(f"{strange[0]!r} cannot be written into a line: there are locid, {', '.join(FIELD_NAMES)}")
     exits = output.Exits()
     with opening.open() as geo:
-        annotator = Annotator(geo, names, exits)
-        annotator.copy(sys.stdin.buffer, sys.stdout.buffer)
+        for file in files or ("-",):
+            with inputs.opened(file) as source:
+                Annotator(geo, names, exits, inputs.shown(file)).copy(source, sys.stdout.buffer)
     return exits.code
 
 
 class Annotator:
-    """Adds to lines of bytes what stands in ``fields`` of each address' geolocation."""
+    """Adds to lines of bytes what stands in ``fields`` of each address' geolocation.
 
-    def __init__(self, geo: GeoLookup, fields: tuple[str, ...], exits: output.Exits) -> None:
+    ``name`` is for messages.
+    """
+
+    def __init__(
+        self,
+        geo: GeoLookup,
+        fields: tuple[str, ...],
+        exits: output.Exits,
+        name: str = "standard input",
+    ) -> None:
+        self._name = name
         self._geo = geo
         self._fields = fields
         self._exits = exits
@@ -88,7 +103,7 @@ class Annotator:
         except InvalidAddressError as error:
             if ":" in text:
                 return None  # a time, a hardware address
-            self._exits.malformed(f"standard input, line {number}: {error}")
+            self._exits.malformed(f"{self._name}, line {number}: {error}")
             return b""
         if place is None:
             self._exits.not_covered()

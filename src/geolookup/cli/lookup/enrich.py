@@ -5,7 +5,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
@@ -13,6 +13,7 @@ from geolookup.cli import inputs, output
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.lookup import open as opening
+from geolookup.sources.files.compression import compression_named
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader
@@ -57,7 +58,8 @@ def enrich(
 
     \b
     Reads and writes CSV, NDJSON and Parquet of any length in constant memory; - is standard input
-    or output. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
+    or output. gzip, Zstandard, bzip2 and xz are decompressed; a name that ends in .gz, .zst, .bz2 or .xz
+    is written compressed. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
     answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
     Exit status: 0 all covered, 4 some not covered, 5 some rows malformed (named on standard error;
     their answers are empty).
@@ -65,7 +67,7 @@ def enrich(
     \b
     Examples:
       geolookup enrich visits.csv visits-geo.csv --column client
-      zcat log.ndjson.gz | geolookup enrich - log.parquet --in-format ndjson
+      geolookup enrich log.ndjson.gz log.parquet
     """
     names = checked_fields(fields)
     read_as = in_format or _form(source)
@@ -126,7 +128,13 @@ def _nothing(chunk: Any) -> Any:
 
 
 def _form(name: str) -> Any:
-    return _BY_END.get(os.path.splitext(name)[1].lower())
+    """What a file's name says of its format."""
+    return _BY_END.get(os.path.splitext(_plain_name(name))[1].lower())
+
+
+def _plain_name(name: str) -> str:
+    compression = compression_named(name)
+    return name if compression is None else name[: -len(compression.end)]
 
 
 def _reader(name: str, stream: BinaryIO, form: "Form", column: str, added: list[str], *, as_is: bool) -> "Reader":
@@ -138,7 +146,7 @@ def _reader(name: str, stream: BinaryIO, form: "Form", column: str, added: list[
     if form == "ndjson":
         return NdjsonReader(shown, stream, column=column, added=added, as_is=as_is)
     if not stream.seekable():
-        raise click.UsageError(f"{shown}: Parquet is read from its end: give the name of a file")
+        raise click.UsageError(f"{shown}: Parquet is read from its end: give the name of a file that is not compressed")
     return ParquetReader(shown, stream, column=column, added=added)
 
 
@@ -147,5 +155,10 @@ def _target(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         yield sys.stdout.buffer
         return
+    compression = compression_named(name)
     with open_target(name) as out:
-        yield out
+        if compression is None:
+            yield out
+            return
+        with compression.writer(out) as compressed:
+            yield cast("BinaryIO", compressed)

@@ -64,15 +64,15 @@ def parse(text: str) -> "tuple[Family, int]":
         if ":" not in text:
             value = _from_bytes(inet_pton(AF_INET, text))
             if _CHECK_ZEROS and _has_leading_zero(text):
-                raise InvalidAddressError(_explain(text))
+                raise InvalidAddressError(explain(text))
             return 4, value
         value = _from_bytes(inet_pton(AF_INET6, text))
     except (OSError, ValueError):
-        raise InvalidAddressError(_explain(text)) from None
+        raise InvalidAddressError(explain(text)) from None
     except TypeError:
         raise InvalidAddressError(f"an address is text, not {type(text).__name__}: {text!r}") from None
     if "%" in text or (_CHECK_ZEROS and "." in text and _has_leading_zero(text)):
-        raise InvalidAddressError(_explain(text))
+        raise InvalidAddressError(explain(text))
     if value >> 32 == 0xFFFF:
         return 4, value & IPV4_MAX
     return 6, value
@@ -194,8 +194,8 @@ def cidrs(family: int, first: int, last: int) -> "Iterator[tuple[int, int]]":
         first += 1 << bits
 
 
-def _explain(text: str) -> str:
-    """Why `parse` refused a text: only ever asked on the way to an error."""
+def explain(text: str) -> str:
+    """Why a text is not an address: only ever asked on the way to an error."""
     if not text:
         return "an address is missing: the text is empty"
     shown = repr(text if len(text) <= 60 else text[:57] + "...")

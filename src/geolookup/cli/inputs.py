@@ -38,13 +38,17 @@ def opened(name: str) -> Iterator[BinaryIO]:
         yield content_of(name, stream)
 
 
-def read_addresses(name: str) -> Iterator[tuple[str, str]]:
-    """Every address of a file, one a line, with where it stands; ``-`` is standard input."""
+def read_addresses(name: str, delimiter: str | None = None) -> Iterator[tuple[str, str]]:
+    """The address of every line of a file, as it stands there, with where that is; ``-`` is standard input.
+
+    It is the first of the line's columns: ``delimiter`` stands between them, or if it is None a tab or semicolon.
+    Empty text stands for a line without one.
+    """
     with opened(name) as stream:
-        yield from _lines(shown(name), stream)
+        yield from _lines(shown(name), stream, delimiter)
 
 
-def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:
+def _lines(name: str, stream: BinaryIO, delimiter: str | None) -> Iterator[tuple[str, str]]:
     number = 0
     while line := stream.readline(_MAX_LINE_BYTES):
         number += 1
@@ -53,6 +57,9 @@ def _lines(name: str, stream: BinaryIO) -> Iterator[tuple[str, str]]:
             rest = stream.readline(_MAX_LINE_BYTES)
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
-        address = line.decode("utf-8", "replace").strip()
-        if address:
-            yield f"{name}, line {number}: ", address
+        text = line.decode("utf-8", "replace")
+        if delimiter is not None:
+            text = text.partition(delimiter)[0].strip()
+        else:
+            text = text.strip().partition("\t")[0].partition(";")[0].rstrip()
+        yield f"{name}, line {number}: ", text

@@ -4,15 +4,22 @@ import contextlib
 import csv
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import click
 import msgspec
 
-from geolookup.cli import colour, exit_codes, streams
-from geolookup.cli.plain import harmless_lines, match_line, not_covered_line
+from geolookup.cli import colour, streams
+from geolookup.cli.plain import harmless_lines, malformed_line, match_line, not_covered_line
 from geolookup.model import FLAT_NAMES, Match, flat_not_covered
 from geolookup.text import harmless
+
+
+class Write(Protocol):
+    """Writes one answer: the address as asked for, its match or None, what is wrong with it or None."""
+
+    def __call__(self, address: str, match: Match | None, error: str | None, /) -> None: ...
+
 
 #: How many rows of a table are laid out together on a terminal.
 _LAID_OUT = 500
@@ -159,10 +166,10 @@ def _write(out: TextIO, text: str) -> None:
 
 
 def _write_text(out: TextIO, address: str, match: Match | None, error: str | None) -> None:
-    if error is not None:
-        return  # standard error has it; a line here would be taken for an answer
     if match is None:
-        _write(out, not_covered_line(address) + "\n")
+        # One line for each that was asked for, also if it was blank or malformed: `paste` depends on it.
+        unknown = malformed_line(address) if error is not None else not_covered_line(address) if address else ""
+        _write(out, unknown + "\n")
         return
     place = match.geolocation
     line = match_line(
@@ -183,20 +190,6 @@ def _write_text(out: TextIO, address: str, match: Match | None, error: str | Non
 def _write_csv(writer: Any, address: str, match: Match | None, error: str | None) -> None:
     row = flat(address, match, error)
     writer.writerow([_cell(row.get(name)) for name in (*FLAT_NAMES, "error")])
-
-
-class Exits:
-    """Collects why a command that goes on after a bad item must not exit with 0: malformed beats not covered."""
-
-    def __init__(self) -> None:
-        self.code = exit_codes.DONE
-
-    def not_covered(self) -> None:
-        self.code = max(self.code, exit_codes.NOT_COVERED)
-
-    def malformed(self, text: str) -> None:
-        fail(text)
-        self.code = exit_codes.MALFORMED
 
 
 @contextlib.contextmanager

@@ -30,3 +30,8 @@ def harmless_lines(text: str) -> str:
 def not_covered_line(address: str) -> str:
     """The line for an address that no block covers."""
     return f"{harmless(address)}\tnot covered"
+
+
+def malformed_line(address: str) -> str:
+    """The line for text that is not an address."""
+    return f"{harmless(address)}\tmalformed"

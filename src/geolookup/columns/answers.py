@@ -65,8 +65,7 @@ class Answers:
         kind = column.type
         length, offset = len(column), column.offset
         if not length or pa.types.is_null(kind):
-            if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind) or _is_dictionary(kind)):
-                raise _no_addresses(kind)
+            check_type(kind)
             return np.full(length, ABSENT, np.uint32)
         if _is_dictionary(kind):
             return self._dictionary_slots(column)
@@ -76,7 +75,7 @@ class Answers:
                 return self.finder.views(views, tuple(buffers), validity, offset, length)
             column = column.cast(pa.large_string())
             return self.slots(column)
-        if _is_text(kind):
+        if is_text(kind):
             validity, offsets, data = column.buffers()
             large = pa.types.is_large_string(kind)
             return self.finder.strings(data, offsets, validity, offset, length, large=large)
@@ -214,8 +213,19 @@ def _is_dictionary(kind: Any) -> bool:
     return bool(pa.types.is_dictionary(kind))
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Whether a type holds text as it is, and not in a dictionary."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def check_type(kind: Any) -> None:
+    """Check that a column of this type can hold addresses.
+
+    :raises ColumnError: if it cannot
+    """
+    plain = kind.value_type if _is_dictionary(kind) else kind
+    if not (is_text(plain) or pa.types.is_integer(plain) or pa.types.is_null(plain)):
+        raise _no_addresses(kind)
 
 
 def _no_addresses(kind: Any) -> ColumnError:

@@ -11,16 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geolookup.addresses import parse
-from geolookup.columns.answers import Answers
-from geolookup.columns.arrowlib import pa
+from geolookup.columns.answers import Answers, decoded, is_text
+from geolookup.columns.arrowlib import pa, pc
 from geolookup.columns.default_geo import default_geo
 from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
-from geolookup.columns.kernel import BAD, EMPTY
+from geolookup.columns.kernel import ABSENT, BAD, EMPTY
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 
 Errors: TypeAlias = Literal["null", "raise"]
+#: What a malformed text means: an address, or None for none. It raises InvalidAddressError if it means something else.
+Reread: TypeAlias = Callable[[str], str | None]
 
 #: Members of a result's schema metadata: in how many rows the address is malformed, and in how many it is not covered.
 MALFORMED_KEY = b"geolookup.malformed"
@@ -35,13 +37,14 @@ class Located:
 
     ``column`` is the array, ``batch`` a record batch of the same length with a column a field; ``malformed`` has the
     rows (from 0) whose address is malformed, and ``not_covered`` counts those whose address no block covers. A null
-    counts as neither.
+    counts as neither; ``absent`` counts those.
     """
 
     column: Any
     batch: Any
     malformed: NDArray[np.int64]
     not_covered: int
+    absent: int = 0
 
     def reason(self, row: int) -> str:
         """What is wrong with the address of a malformed row."""
@@ -131,9 +134,16 @@ def enrich(
 
 
 def locate_each(
-    geo: GeoLookup | None, columns: Iterable[Any], fields: tuple[str, ...], *, threads: int = 1
+    geo: GeoLookup | None,
+    columns: Iterable[Any],
+    fields: tuple[str, ...],
+    *,
+    threads: int = 1,
+    reread: Reread | None = None,
 ) -> Iterator[Located]:
     """The answers to a stream of arrays, in their order; ``columns`` is read a few ahead, in the caller's thread.
+
+    ``reread`` is asked about text that is malformed: for the address that it means, or None if it means none.
 
     :raises ColumnError: as for `locate`
     """
@@ -141,13 +151,13 @@ def locate_each(
     answers = answers_of(geo)
     if threads <= 1:
         for column in columns:
-            yield locate_with(answers, column, fields)
+            yield locate_with(answers, column, fields, reread)
         return
     under_way: deque[Future[Located]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="geolookup-columns")
     try:
         for column in columns:
-            under_way.append(pool.submit(locate_with, answers, column, fields))
+            under_way.append(pool.submit(locate_with, answers, column, fields, reread))
             if len(under_way) > 2 * threads:
                 yield under_way.popleft().result()
         while under_way:
@@ -161,16 +171,36 @@ def answers_of(geo: GeoLookup) -> Answers:
     return geo.with_readers(lambda base, overlay: _answers_of(geo, base, overlay))
 
 
-def locate_with(answers: Answers, column: Any, fields: tuple[str, ...]) -> Located:
-    """Answer one array from one snapshot."""
+def locate_with(answers: Answers, column: Any, fields: tuple[str, ...], reread: Reread | None = None) -> Located:
+    """Answer one array from one snapshot; ``reread`` as for `locate_each`."""
     slots = answers.slots(column)
+    if reread is not None and (slots == BAD).any():
+        plain = decoded(column)
+        if is_text(plain.type):
+            column = _read_again(plain, np.flatnonzero(slots == BAD), reread)
+            slots = answers.slots(column)
     arrays = answers.columns(column, slots, fields)
     return Located(
         column=column,
         batch=pa.RecordBatch.from_arrays(arrays, names=list(fields)),
         malformed=np.flatnonzero(slots == BAD),
         not_covered=int(np.count_nonzero(slots == EMPTY)),
+        absent=int(np.count_nonzero(slots == ABSENT)),
     )
+
+
+def _read_again(column: Any, rows: NDArray[np.int64], reread: Reread) -> Any:
+    """The column of text with what ``reread`` makes of these rows; what it refuses stays."""
+    chosen = np.zeros(len(column), np.bool_)
+    texts = []
+    for row in rows.tolist():
+        try:
+            texts.append(reread(column[row].as_py()))
+        except (InvalidAddressError, UnicodeDecodeError):
+            continue
+        chosen[row] = True
+    plain = column.cast(pa.large_string())
+    return pc.replace_with_mask(plain, pa.array(chosen), pa.array(texts, pa.large_string()))
 
 
 def _answers_of(geo: GeoLookup, base: IndexReader, overlay: IndexReader) -> Answers:

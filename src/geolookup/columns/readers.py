@@ -16,6 +16,8 @@ from geolookup.reasons import reason
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 
+#: What may stand between the values of CSV, the likeliest first.
+DELIMITERS: Final = (",", ";", "\t", "|")
 #: Rows read, answered and written together.
 CHUNK_ROWS: Final = 16_384
 #: A longer line cannot be a row, and must not fill the memory.
@@ -61,6 +63,8 @@ class Reader(Protocol):
 class CsvReader:
     """A CSV file with a header; if ``as_is``, rows are handed out as they stand, in any encoding.
 
+    ``delimiter`` stands between values; if it is None, that one of `DELIMITERS` with which the header has the column.
+
     :raises DataFileError: if it is empty
     :raises ColumnError: if the column is missing or there twice, or one of ``added`` is there already
     """
@@ -68,14 +72,25 @@ class CsvReader:
     rows: int | None = None
     word = "line"
 
-    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str], as_is: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        stream: BinaryIO,
+        *,
+        column: str,
+        added: Sequence[str],
+        as_is: bool,
+        delimiter: str | None = None,
+    ) -> None:
         self._name = name
         self._stream = stream
         self._as_is = as_is
         self._column = column
         self._line = 0
         self._taken: list[bytes] = []
-        self._reader = csv.reader(self._texts())
+        self._ahead: list[bytes] = []
+        self.delimiter = delimiter or self._likely_delimiter()
+        self._reader = csv.reader(self._texts(), delimiter=self.delimiter)
         names, header = self._header()
         check_columns(names, column, added)
         self.header = header if as_is else b""
@@ -83,23 +98,47 @@ class CsvReader:
         self._place = names.index(column)
         self.schema = None if as_is else pa.schema([(name, pa.string()) for name in names])
 
+    def _likely_delimiter(self) -> str:
+        """The delimiter of the first line that is not blank; it is read again."""
+        first = b""
+        while not first.removeprefix(codecs.BOM_UTF8).strip():
+            try:
+                first = self._stream.readline(MAX_LINE_BYTES)
+            except OSError as error:
+                raise DataFileError(f"{self._name}: reading failed: {error.strerror}") from error
+            if not first:
+                return DELIMITERS[0]
+            self._ahead.append(first)
+        text = first.decode("utf-8-sig", "replace")
+        named = {each: self._names_in(text, each) for each in DELIMITERS}
+        fitting = [each for each, names in named.items() if self._column in names]
+        return fitting[0] if fitting else max(DELIMITERS, key=lambda each: len(named[each]))
+
+    @staticmethod
+    def _names_in(text: str, delimiter: str) -> list[str]:
+        try:
+            return next(csv.reader([text], delimiter=delimiter), [])
+        except csv.Error:
+            return []
+
     def _header(self) -> tuple[list[str], bytes]:
         """The columns' names, and the bytes of the file up to their end; blank lines before them are skipped."""
         before = b""
         for _, names, data in self._records():
-            if not before and names and names[0].startswith("\ufeff"):
-                names[0] = names[0].removeprefix("\ufeff").strip('"')
             if names not in ([], [""]):
                 return names, before + data
             before += data
         raise DataFileError(f"{self._name}: is empty: its first line should name the columns")
 
     def _texts(self) -> Iterator[str]:
-        while line := self._stream.readline(MAX_LINE_BYTES):
+        ahead = iter(self._ahead)
+        while line := next(ahead, b"") or self._stream.readline(MAX_LINE_BYTES):
             self._line += 1
             if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
                 raise DataFileError(f"{self._name}, line {self._line}: is longer than {MAX_LINE_BYTES} bytes")
             self._taken.append(line)
+            if self._line == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             try:
                 yield line.decode("utf-8", "replace" if self._as_is else "strict")
             except UnicodeDecodeError as error:

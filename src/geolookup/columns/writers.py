@@ -14,6 +14,7 @@ from geolookup.errors import DataFileError
 from geolookup.reasons import reason
 from geolookup.text import harmless
 
+_KNOWN_ANSWERS = 1 << 14
 _LINE_ENDS = (b"\r\n", b"\n")
 
 
@@ -31,14 +32,21 @@ class Writer(Protocol):
 
 
 def open_writer(
-    form: Form, out: BinaryIO, reader: Reader, fields: Sequence[str], prefix: str, *, terminal: bool = False
+    form: Form,
+    out: BinaryIO,
+    reader: Reader,
+    fields: Sequence[str],
+    prefix: str,
+    *,
+    terminal: bool = False,
+    delimiter: str = ",",
 ) -> Writer:
-    """A writer of one form for the rows of ``reader``.
+    """A writer of one form for the rows of ``reader``; ``delimiter`` stands between the values of CSV.
 
     If ``out`` is a terminal, the text that it adds has unprintable characters escaped.
     """
     if form == "csv":
-        return _CsvWriter(out, reader, [prefix + name for name in fields], terminal=terminal)
+        return _CsvWriter(out, reader, [prefix + name for name in fields], terminal=terminal, delimiter=delimiter)
     if form == "ndjson":
         return _NdjsonWriter(out, [prefix + name for name in fields])
     return _ParquetWriter(out, reader, fields, prefix)
@@ -59,8 +67,11 @@ def _split(raw: bytes) -> tuple[bytes, bytes]:
 class _CsvWriter:
     """Lossless: rows that are handed out as they stand keep every byte, and values are not changed for spreadsheets."""
 
-    def __init__(self, out: BinaryIO, reader: Reader, added: Sequence[str], *, terminal: bool) -> None:
+    def __init__(self, out: BinaryIO, reader: Reader, added: Sequence[str], *, terminal: bool, delimiter: str) -> None:
         self._out = out
+        self._delimiter = delimiter
+        self._special = (delimiter, '"', "\r", "\n")
+        self._known: dict[Sequence[Any], bytes] = {}
         self._added = added
         self._terminal = terminal
         self._begun = bool(reader.header)
@@ -72,7 +83,7 @@ class _CsvWriter:
 
     def _begin(self, names: Sequence[str]) -> None:
         self._begun = True
-        self._out.write(",".join(map(self._cell, [*names, *self._added])).encode("utf-8") + b"\n")
+        self._out.write(self._delimiter.join(map(self._cell, [*names, *self._added])).encode("utf-8") + b"\n")
 
     def write(self, chunk: Chunk, answers: Any) -> None:
         """See `Writer`."""
@@ -82,18 +93,25 @@ class _CsvWriter:
                 self._begin(chunk.batch.schema.names)
             columns = [column.to_pylist() for column in chunk.batch.columns]
             for row, answer in zip(zip(*columns, strict=True), rows, strict=True):
-                self._out.write(",".join(map(self._cell, row + answer)).encode("utf-8", "backslashreplace") + b"\n")
+                self._out.write(
+                    self._delimiter.join(map(self._cell, row + answer)).encode("utf-8", "backslashreplace") + b"\n"
+                )
             return
         ragged = {row for row, _ in chunk.bad}
         for number, (raw, answer) in enumerate(zip(chunk.raw, rows, strict=True)):
             record, end = _split(raw)
             # A value cannot be added in its place to a row that does not have the header's columns, or is not a row at
             # all.
-            more = b"" if number in ragged or not record else self._more(answer)
+            more = b"" if number in ragged or not record else self._known.get(answer) or self._more(answer)
             self._out.write(record + more + end)
 
     def _more(self, values: Sequence[Any]) -> bytes:
-        return "".join(f",{self._cell(value)}" for value in values).encode("utf-8")
+        """What follows a row's last value; kept, since most logs have few answers, many times each."""
+        if len(self._known) >= _KNOWN_ANSWERS:
+            self._known.clear()
+        more = "".join(f"{self._delimiter}{self._cell(value)}" for value in values).encode("utf-8")
+        self._known[tuple(values)] = more
+        return more
 
     def _cell(self, value: Any) -> str:
         if value is None:
@@ -103,7 +121,7 @@ class _CsvWriter:
         text = value if isinstance(value, str) else _as_text(value)
         if self._terminal:
             text = harmless(text, 1 << 20)
-        if any(character in text for character in ',"\r\n'):
+        if any(character in text for character in self._special):
             return '"' + text.replace('"', '""') + '"'
         return text
 

@@ -81,14 +81,18 @@ def test_bad_rows_are_named_with_their_line_and_pass_through(
         "line 4: 'bad' is not an IP address",
         "line 5: has 1 values, and the header names 2 columns",
         "line 6: has 3 values, and the header names 2 columns",
+        "",
     ]
+    assert errors.endswith("geolookup: 5 addresses: 2 found, 0 not covered, 3 malformed\n")
 
 
-def test_every_bad_row_is_named_however_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = enriched(tmp_path, b"ip\n" + b"bad\n" * 250, "in.csv", "out.csv")
-    lines = capsys.readouterr().err.splitlines()
+def test_twenty_bad_rows_are_named_and_the_others_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = enriched(tmp_path, b"ip\n" + b"bad\n" * 2050, "in.csv", "out.csv")
+    *lines, rest, sums = capsys.readouterr().err.splitlines()
     assert code == 5
-    assert [line.partition("line ")[2].partition(":")[0] for line in lines] == [str(number) for number in range(2, 252)]
+    assert [line.partition("line ")[2].partition(":")[0] for line in lines] == [str(number) for number in range(2, 22)]
+    assert rest == "geolookup: and 2,030 more are malformed"
+    assert sums == "geolookup: 2,050 addresses: 0 found, 0 not covered, 2,050 malformed"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,7 @@ def test_ndjson_keeps_every_byte_and_appends_members(tmp_path: Path, capsys: pyt
         b'{"ip": "9.0.0.1","geo_country":"DE","geo_longitude":null}',
     ]
     named = [line.partition("line ")[2].partition(":")[0] for line in capsys.readouterr().err.splitlines()]
-    assert named == ["6", "7", "8", "9", "10"]
+    assert named == ["6", "7", "8", "9", "10", ""]
 
 
 def test_parquet_keeps_types_and_metadata(tmp_path: Path) -> None:
@@ -192,10 +196,9 @@ def test_conversion_leaves_bad_rows_out_and_names_them(tmp_path: Path, capsys: p
         {"n": "3", "ip": "bad", "geo_country": None},
     ]
     assert code == 5
-    assert ["line 3: has 1" in line or "line 4: 'bad'" in line for line in capsys.readouterr().err.splitlines()] == [
-        True,
-        True,
-    ]
+    told = capsys.readouterr().err.splitlines()
+    assert ["line 3: has 1" in line or "line 4: 'bad'" in line for line in told] == [True, True, False]
+    assert told[2] == "geolookup: 3 addresses: 1 found, 0 not covered, 2 malformed"
 
 
 def test_more_than_one_chunk_keeps_order_and_line_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

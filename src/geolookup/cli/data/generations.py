@@ -12,6 +12,7 @@ from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import impact, showing
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
+from geolookup.cli.tally import Tally
 from geolookup.history import diff as diff_module
 from geolookup.history.held import is_held, meant
 from geolookup.lookup.freshness import Freshness
@@ -153,11 +154,11 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
     """
     _, directory = _configured()
     limit = top or None
-    exits = output.Exits()
+    tally = Tally()
     with diff_module.opened(directory, old, new) as sides:
         sources = sides.sources(top=limit, blocks=blocks)
         found = sides.impact()
-        changed = None if addresses is None else impact.changed_of_file(sides.comparison(), addresses, exits)
+        changed = None if addresses is None else impact.changed_of_file(sides.comparison(), addresses, tally)
         numbers = sides.names
     if as_json:
         rows = diff_text.sources_object(sides, sources, blocks=blocks)
@@ -165,14 +166,14 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
         if changed is not None:
             answer["addresses"] = impact.changed_objects(*changed)
         output.json_result(answer)
-        return exits.code
+        return tally.code
     both = all(isinstance(side, int) for side in numbers)
     output.done(f"from {_named(numbers[0])} to {numbers[1] if both else _named(numbers[1])}")
     diff_text.say_sources(sides, sources, limit, blocks=blocks)
     impact.say_impact(found, limit)
     if changed is not None:
         impact.say_changed(*changed)
-    return exits.code
+    return tally.code
 
 
 @generations.command(cls=MomentsCommand)

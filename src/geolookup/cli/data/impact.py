@@ -7,8 +7,10 @@ import click
 from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.inputs import read_addresses
+from geolookup.cli.tally import Tally
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
+from geolookup.lookup.log_field import read_field
 from geolookup.model import Match
 
 addresses_option = click.option(
@@ -38,19 +40,21 @@ def _country(code: str | None) -> str:
     return "(not covered)" if code is None else code or "(no country)"
 
 
-def changed_of_file(comparison: Comparison, name: str, exits: output.Exits) -> tuple[list[ChangedAnswer], int]:
+def changed_of_file(comparison: Comparison, name: str, tally: Tally) -> tuple[list[ChangedAnswer], int]:
     """The addresses of a file whose answer differs, and how many addresses it has; malformed ones are named."""
     changed = []
     asked = 0
-    for where, address in read_addresses(name):
+    for where, text in read_addresses(name):
         try:
-            found = comparison.answer(address)
+            addresses = read_field(text)
         except InvalidAddressError as error:
-            exits.malformed(f"{where}{error}")
+            tally.bad(f"{where}{error}")
             continue
-        asked += 1
-        if found is not None:
-            changed.append(found)
+        for address in addresses:
+            asked += 1
+            if (found := comparison.answer(address)) is not None:
+                changed.append(found)
+    tally.say_rest()
     return changed, asked
 
 

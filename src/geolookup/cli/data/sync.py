@@ -20,6 +20,7 @@ from geolookup.cli.options import (
     url_option,
     wait_option,
 )
+from geolookup.cli.tally import Tally
 from geolookup.errors import HeldError, SettingsError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
@@ -141,7 +142,7 @@ def _bundled(directory: StateDirectory, *, as_json: bool) -> int:
 def _preview(
     directory: StateDirectory, settings: Settings, addresses: str | None, *, url_moved: bool, as_json: bool
 ) -> int:
-    exits = output.Exits()
+    tally = Tally()
     seen: dict[str, Any] = {}
 
     def look(before: LayerPair, after: LayerPair) -> None:
@@ -149,7 +150,7 @@ def _preview(
         if not as_json:
             impact.say_impact(found, _TOP)
         if addresses is not None:
-            changed = impact.changed_of_file(Comparison(before, after), addresses, exits)
+            changed = impact.changed_of_file(Comparison(before, after), addresses, tally)
             seen["addresses"] = impact.changed_objects(*changed)
             if not as_json:
                 impact.say_changed(*changed)
@@ -170,7 +171,7 @@ def _preview(
     elif report.rows is not None:
         would = "would not" if report.outcome == "rolled-back" else "would"
         output.done(f"a sync {would} publish {_said(report.rows, report.difference)}")
-    return exits.code or (exit_codes.HELD if report.twins or report.notices else exit_codes.DONE)
+    return tally.code or (exit_codes.HELD if report.twins or report.notices else exit_codes.DONE)
 
 
 def _as_json(seen: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from geolookup.cli.edits.editing import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_changes, say_pending
 from geolookup.cli.inputs import shown
 from geolookup.cli.options import delimiter_option, json_option, load_settings, state_directory
+from geolookup.cli.tally import Tally
 from geolookup.exports.target import open_target
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact
@@ -70,7 +71,7 @@ def plan(
         raise click.UsageError("FILE and --addresses cannot both be standard input")
     sites, problems = _read(file, form, delimiter)
     found = plan_sites(editor, sites, prune_all=prune_all, problems=problems)
-    exits = output.Exits()
+    tally = Tally()
     held = found.summary.reasons_to_hold(load_settings())
     answer = {**_plan_object(found), "held": held}
     changed: tuple[list[ChangedAnswer], int] | None = None
@@ -79,11 +80,11 @@ def plan(
         directory = state_directory(load_settings())
         with with_custom_layer(directory, layer) as (before, after):
             counts = find_impact(before, after)
-            changed = impact.changed_of_file(Comparison(before, after), addresses, exits)
+            changed = impact.changed_of_file(Comparison(before, after), addresses, tally)
         answer |= {"answers": counts.as_dict(), "addresses": impact.changed_objects(*changed)}
     if as_json:
         output.json_result(answer)
-        return exits.code
+        return tally.code
     output.done(found.summary.describe())
     _say_steps(found)
     if changed is not None:
@@ -96,7 +97,7 @@ def plan(
         if found.edits
         else "nothing to change"
     )
-    return exits.code
+    return tally.code
 
 
 @click.command()

@@ -5,7 +5,8 @@ from typing import BinaryIO
 
 import click
 
-from geolookup.cli import inputs, output
+from geolookup.cli import inputs
+from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.counts.text import CANDIDATE, is_punctuation, pieces
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
 from geolookup.errors import ColumnError, InvalidAddressError
@@ -23,7 +24,8 @@ from geolookup.text import harmless
     show_default=True,
     help=f"The fields to add, separated by commas, from: locid, {', '.join(FIELD_NAMES)}.",
 )
-def annotate(files: tuple[str, ...], fields: str) -> int:
+@ok_options
+def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
     """Copy logs to standard output with the geolocation after each IP address.
 
     \b
@@ -32,7 +34,7 @@ def annotate(files: tuple[str, ...], fields: str) -> int:
     have any encoding that contains ASCII. Nothing is added after an address that is not covered; versions,
     host names and other longer tokens are left alone.
     Exit status: 0 all covered, 4 some not covered, 5 some dotted quads are not addresses (named
-    on standard error).
+    on standard error), or 0 with --ok-uncovered and --ok-malformed.
 
     \b
     Examples:
@@ -43,12 +45,12 @@ def annotate(files: tuple[str, ...], fields: str) -> int:
     strange = [name for name in names if name not in ("locid", *FIELD_NAMES)]
     if strange:
         raise ColumnError(f"{strange[0]!r} cannot be written into a line: there are locid, {', '.join(FIELD_NAMES)}")
-    exits = output.Exits()
-    with opening.open() as geo:
+    tally = Tally(**ok)
+    with opening.open() as geo, tally.sums():
         for file in files or ("-",):
             with inputs.opened(file) as source:
-                Annotator(geo, names, exits, inputs.shown(file)).copy(source, sys.stdout.buffer)
-    return exits.code
+                Annotator(geo, names, tally, inputs.shown(file)).copy(source, sys.stdout.buffer)
+    return tally.code
 
 
 class Annotator:
@@ -61,13 +63,13 @@ class Annotator:
         self,
         geo: GeoLookup,
         fields: tuple[str, ...],
-        exits: output.Exits,
+        tally: Tally,
         name: str = "standard input",
     ) -> None:
         self._name = name
         self._geo = geo
         self._fields = fields
-        self._exits = exits
+        self._tally = tally
 
     def copy(self, source: BinaryIO, target: BinaryIO) -> None:
         """Copy all lines, each as soon as it is there, at constant memory."""
@@ -103,11 +105,12 @@ class Annotator:
         except InvalidAddressError as error:
             if ":" in text:
                 return None  # a time, a hardware address
-            self._exits.malformed(f"{self._name}, line {number}: {error}")
+            self._tally.bad(f"{self._name}, line {number}: {error}")
             return b""
         if place is None:
-            self._exits.not_covered()
+            self._tally.not_covered += 1
             return b""
+        self._tally.found += 1
         values = [getattr(place, name) for name in self._fields]
         shown = ", ".join(harmless(str(value)) for value in values if value not in ("", None))
         return f" [{shown or '-'}]".encode()

@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from geolookup.cli import inputs, output
+from geolookup.cli.options import delimiter_option
+from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.lookup import open as opening
+from geolookup.lookup.log_field import Pick, read_field
 from geolookup.sources.files.compression import compression_named
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader
 
 FORMS = ("csv", "ndjson", "parquet")
-_BY_END = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet", ".pq": "parquet"}
+_BY_END = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 
 
 @click.command()
@@ -37,6 +47,14 @@ _BY_END = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "
 @click.option(
     "--out-format", type=click.Choice(FORMS), help="The format of OUT, if its name does not tell; else that of IN."
 )
+@delimiter_option("What stands between the values of CSV. In IN it is found by the header if this is not given.")
+@click.option(
+    "--pick",
+    type=click.Choice(["first", "last"]),
+    default="first",
+    show_default=True,
+    help="Which address of a list is meant: that of X-Forwarded-For begins with the client, as it says itself.",
+)
 @click.option(
     "--threads",
     type=click.IntRange(1, 64),
@@ -44,6 +62,7 @@ _BY_END = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "
     show_default=True,
     help="How many threads look up.",
 )
+@ok_options
 def enrich(
     source: str,
     target: str,
@@ -52,7 +71,10 @@ def enrich(
     prefix: str,
     in_format: "Form | None",
     out_format: "Form | None",
+    delimiter: str | None,
+    pick: Pick,
     threads: int,
+    **ok: bool,
 ) -> int:
     """Write the rows of IN to OUT with the geolocation of each row's address.
 
@@ -61,8 +83,9 @@ def enrich(
     or output. gzip, Zstandard, bzip2 and xz are decompressed; a name that ends in .gz, .zst, .bz2 or .xz
     is written compressed. From CSV to CSV, and from NDJSON to NDJSON, every byte of a row is kept and the
     answers are added at its end. OUT appears once it is complete. Needs pyarrow: pip install 'geolookup[arrow]'.
-    Exit status: 0 all covered, 4 some not covered, 5 some rows malformed (named on standard error;
-    their answers are empty).
+    Ports, brackets, quotes and blanks around an address are left out. Exit status: 0 all covered,
+    4 some not covered, 5 some rows malformed (named on standard error; their answers are empty), or 0
+    with --ok-uncovered and --ok-malformed.
 
     \b
     Examples:
@@ -78,25 +101,54 @@ def enrich(
         raise click.UsageError(f"{target}: say with --out-format which format to write: {', '.join(FORMS)}")
     from geolookup.columns.writers import open_writer
 
+    shown = inputs.shown(source)
+    tally = Tally(**ok)
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(inputs.opened(source))
-        reader = _reader(source, stream, read_as, column, [prefix + name for name in names], as_is=read_as == write_as)
+        as_is = read_as == write_as and (target == "-" or _is_tsv(source) == _is_tsv(target))
+        reader = _reader(
+            shown,
+            stream,
+            read_as,
+            column,
+            [prefix + name for name in names],
+            as_is=as_is,
+            delimiter=delimiter or ("\t" if _is_tsv(source) else None),
+        )
         out = stack.enter_context(_target(target))
-        writer = open_writer(write_as, out, reader, names, prefix, terminal=target == "-" and sys.stdout.isatty())
+        writer = open_writer(
+            write_as,
+            out,
+            reader,
+            names,
+            prefix,
+            terminal=target == "-" and sys.stdout.isatty(),
+            delimiter=_delimiter_of(target, reader, delimiter, as_is=as_is),
+        )
         try:
-            code = _run(inputs.shown(source), reader, writer, column, names, threads)
+            with tally.sums():
+                _run(shown, reader, writer, column, names, pick=pick, threads=threads, tally=tally)
             writer.close()
             out.flush()
         except BaseException:
             writer.abandon()
             raise
-    return code
+    return tally.code
 
 
-def _run(name: str, reader: "Reader", writer: Any, column: str, names: tuple[str, ...], threads: int) -> int:
+def _run(
+    name: str,
+    reader: "Reader",
+    writer: Any,
+    column: str,
+    names: tuple[str, ...],
+    *,
+    pick: Pick,
+    threads: int,
+    tally: Tally,
+) -> None:
     from geolookup.columns.arrow import locate_each
 
-    exits = output.Exits()
     waiting: deque[Any] = deque()
 
     def columns() -> Iterator[Any]:
@@ -104,20 +156,23 @@ def _run(name: str, reader: "Reader", writer: Any, column: str, names: tuple[str
             waiting.append(chunk)
             yield chunk.batch.column(column) if column in chunk.batch.schema.names else _nothing(chunk)
 
+    def reread(text: str) -> str | None:
+        return next(iter(read_field(text, pick)), None)
+
     done = 0
     with opening.open() as geo, output.progress("enriching") as progress:
-        for located in locate_each(geo, columns(), names, threads=threads):
+        for located in locate_each(geo, columns(), names, threads=threads, reread=reread):
             chunk = waiting.popleft()
             problems = [(chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad]
             problems += [(chunk.lines[row], located.reason(row)) for row in located.malformed.tolist()]
             for line, what in sorted(problems):
-                exits.malformed(f"{name}, {reader.word} {line}: {what}")
-            if located.not_covered:
-                exits.not_covered()
+                tally.bad(f"{name}, {reader.word} {line}: {what}")
+            tally.not_covered += located.not_covered
+            tally.blank += located.absent - (len(chunk.bad) if chunk.raw is not None else 0)
+            tally.found += len(located.column) - len(located.malformed) - located.not_covered - located.absent
             writer.write(chunk, located.batch)
             done += chunk.batch.num_rows
             progress(done, reader.rows)
-    return exits.code
 
 
 def _nothing(chunk: Any) -> Any:
@@ -137,12 +192,33 @@ def _plain_name(name: str) -> str:
     return name if compression is None else name[: -len(compression.end)]
 
 
-def _reader(name: str, stream: BinaryIO, form: "Form", column: str, added: list[str], *, as_is: bool) -> "Reader":
+def _is_tsv(name: str) -> bool:
+    return _plain_name(name).lower().endswith(".tsv")
+
+
+def _delimiter_of(target: str, reader: "Reader", given: str | None, *, as_is: bool) -> str:
+    """What stands between the values of the target, if that is CSV."""
+    from geolookup.columns.readers import CsvReader
+
+    if as_is and isinstance(reader, CsvReader):
+        return reader.delimiter
+    return "\t" if _is_tsv(target) else given or ","
+
+
+def _reader(
+    shown: str,
+    stream: BinaryIO,
+    form: "Form",
+    column: str,
+    added: list[str],
+    *,
+    as_is: bool,
+    delimiter: str | None,
+) -> "Reader":
     from geolookup.columns.readers import CsvReader, NdjsonReader, ParquetReader
 
-    shown = inputs.shown(name)
     if form == "csv":
-        return CsvReader(shown, stream, column=column, added=added, as_is=as_is)
+        return CsvReader(shown, stream, column=column, added=added, as_is=as_is, delimiter=delimiter)
     if form == "ndjson":
         return NdjsonReader(shown, stream, column=column, added=added, as_is=as_is)
     if not stream.seekable():

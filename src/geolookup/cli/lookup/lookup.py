@@ -1,5 +1,6 @@
 """``geolookup ADDRESS …``: look addresses up, from arguments or a stream of any length."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
 
@@ -7,10 +8,12 @@ import click
 
 from geolookup.cli import output
 from geolookup.cli.inputs import read_addresses
-from geolookup.cli.options import as_of_option
+from geolookup.cli.options import as_of_option, delimiter_option
+from geolookup.cli.tally import Tally, ok_options
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.log_field import Pick, read_field
 from geolookup.sources.bundled import BUNDLED, MORE
 
 FORMATS = ("text", "json", "ndjson", "csv")
@@ -19,62 +22,98 @@ FORMATS = ("text", "json", "ndjson", "csv")
 @click.command()
 @click.argument("addresses", nargs=-1, metavar="[ADDRESS]...")
 @click.option(
+    "-f",
     "--file",
     "files",
     multiple=True,
     metavar="FILE",
     help="Read addresses from FILE, one per line; - is standard input.",
 )
+@delimiter_option("What stands after the address on a line of several columns; if not given, a tab or semicolon does.")
+@click.option(
+    "--pick",
+    type=click.Choice(["first", "last", "all"]),
+    default="first",
+    show_default=True,
+    help="Which address of a list is meant: that of X-Forwarded-For begins with the client, as it says itself.",
+)
 @click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The format of the answer."
 )
 @as_of_option
-def lookup(addresses: tuple[str, ...], files: tuple[str, ...], form: str, as_of: str | None) -> int:
+@ok_options
+def lookup(
+    addresses: tuple[str, ...],
+    files: tuple[str, ...],
+    delimiter: str | None,
+    pick: Pick,
+    form: str,
+    as_of: str | None,
+    **ok: bool,
+) -> int:
     """Look up IP addresses: the geolocation of each, and the range that decides it.
 
     \b
-    Addresses are arguments, or come from files, one per line; - reads standard input.
-    Exit status: 0 all covered, 4 some not covered, 5 some malformed.
+    Addresses are arguments, or come from files, one per line; - reads standard input. Files may be
+    compressed. Ports, brackets, quotes and blanks around an address are left out. A blank line, or -,
+    has an empty answer, so that lines keep their places.
+    Exit status: 0 all covered, 4 some not covered, 5 some malformed (or 0: --ok-uncovered,
+    --ok-malformed).
 
     \b
     Examples:
       geolookup 8.8.8.8 2001:db8::1
-      cut -d' ' -f1 access.log | geolookup - --format ndjson
+      geolookup -f access.log.gz --delimiter space --format ndjson
       geolookup lookup --as-of yesterday 8.8.8.8
     """
     if not addresses and not files:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
-    exits = output.Exits()
+    tally = Tally(**ok)
+    is_stream = bool(files) or "-" in addresses
     with opening.open(as_of=as_of) as geo, output.answers(form) as write:
         without_city = False
-        for where, address in _asked(addresses, files):
-            without_city |= _answer(geo, write, exits, where, address)
+        with tally.sums() if is_stream else contextlib.nullcontext():
+            for where, text in _asked(addresses, files, delimiter):
+                without_city |= _answer(geo, write, tally, where, text, pick)
+        if not is_stream:
+            tally.say_rest()
         # Only on a terminal: elsewhere, standard error is usually a log.
         if without_city and form == "text" and sys.stderr.isatty() and geo.status().source == BUNDLED:
             output.note(MORE)
-    return exits.code
+    return tally.code
 
 
-def _answer(geo: GeoLookup, write, exits: output.Exits, where: str, address: str) -> bool:  # type: ignore[no-untyped-def]
-    """Write the answer for an address; true if a source has it and does not know the city."""
+def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text: str, pick: Pick) -> bool:
+    """Write the answer for what was asked; true if a source has it and does not know the city."""
     try:
-        match = geo.match(address)
-    except InvalidAddressError as error:
-        write(address, None, str(error))
-        exits.malformed(f"{where}{error}")
-        return False
-    if match is None:
-        exits.not_covered()
-    write(address, match, None)
-    return match is not None and match.layer == "default" and not match.geolocation.city
+        found = [(text, geo.match(text))]
+    except InvalidAddressError:
+        try:
+            found = [(address, geo.match(address)) for address in read_field(text, pick)]
+        except InvalidAddressError as error:
+            write(text, None, str(error))
+            tally.bad(f"{where}{error}")
+            return False
+    if not found:
+        tally.blank += 1
+        write("", None, None)
+    without_city = False
+    for address, match in found:
+        write(address, match, None)
+        if match is None:
+            tally.not_covered += 1
+            continue
+        tally.found += 1
+        without_city |= match.layer == "default" and not match.geolocation.city
+    return without_city
 
 
-def _asked(addresses: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Every address that was asked for, with where it stands, for the messages."""
+def _asked(addresses: tuple[str, ...], files: tuple[str, ...], delimiter: str | None) -> Iterator[tuple[str, str]]:
+    """Everything that was asked for, with where it stands, for the messages."""
     for address in addresses:
         if address == "-":
-            yield from read_addresses(address)
+            yield from read_addresses(address, delimiter)
         else:
             yield "", address
     for name in files:
-        yield from read_addresses(name)
+        yield from read_addresses(name, delimiter)

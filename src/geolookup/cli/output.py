@@ -4,7 +4,7 @@ import contextlib
 import csv
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
 import msgspec
@@ -16,13 +16,25 @@ from geolookup.text import harmless
 
 
 class Write(Protocol):
-    """Writes one answer: the address as asked for, its match or None, what is wrong with it or None."""
+    """Writes one answer: the address as asked for, its match or None, what is wrong with it or None.
 
-    def __call__(self, address: str, match: Match | None, error: str | None, /) -> None: ...
+    For a part of a range, ``address`` is the range.
+    """
+
+    def __call__(
+        self, address: str, match: Match | None, error: str | None, /, part: "RangePart | None" = None
+    ) -> None: ...
 
 
+if TYPE_CHECKING:
+    from geolookup.lookup.parts import RangePart
+
+#: What the object and the row of a part of a range have more than those of an address.
 #: How many rows of a table are laid out together on a terminal.
 _LAID_OUT = 500
+_PART_NAMES = ("addresses", "share")
+#: A larger number of addresses is written as a power.
+_MAX_PLAIN_COUNT = 10**12
 _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -126,46 +138,56 @@ def _cell(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def answers(form: str) -> Iterator[Callable[[str, Match | None, str | None], None]]:
-    """A writer for answers in one of the formats, one call an address: (as asked, match or None, error or None).
+def answers(form: str, *, ranges: bool = False) -> Iterator[Write]:
+    """A writer for answers in one of the formats, one call an address; an empty one stands for a blank line.
 
-    It writes as it goes, so a stream of any length needs constant memory.
+    It writes as it goes, so a stream of any length needs constant memory. With ``ranges``, CSV has columns for the
+    sizes of their parts.
     """
     out = sys.stdout
     if form == "text":
-        yield lambda address, match, error: _write_text(out, address, match, error)
+        yield lambda address, match, error, part=None: _write_text(out, address, match, error, part)
     elif form == "ndjson":
-        yield lambda address, match, error: _write(out, json_line(flat(address, match, error)) + "\n")
+        yield lambda address, match, error, part=None: _write(out, json_line(flat(address, match, error, part)) + "\n")
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow((*FLAT_NAMES, "error"))
-        yield lambda address, match, error: _write_csv(writer, address, match, error)
+        names = (*FLAT_NAMES, *(_PART_NAMES if ranges else ()), "error")
+        writer.writerow(names)
+        yield lambda address, match, error, part=None: _write_csv(writer, names, flat(address, match, error, part))
     else:
         separator = "[\n"
 
-        def write_item(address: str, match: Match | None, error: str | None) -> None:
+        def write_item(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> None:
             nonlocal separator
-            _write(out, separator + json_line(flat(address, match, error)))
+            _write(out, separator + json_line(flat(address, match, error, part)))
             separator = ",\n"
 
         yield write_item
         _write(out, "[]\n" if separator == "[\n" else "\n]\n")
 
 
-def flat(address: str, match: Match | None, error: str | None) -> dict[str, Any]:
-    """The object for one address: a not covered one has null members, a malformed one only its error."""
+def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> dict[str, Any]:
+    """The object for one address: a not covered one has null members, a malformed one only its error.
+
+    That of a part of a range also has its ends, its size and its share.
+    """
     if error is not None:
         return {"ip": address, "locid": None, "error": error}
-    if match is None:
-        return flat_not_covered(address)
-    return match.flat()
+    found: dict[str, Any] = flat_not_covered(address) if match is None else match.flat()
+    if part is not None:
+        found |= {"first": part.first, "last": part.last, "addresses": part.addresses, "share": part.share}
+    return found
 
 
 def _write(out: TextIO, text: str) -> None:
     out.write(text)
 
 
-def _write_text(out: TextIO, address: str, match: Match | None, error: str | None) -> None:
+def _write_text(out: TextIO, address: str, match: Match | None, error: str | None, part: "RangePart | None") -> None:
+    more = "" if part is None else f"\t{addresses_text(part.addresses)}\t{_percent(part.share)}"
+    if match is None and part is not None:
+        _write(out, f"{not_covered_line(address)}\t{part.first}-{part.last}\t-{more}\n")
+        return
     if match is None:
         # One line for each that was asked for, also if it was blank or malformed: `paste` depends on it.
         unknown = malformed_line(address) if error is not None else not_covered_line(address) if address else ""
@@ -184,12 +206,24 @@ def _write_text(out: TextIO, address: str, match: Match | None, error: str | Non
         layer=match.layer,
         pending=match.pending,
     )
-    _write(out, line + "\n")
+    _write(out, line + more + "\n")
 
 
-def _write_csv(writer: Any, address: str, match: Match | None, error: str | None) -> None:
-    row = flat(address, match, error)
-    writer.writerow([_cell(row.get(name)) for name in (*FLAT_NAMES, "error")])
+def _write_csv(writer: Any, names: Sequence[str], row: dict[str, Any]) -> None:
+    writer.writerow([_cell(row.get(name)) for name in names])
+
+
+def addresses_text(count: int) -> str:
+    """A number of addresses for a person: ``256 addresses``; of the large ones of IPv6, ``2^64 addresses``."""
+    if count == 1:
+        return "1 address"
+    if count < _MAX_PLAIN_COUNT:
+        return f"{count:,} addresses"
+    return f"2^{count.bit_length() - 1} addresses" if count & (count - 1) == 0 else f"{count:.3e} addresses"
+
+
+def _percent(share: float) -> str:
+    return "<0.1%" if 0 < share < 0.001 else ">99.9%" if 0.999 < share < 1 else f"{share:.1%}"
 
 
 @contextlib.contextmanager

@@ -98,6 +98,35 @@ class Snapshot:
         """What an address resolves to and by which range, or None."""
         return match_in(self.base, self.custom, address, family, value)
 
+    def matches(self, text: str, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, Match | None]]:
+        """What the addresses from ``first`` to ``last`` resolve to: pieces with their ends, gaps with None.
+
+        The pieces are cut to the range, and so are the ends of their matches, which repeat ``text``.
+        """
+        reached = first
+        for low, high, layer, slot in self._walk(family, first):
+            if low > last:
+                break
+            high = min(high, last)
+            if low > reached:
+                yield reached, low - 1, None
+            yield (
+                low,
+                high,
+                Match(
+                    address=text,
+                    geolocation=layer.geolocation(slot),
+                    first=to_text(family, low),
+                    last=to_text(family, high),
+                    layer=layer.reader.layer,
+                    pending=layer.reader.pending(slot),
+                    source=source_of(layer.reader, slot),
+                ),
+            )
+            reached = high + 1
+        if reached <= last:
+            yield reached, last, None
+
     def segments(self, family: "Family", layer: Layer | None = None, start: int = 0) -> Iterator[Segment]:
         """Walk the covered ranges, ascending from ``start``: of one layer, or as both answer together."""
         if layer is not None:
@@ -105,17 +134,22 @@ class Snapshot:
             for first, last, slot in chosen.reader.segments(family, start, gaps=False):
                 yield _segment(max(first, start), last, chosen, slot, layer)
             return
+        for first, last, chosen, slot in self._walk(family, start):
+            yield _segment(first, last, chosen, slot, chosen.reader.layer)
+
+    def _walk(self, family: "Family", start: int) -> Iterator[tuple[int, int, OpenLayer, int]]:
+        """The ranges that are covered, as both layers answer together: (first, last, layer, slot)."""
         base = self.base.reader.segments(family, start, gaps=True)
         first, last, slot = next(base)
         for over_first, over_last, over_slot in self.custom.reader.segments(family, start, gaps=True):
             if over_slot != EMPTY:
-                yield _segment(max(over_first, start), over_last, self.custom, over_slot, "custom")
+                yield max(over_first, start), over_last, self.custom, over_slot
                 continue
             while last < over_first:
                 first, last, slot = next(base)
             while True:
                 if slot != EMPTY:
-                    yield _segment(max(first, over_first, start), min(last, over_last), self.base, slot, "default")
+                    yield max(first, over_first, start), min(last, over_last), self.base, slot
                 if last >= over_last:
                     break
                 first, last, slot = next(base)

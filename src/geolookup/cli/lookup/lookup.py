@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +11,15 @@ from geolookup.cli import output
 from geolookup.cli.inputs import read_addresses
 from geolookup.cli.options import as_of_option, delimiter_option
 from geolookup.cli.tally import Tally, ok_options
-from geolookup.errors import InvalidAddressError
+from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.log_field import Pick, read_field
+from geolookup.lookup.parts import parts_of_range, read_range
 from geolookup.sources.bundled import BUNDLED, MORE
+
+if TYPE_CHECKING:
+    from geolookup.addresses import Family
 
 FORMATS = ("text", "json", "ndjson", "csv")
 
@@ -38,6 +43,14 @@ FORMATS = ("text", "json", "ndjson", "csv")
     help="Which address of a list is meant: that of X-Forwarded-For begins with the client, as it says itself.",
 )
 @click.option(
+    "--top",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Of a range or network, show the N largest parts.",
+)
+@click.option(
     "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The format of the answer."
 )
 @as_of_option
@@ -47,11 +60,15 @@ def lookup(
     files: tuple[str, ...],
     delimiter: str | None,
     pick: Pick,
+    top: int,
     form: str,
     as_of: str | None,
     **ok: bool,
 ) -> int:
     """Look up IP addresses: the geolocation of each, and the range that decides it.
+
+    \b
+    Of a network or a range, the parts that have one answer, the largest first, with their sizes.
 
     \b
     Addresses are arguments, or come from files, one per line; - reads standard input. Files may be
@@ -63,6 +80,7 @@ def lookup(
     \b
     Examples:
       geolookup 8.8.8.8 2001:db8::1
+      geolookup 8.8.8.0/24 8.8.8.8-8.8.8.99
       geolookup -f access.log.gz --delimiter space --format ndjson
       geolookup lookup --as-of yesterday 8.8.8.8
     """
@@ -70,11 +88,11 @@ def lookup(
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
     tally = Tally(**ok)
     is_stream = bool(files) or "-" in addresses
-    with opening.open(as_of=as_of) as geo, output.answers(form) as write:
+    with opening.open(as_of=as_of) as geo, output.answers(form, ranges=_has_ranges(addresses)) as write:
         without_city = False
         with tally.sums() if is_stream else contextlib.nullcontext():
             for where, text in _asked(addresses, files, delimiter):
-                without_city |= _answer(geo, write, tally, where, text, pick)
+                without_city |= _answer(geo, write, tally, where, text, pick, top)
         if not is_stream:
             tally.say_rest()
         # Only on a terminal: elsewhere, standard error is usually a log.
@@ -83,14 +101,21 @@ def lookup(
     return tally.code
 
 
-def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text: str, pick: Pick) -> bool:
+def _has_ranges(addresses: tuple[str, ...]) -> bool:
+    return any("/" in address or "-" in address[1:] for address in addresses)
+
+
+def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text: str, pick: Pick, top: int) -> bool:
     """Write the answer for what was asked; true if a source has it and does not know the city."""
     try:
         found = [(text, geo.match(text))]
     except InvalidAddressError:
         try:
+            wanted = _range(text)
+            if wanted is not None:
+                return _answer_range(geo, write, tally, text, wanted, top)
             found = [(address, geo.match(address)) for address in read_field(text, pick)]
-        except InvalidAddressError as error:
+        except (InvalidAddressError, InvalidRangeError) as error:
             write(text, None, str(error))
             tally.bad(f"{where}{error}")
             return False
@@ -106,6 +131,30 @@ def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text:
         tally.found += 1
         without_city |= match.layer == "default" and not match.geolocation.city
     return without_city
+
+
+def _range(text: str) -> "tuple[Family, int, int] | None":
+    """The range that a text means; None if it means an address, or nothing that begins as a range does."""
+    try:
+        found = read_range(text)
+    except InvalidAddressError:
+        return None
+    return None if found is None or ("/" in text and found[1] == found[2]) else found
+
+
+def _answer_range(
+    geo: GeoLookup, write: output.Write, tally: Tally, text: str, wanted: "tuple[Family, int, int]", top: int
+) -> bool:
+    answer = geo.with_snapshot(lambda snapshot: parts_of_range(snapshot, text, *wanted, top))
+    for part in answer.parts:
+        write(text, part.match, None, part)
+    if answer.count > top:
+        output.note(f"{text}: and {answer.count - top:,} smaller parts: --top {answer.count} shows all")
+    if answer.covered:
+        tally.found += 1
+    else:
+        tally.not_covered += 1
+    return False
 
 
 def _asked(addresses: tuple[str, ...], files: tuple[str, ...], delimiter: str | None) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,85 @@
+"""A range of addresses as lookups answer it: the segments in it, the largest first."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from geolookup.addresses import parse_range, to_text
+from geolookup.model import Match
+
+if TYPE_CHECKING:
+    from geolookup.addresses import Family
+    from geolookup.lookup.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangePart:
+    """A piece of a range in which every address has the same answer: ``match``, or None if it is not covered.
+
+    ``first`` and ``last`` are the inclusive ends of the piece, cut to the range; those of ``match`` are the same.
+    ``addresses`` is its size, and ``share`` what that is of the whole range.
+    """
+
+    first: str
+    last: str
+    match: Match | None
+    addresses: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeAnswer:
+    """The largest ``parts`` of a range, the largest first; ``count`` is how many there are, gaps included.
+
+    ``covered`` is true if every address of the range is covered.
+    """
+
+    parts: tuple[RangePart, ...]
+    count: int
+    covered: bool
+
+
+def read_range(text: str) -> "tuple[Family, int, int] | None":
+    """The range that a text means: a network, or two addresses with a hyphen between them; None for other text.
+
+    :raises InvalidAddressError: if an end is not an address
+    :raises InvalidRangeError: if the two make no range, or the network has host bits
+    """
+    first, hyphen, last = text.strip().partition("-")
+    if hyphen:
+        return parse_range(first.strip(), last.strip())
+    return parse_range(first) if "/" in first else None
+
+
+def parts_of_range(snapshot: "Snapshot", text: str, family: "Family", first: int, last: int, most: int) -> RangeAnswer:
+    """What a range holds, with its ``most`` largest parts; memory does not grow with the range. ``text`` names it.
+
+    :raises IndexDamagedError: if the file is damaged there
+    """
+    count = 0
+    covered = True
+
+    def counted() -> Iterator[tuple[int, int, Match | None]]:
+        nonlocal count, covered
+        for part in snapshot.matches(text, family, first, last):
+            count += 1
+            covered &= part[2] is not None
+            yield part
+
+    largest = heapq.nsmallest(most, counted(), key=lambda part: (part[0] - part[1], part[0]))
+    size = last - first + 1
+    return RangeAnswer(
+        parts=tuple(
+            RangePart(
+                first=to_text(family, low),
+                last=to_text(family, high),
+                match=match,
+                addresses=high - low + 1,
+                share=(high - low + 1) / size,
+            )
+            for low, high, match in largest
+        ),
+        count=count,
+        covered=covered,
+    )

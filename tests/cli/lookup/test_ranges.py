@@ -1,0 +1,166 @@
+"""Networks and ranges: what lookups answer in them, and the addresses of the geolocations that fit."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import geolookup
+from geolookup.cli.app import run
+from geolookup.lookup.parts import parts_of_range, read_range
+from tests.support.states import place, publish
+
+
+@pytest.fixture
+def state(home: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    publish(
+        home,
+        [
+            place(1, "8.8.8.0/25", "2001:db8::/33", country="US", city="A\x1b"),
+            place(2, "8.8.8.64-8.8.8.95", "8.8.9.0/24", country="DE", city="=B"),
+            place(3, "8.8.10.0/24", "2001:db8:8000::/33", country="de"),
+            place(-1, "8.8.8.90-8.8.8.99", country="DE"),
+        ],
+    )
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    return home
+
+
+PARTS = [
+    "8.8.8.0/24\tnot covered\t8.8.8.128-8.8.8.255\t-\t128 addresses\t50.0%",
+    "8.8.8.0/24\tA\\x1b, US\t8.8.8.0-8.8.8.63\tdefault 1\t64 addresses\t25.0%",
+    "8.8.8.0/24\tA\\x1b, US\t8.8.8.100-8.8.8.127\tdefault 1\t28 addresses\t10.9%",
+    "8.8.8.0/24\t=B, DE\t8.8.8.64-8.8.8.89\tdefault 2\t26 addresses\t10.2%",
+    "8.8.8.0/24\tcity -1, DE\t8.8.8.90-8.8.8.99\tcustom -1\t10 addresses\t3.9%",
+]
+
+
+def test_a_network_is_answered_by_its_parts_the_largest_first(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lookup", "8.8.8.0/24"]) == 4, "half of it is not covered"
+    assert capsys.readouterr() == ("\n".join(PARTS) + "\n", "")
+    assert run(["lookup", "8.8.8.0/24", "--top", "2"]) == 4
+    out, err = capsys.readouterr()
+    assert (out.splitlines(), err) == (PARTS[:2], "8.8.8.0/24: and 3 smaller parts: --top 5 shows all\n")
+
+
+def test_ranges_and_addresses_combine_in_every_format(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["8.8.8.8", "8.8.8.60-8.8.8.67", "2001:db8:7fff:ffff:ffff:ffff:ffff:ffff - 2001:db8:8000::1", "7.7.7.7"]
+    assert run(["lookup", *asked, "--format", "json"]) == 4
+    found = json.loads(capsys.readouterr().out)
+    assert [(each["ip"], each["locid"], each["first"], each.get("addresses"), each.get("share")) for each in found] == [
+        (asked[0], 1, "8.8.8.0", None, None),
+        (asked[1], 1, "8.8.8.60", 4, 0.5),
+        (asked[1], 2, "8.8.8.64", 4, 0.5),
+        (asked[2], 3, "2001:db8:8000::", 2, 2 / 3),
+        (asked[2], 1, "2001:db8:7fff:ffff:ffff:ffff:ffff:ffff", 1, 1 / 3),
+        (asked[3], None, None, None, None),
+    ]
+    assert run(["lookup", *asked, "--format", "csv"]) == 4
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["ip"], row["last"], row["addresses"]) for row in rows[:3]] == [
+        (asked[0], "8.8.8.63", ""), (asked[1], "8.8.8.63", "4"), (asked[1], "8.8.8.67", "4"),
+    ]  # fmt: skip
+    assert run(["lookup", "8.8.8.8", "--format", "csv"]) == 0
+    assert "share" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("8.8.8.8/24", "did you mean 8.8.8.0/24?"),
+        ("8.8.8.9-8.8.8.8", "give the first address of the range first"),
+        ("8.8.8.8-2001:db8::1", "not of one family"),
+        ("8.8.8.0/33", "a number of bits, 0 to 32"),
+        ("8.8.8.8-foo", "'8.8.8.8-foo' is not an IP address"),
+    ],
+)
+def test_what_is_no_range_is_named_and_the_others_are_answered(
+    state: str, capsys: pytest.CaptureFixture[str], text: str, message: str
+) -> None:
+    assert run(["lookup", text, "8.8.8.8"]) == 5
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{text}\tmalformed\n8.8.8.8\t")
+    assert message in err
+
+
+def test_one_address_may_be_written_as_a_range(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lookup", "8.8.8.8-8.8.8.8", "8.8.8.8/32"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "8.8.8.8-8.8.8.8\tA\\x1b, US\t8.8.8.8-8.8.8.8\tdefault 1\t1 address\t100.0%"
+    assert second == "8.8.8.8\tA\\x1b, US\t8.8.8.0-8.8.8.63\tdefault 1"
+
+
+ENDS = st.integers(0, 255)
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.tuples(ENDS, ENDS, st.integers(-3, 3).filter(bool), st.booleans()), max_size=6),
+    ENDS, ENDS, st.integers(1, 9), st.booleans(),
+)  # fmt: skip
+def test_parts_are_what_single_lookups_say(
+    tmp_path_factory: pytest.TempPathFactory,
+    blocks: list[tuple[int, int, int, bool]],
+    one: int,
+    other: int,
+    most: int,
+    is_v6: bool,
+) -> None:
+    prefix = ("2001:db8::{:x}" if is_v6 else "9.9.9.{}").format
+    home = str(tmp_path_factory.mktemp("state") / "s")
+    ranges: dict[int, set[str]] = {}
+    for a, b, locid, v6 in blocks:
+        text = ("2001:db8::{:x}" if v6 else "9.9.9.{}").format
+        ranges.setdefault(locid, set()).add(f"{text(min(a, b))}-{text(max(a, b))}")
+    publish(home, [place(locid, *texts, country="DE") for locid, texts in ranges.items()])
+    asked = f"{prefix(min(one, other))}-{prefix(max(one, other))}"
+    wanted = read_range(asked)
+    assert wanted is not None
+    with geolookup.open(home) as geo:
+        answer = geo.with_snapshot(lambda snapshot: parts_of_range(snapshot, asked, *wanted, most))
+        plain = []  # of every address by itself: its answer, and where it is
+        for at in range(min(one, other), max(one, other) + 1):
+            match = geo.match(prefix(at))
+            found = None if match is None else (match.geolocation.locid, match.layer)
+            if plain and plain[-1][0] == found:
+                plain[-1][1].append(prefix(at))
+            else:
+                plain.append((found, [prefix(at)]))
+    plain.sort(key=lambda each: -len(each[1]))  # stable: of equal size, the first comes first
+    size = abs(one - other) + 1
+    expected = [(found, each[0], each[-1], len(each), len(each) / size) for found, each in plain]
+    answered = []
+    for part in answer.parts:
+        who = part.match and (part.match.geolocation.locid, part.match.layer)
+        answered.append((who, part.first, part.last, part.addresses, part.share))
+    assert answered == expected[:most]
+    assert (answer.count, answer.covered) == (len(plain), all(found for found, _ in plain))
+
+
+def test_a_huge_range_needs_little_memory(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(home, [place(n, f"{n >> 8}.{n & 255}.0.0/17") for n in range(256, 40_000)])
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    program = (
+        "import resource, sys\nfrom geolookup.cli.app import run\nrun(['lookup', sys.argv[1], '--top', '2'])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+
+    def peak(asked: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-c", program, asked], capture_output=True, text=True, check=True, timeout=120
+        )
+        return int(done.stdout.splitlines()[-1]), done.stderr
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    (small, _), (large, told) = peak("8.0.0.0/16"), peak("0.0.0.0/0")
+    assert "and 79,487 smaller parts" in told
+    # The geolocations themselves are kept ready, up to a number of them: some 300 bytes each.
+    assert (large - small) * unit < 24 << 20
+
+
+# Addresses of what fits

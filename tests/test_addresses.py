@@ -1,6 +1,7 @@
 """Addresses as text and integers, played against `ipaddress`."""
 
 import ipaddress
+import re
 
 import netaddr
 import pytest
@@ -68,7 +69,7 @@ def test_an_address_survives_writing_and_reading(family: int, data: st.DataObjec
     ["127.1", "0x7f.1", "010.8.8.8", "1.2.3", "1.2.3.4.5", "8.8.8.8 ", "", "fe80::1%eth0", "1.2.3.4/32", "localhost"],
 )
 def test_ambiguous_text_is_refused_and_named(text: str) -> None:
-    with pytest.raises(InvalidAddressError, match="text is empty" if not text else r"is not an IP address"):
+    with pytest.raises(InvalidAddressError, match="text is empty" if not text else r"not an IP address"):
         addresses.parse(text)
 
 
@@ -159,3 +160,28 @@ def test_networks_of_a_range_are_the_fewest_that_cover_it(family: tuple[int, int
 )
 def test_loopback_is_this_machine_and_nothing_else(host: str, local: bool) -> None:
     assert addresses.is_loopback(host) is local
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("http://8.8.8.8/", "is a URL, not an IP address: look up its host, 8.8.8.8"),
+        ("https://u:p@[2001:db8::1]:443/x?y#z", "is a URL, not an IP address: look up its host, 2001:db8::1"),
+        ("https://www.example.com/8.8.8.8", "is a URL, .*dig [+]short www.example.com`"),
+        ("http://$(x)/", "is a URL, not an IP address$"),
+        ("www.example.com", "is a host name, .*dig [+]short www.example.com`"),
+        ("www.example.com:443", "is a host name, .*dig [+]short www.example.com`"),
+        ("ada@example.com", "is an e-mail address, not an IP address: the Received lines"),
+        ("8.8.8.0/24", "is a network, .*`geolookup 8.8.8.0/24` shows"),
+        ("2001:db8::/32", "is a network, .*`geolookup 2001:db8::/32` shows"),
+        ("8.8.8.0 - 8.8.8.9", "is a range, .*`geolookup 8.8.8.0-8.8.8.9` shows"),
+        ("8.8.8.8 - - [x]", "is more than an IP address: .*`--delimiter space`"),
+        ("8.8.8.8/2x", "is not an IP address$"),
+        ("status", "is not an IP address$"),
+        ("a b.c", "is not an IP address$"),
+        ("8.8.8.x.1", "is not an IP address$"),
+    ],
+)
+def test_what_is_known_by_its_form_is_called_so_with_what_to_do(text: str, said: str) -> None:
+    with pytest.raises(InvalidAddressError, match=f"^{re.escape(repr(text))} {said}"):
+        addresses.parse(text)

@@ -203,8 +203,8 @@ def explain(text: str) -> str:
         return f"{shown} is not an IP address: leave out the zone, everything from % on"
     if text != text.strip():
         return f"{shown} is not an IP address: there are blanks around it"
-    if "/" in text:
-        return f"{shown} is not an IP address: it looks like a network"
+    if (kind := _known_kind(text)) is not None:
+        return f"{shown} is {kind}"
     if ":" not in text and text.count(".") == 3 and _has_leading_zero(text):
         return (
             f"{shown} is not an IP address: write its numbers without leading zeros (some programs read them as octal)"
@@ -212,3 +212,55 @@ def explain(text: str) -> str:
     if ":" not in text and text.isascii() and text.replace(".", "").isdecimal() and text.count(".") < 3:
         return f"{shown} is not an IP address: write all four numbers of a dotted quad"
     return f"{shown} is not an IP address"
+
+
+def _known_kind(text: str) -> str | None:
+    """What a text is if it is a URL, a network or range, an e-mail address or a host name, and what to do with it."""
+    before, scheme, rest = text.partition("://")
+    if scheme and before.isascii() and before.replace("+", "").isalnum():
+        host = _host(rest)
+        do = f": look up its host, {host}" if _is_address(host) else _resolve(host) if _is_name(host) else ""
+        return f"a URL, not an IP address{do}"
+    first, slash, bits = text.partition("/")
+    if slash and _is_address(first) and bits.isdecimal() and len(bits) <= len("128"):
+        return f"a network, not an IP address: `geolookup {text}` shows what is in it"
+    first, hyphen, last = text.partition("-")
+    if hyphen and _is_address(first.strip()) and _is_address(last.strip()):
+        return f"a range, not an IP address: `geolookup {first.strip()}-{last.strip()}` shows what is in it"
+    user, at, domain = text.rpartition("@")
+    if at and user and _is_name(domain):
+        return "an e-mail address, not an IP address: the Received lines of a mail name the addresses that it came from"
+    first, *more = text.split()
+    if more and _is_address(first):
+        return "more than an IP address: leave out what stands after the blank (in files, `--delimiter space` does)"
+    host = _host(text)
+    return f"a host name, not an IP address{_resolve(host)}" if _is_name(host) else None
+
+
+def _resolve(host: str) -> str:
+    return f": resolve it first, for example with `dig +short {host}`, since lookups ask no name server"
+
+
+def _host(text: str) -> str:
+    """The host of what stands after ``://`` in a URL (RFC 3986, section 3.2)."""
+    for end in "/?#":
+        text = text.partition(end)[0]
+    text = text.rpartition("@")[2]
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    name, colon, port = text.partition(":")
+    return name if colon and (port.isdecimal() or not port) else text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidAddressError:
+        return False
+    return True
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text has the form of a host name with a domain, whose last label is never a number (RFC 3696, 2)."""
+    labels = text.removesuffix(".").split(".")
+    return len(labels) > 1 and labels[-1][:1].isalpha() and all(label.replace("-", "").isalnum() for label in labels)

@@ -11,8 +11,8 @@ from geolookup.addresses import cidrs, to_text
 from geolookup.exports.content import Content, Places, Progress
 from geolookup.exports.segments import Segments
 from geolookup.fields import DEGREES, FIELD_NAMES
-from geolookup.index.flatten import U32
-from geolookup.model import FLAT_NAMES
+from geolookup.index.flatten import EMPTY, U32, Flags
+from geolookup.model import FLAT_NAMES, ListFilters
 
 _ENDS = ("first", "last")
 _NETWORK = "network"
@@ -26,14 +26,23 @@ _ROWS_AT_ONCE = 1 << 13
 class Rows:
     """What is exported as rows. Neighbouring ranges with the same values are one row.
 
-    ``names`` are the columns; ``values`` has the values of each distinct answer, in the order of the fields.
+    ``names`` are the columns; ``values`` has the values of each distinct answer, in the order of the fields. Without
+    fields, all neighbours are one row. If there is ``wanted``, only the places that fit these filters are written.
     """
 
-    def __init__(self, content: Content, fields: tuple[str, ...], *, networks: bool) -> None:
+    def __init__(
+        self, content: Content, fields: tuple[str, ...], *, networks: bool, wanted: ListFilters | None = None
+    ) -> None:
         self.networks = networks
         self.names = ((_NETWORK,) if networks else _ENDS) + fields
         self.values, numbers = _distinct(content.places, fields)
+        if wanted is not None:
+            numbers[~_fitting(content.places, wanted)] = EMPTY
         self._families = ((4, content.four.with_values(numbers)), (6, content.six.with_values(numbers)))
+
+    def any(self) -> bool:
+        """Whether there is a row."""
+        return any(segments.covered() for _, segments in self._families)
 
     def chunks(self, progress: Progress) -> Iterator[list[tuple[Any, ...]]]:
         """Lists of rows, ascending: the text of both ends, or of a network, and the number of the answer."""
@@ -83,7 +92,20 @@ def _cell(value: Any) -> Any:
     return value
 
 
+def _fitting(places: Places, wanted: ListFilters) -> Flags:
+    """Which places fit all filters, without regard to case."""
+    fits = np.ones(len(places), np.bool_)
+    for name, text in wanted.items():
+        if text:
+            folded = str(text).casefold()
+            numbers = [number for number, each in enumerate(places.texts) if each.casefold() == folded]
+            fits &= np.isin(places.text[name], numbers)
+    return fits
+
+
 def _distinct(places: Places, fields: tuple[str, ...]) -> tuple[list[tuple[Any, ...]], U32]:
+    if not fields:
+        return [()], np.zeros(len(places), np.uint32)
     known: dict[tuple[Any, ...], int] = {}
     rows = zip(*(_column(places, name) for name in fields), strict=True)
     numbers = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.uint32, len(places))

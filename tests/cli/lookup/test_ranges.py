@@ -2,13 +2,18 @@
 
 import csv
 import io
+import ipaddress
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import netaddr
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 import geolookup
 from geolookup.cli.app import run
@@ -164,3 +169,89 @@ def test_a_huge_range_needs_little_memory(home: str, monkeypatch: pytest.MonkeyP
 
 
 # Addresses of what fits
+
+
+def listed(capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    assert run(["list", *options]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_networks_are_one_a_line_and_as_few_as_possible(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, "--country", "DE", "--networks") == [
+        "8.8.8.64/27", "8.8.8.96/30", "8.8.9.0/24", "8.8.10.0/24", "2001:db8:8000::/33",
+    ]  # fmt: skip
+    assert listed(capsys, "--custom", "--networks") == ["8.8.8.90/31", "8.8.8.92/30", "8.8.8.96/30"]
+    assert listed(capsys, "--country", "US", "--networks", "--city", "a\x1b")[-1] == "2001:db8::/33"
+    assert listed(capsys, "--networks")[-1] == "2001:db8::/32"
+
+
+def test_ranges_have_their_place(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listed(capsys, "--country", "de", "--blocks", "--default") == [
+        "8.8.8.64-8.8.8.95\t2\tcountry DE, city =B",
+        "8.8.9.0-8.8.9.255\t2\tcountry DE, city =B",
+        "8.8.10.0-8.8.10.255\t3\tcountry de, city city 3",
+        "2001:db8:8000::-2001:db8:ffff:ffff:ffff:ffff:ffff:ffff\t3\tcountry de, city city 3",
+    ]
+    assert "\x1b" not in "".join(listed(capsys, "--blocks", "--country", "US"))
+
+
+def test_csv_json_and_parquet_have_the_same_rows_for_joins(
+    state: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    options = ["list", "--country", "DE", "--networks"]
+    assert run([*options, "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capfdbinary.readouterr().out.decode())))
+    assert run([*options, "--json"]) == 0
+    objects = json.loads(capfdbinary.readouterr().out)
+    assert run([*options, "--format", "parquet"]) == 0
+    table = parquet.read_table(pa.BufferReader(capfdbinary.readouterr().out)).to_pylist()
+    assert table == objects
+    assert [row["network"] for row in rows] == [each["network"] for each in objects]
+    assert rows[0] == {name: "" if value is None else str(value) for name, value in objects[0].items()}
+    assert [(row["network"], row["locid"], row["country"]) for row in rows][:3] == [
+        ("8.8.8.64/28", "2", "DE"), ("8.8.8.80/29", "2", "DE"), ("8.8.8.88/31", "2", "DE"),
+    ]  # fmt: skip
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(ENDS, ENDS, st.sampled_from(["DE", "FR"]), st.booleans()), max_size=12))
+def test_networks_are_those_of_other_libraries(
+    tmp_path_factory: pytest.TempPathFactory, blocks: list[tuple[int, int, str, bool]]
+) -> None:
+    home = str(tmp_path_factory.mktemp("state") / "s")
+    texts = []
+    for a, b, country, v6 in blocks:
+        text = ("2001:db8::{:x}" if v6 else "9.9.9.{}").format
+        texts.append((country, f"{text(min(a, b))}-{text(max(a, b))}"))
+    publish(home, [place(n, text, country=country) for n, (country, text) in enumerate(texts, 1)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GEOLOOKUP_HOME", home)
+        out = io.StringIO()
+        patch.setattr(sys, "stdout", out)
+        assert run(["list", "--networks", "--country", "DE"]) == 0
+    addresses = [f"9.9.9.{n}" for n in range(256)] + [f"2001:db8::{n:x}" for n in range(256)]
+    with geolookup.open(home) as geo:
+        found = [text for text in addresses if (answer := geo.lookup(text)) is not None and answer.country == "DE"]
+    lines = out.getvalue().splitlines()
+    assert lines == [str(each) for each in netaddr.cidr_merge(found)]
+    for version in (4, 6):
+        own = [ipaddress.ip_network(text) for text in found if (":" in text) == (version == 6)]
+        collapsed = [str(each) for each in ipaddress.collapse_addresses(own)]
+        assert [line for line in lines if (":" in line) == (version == 6)] == collapsed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--format", "csv"], "give --blocks or --networks"),
+        (["--blocks", "--top", "3"], "--top is for geolocations"),
+    ],
+)
+def test_wrong_usage_is_told(state: str, capsys: pytest.CaptureFixture[str], options: list[str], message: str) -> None:
+    assert run(["list", *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_filters_that_nothing_fits_are_told(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--networks", "--country", "Germany"]) == 0
+    assert capsys.readouterr() == ("", "geolookup: no address fits\n")

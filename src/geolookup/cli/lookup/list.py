@@ -4,7 +4,7 @@ import heapq
 import os
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, cast
 
 import click
 
@@ -13,13 +13,15 @@ from geolookup.cli import output
 from geolookup.cli.options import json_option
 from geolookup.fields import FIELDS
 from geolookup.lookup import open as opening
-from geolookup.model import Geolocation
+from geolookup.model import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.parts import Part, part_path, parts_of
 from geolookup.text import fields_text
+
+BLOCK_FORMATS = ("text", "csv", "parquet")
 
 
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,14 +37,45 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most N geolocations.")
 @click.option("--custom", "layer", flag_value="custom", help="Only custom geolocations.")
 @click.option("--default", "layer", flag_value="default", help="Only default geolocations.")
+@click.option("--blocks", is_flag=True, help="Their addresses in place of the geolocations, as lookups answer them.")
+@click.option("--networks", is_flag=True, help="The same as networks (CIDR), as few as possible.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(BLOCK_FORMATS),
+    default="text",
+    show_default=True,
+    help="The format of addresses. Networks as text are for firewalls: one a line, and nothing else.",
+)
 @json_option
-def list_geolocations(as_json: bool, top: int | None, layer: str | None, **filters: Any) -> None:
+def list_geolocations(
+    as_json: bool,
+    top: int | None,
+    layer: Literal["custom", "default"] | None,
+    form: str,
+    *,
+    blocks: bool,
+    networks: bool,
+    **filters: Any,
+) -> None:
     """List geolocations of the local cache, by locid. Filters can be combined and ignore case.
 
     \b
-    Example: geolookup list --country de --city berlin --top 10
+    Examples:
+      geolookup list --country de --city berlin --top 10
+      geolookup list --country DE --networks
+      geolookup list --country DE --blocks --format parquet > germany.parquet
     """
+    if not (blocks or networks) and form != "text":
+        raise click.UsageError(f"--format {form} is for addresses: give --blocks or --networks, too")
+    if (blocks or networks) and top is not None:
+        raise click.UsageError("--top is for geolocations, not for --blocks and --networks")
     with opening.open() as geo:
+        if blocks or networks:
+            from geolookup.cli.lookup.blocks import write_blocks  # late: numpy takes longer than a short list
+
+            write_blocks(geo, cast("ListFilters", filters), layer, form, networks=networks, as_json=as_json)
+            return
         home = geo.status().home
     directory = StateDirectory(home)
     current = directory.require_current()

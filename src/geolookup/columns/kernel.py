@@ -69,11 +69,7 @@ class SlotFinder:
             memoryview(offsets), np.int64 if large else np.int32, length + 1, offset * (8 if large else 4)
         )
         text = np.frombuffer(memoryview(b"" if data is None else data), np.uint8)
-        values = np.empty(length, np.uint32)
-        is_quad = np.empty(length, np.bool_)
-        for begin in range(0, length, _GROUP):
-            rows = slice(begin, min(begin + _GROUP, length))
-            _parse_quads(text, ends[rows.start : rows.stop + 1].astype(np.int64), values[rows], is_quad[rows])
+        values, is_quad = parse_quads(text, ends)
         return self._search_parsed(text, ends, values, is_quad, _valid_rows(validity, offset, length))
 
     def views(
@@ -197,6 +193,20 @@ def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[
     first = offset // 8
     bits = np.frombuffer(memoryview(validity), np.uint8, (offset + length + 7) // 8 - first, first)
     return np.unpackbits(bits, bitorder="little")[offset % 8 : offset % 8 + length].view(np.bool_)
+
+
+def parse_quads(text: NDArray[np.uint8], ends: NDArray[Any]) -> tuple[Slots, NDArray[np.bool_]]:
+    """The IPv4 addresses among strings that follow each other in ``text``, and which of the strings are dotted quads.
+
+    String ``i`` is ``text[ends[i]:ends[i + 1]]``. What stands for a string that is not a dotted quad means nothing.
+    """
+    length = len(ends) - 1
+    values = np.empty(length, np.uint32)
+    is_quad = np.empty(length, np.bool_)
+    for begin in range(0, length, _GROUP):
+        rows = slice(begin, min(begin + _GROUP, length))
+        _parse_quads(text, ends[rows.start : rows.stop + 1].astype(np.int64), values[rows], is_quad[rows])
+    return values, is_quad
 
 
 def _parse_quads(text: NDArray[np.uint8], ends: NDArray[np.int64], values: Slots, is_quad: NDArray[np.bool_]) -> None:

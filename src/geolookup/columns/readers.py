@@ -295,7 +295,7 @@ class NdjsonReader:
 
 class ParquetReader:
     """A Parquet file (https://parquet.apache.org/docs/file-format/). It cannot be a stream, since it is read from its
-    end.
+    end. If ``alone``, no other column than ``column`` is read.
 
     :raises DataFileError: if it cannot be read
     :raises ColumnError: as for `CsvReader`
@@ -304,7 +304,7 @@ class ParquetReader:
     word = "row"
     header = b""
 
-    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str]) -> None:
+    def __init__(self, name: str, stream: BinaryIO, *, column: str, added: Sequence[str], alone: bool = False) -> None:
         from pyarrow import parquet
 
         self._name = name
@@ -315,12 +315,13 @@ class ParquetReader:
             raise DataFileError(f"{name}: cannot be read as Parquet: {reason(error)}") from error
         self.rows: int | None = self._file.metadata.num_rows
         check_columns(self.schema.names, column, added)
+        self._read = [column] if alone else None
 
     def chunks(self) -> Iterator[Chunk]:
         """See `Reader`."""
         before = 0
         try:
-            for batch in self._file.iter_batches(CHUNK_ROWS):
+            for batch in self._file.iter_batches(CHUNK_ROWS, columns=self._read):
                 yield Chunk(batch=batch, lines=range(before + 1, before + 1 + batch.num_rows))
                 before += batch.num_rows
         except (pa.ArrowException, OSError) as error:

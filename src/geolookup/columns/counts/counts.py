@@ -1,0 +1,250 @@
+"""Where many addresses are: how many from each country, city, source or any other field."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geolookup.addresses import explain
+from geolookup.columns.counts.batches import Batch, Reread
+from geolookup.columns.counts.distinct import Distinct
+from geolookup.columns.counts.tally import Numbers, Tally
+from geolookup.columns.default_geo import default_geo
+from geolookup.errors import ColumnError, InvalidAddressError
+from geolookup.exports.licences import attributions
+from geolookup.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
+from geolookup.index.layers import source_of
+from geolookup.index.reader import IndexReader
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.snapshot import Snapshot
+from geolookup.state.current import Current
+from geolookup.text import place_text
+
+By: TypeAlias = Literal["requests", "addresses"]
+#: What can be counted: every occurrence of an address, or every address once.
+BYS: Final = get_args(By)
+
+#: Problems that are named; the others are only counted.
+NAMED_PROBLEMS: Final = 20
+
+#: What tells two places of one name apart: Paris in France from Paris in Texas.
+_WITHIN: Final = {
+    "region": ("country",),
+    "city": ("country", "region"),
+    "postalcode": ("country",),
+    "areacode": ("country",),
+    "locid": ("country", "region", "city"),
+}
+#: What can be counted for each: every field of text, and what else an address's object has.
+FIELDS: Final = (*TEXT_NAMES, "locid", "layer", "source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The addresses that have the same place, or whatever else they were grouped by.
+
+    ``fields`` has what they have in common, by name: the field asked for, and those that tell two of its values apart.
+    ``latitude`` and ``longitude`` are degrees: those of the location in the group with the highest count that has them,
+    or None.
+    """
+
+    fields: dict[str, str | int]
+    count: int
+    latitude: float | None
+    longitude: float | None
+
+    def place_text(self) -> str:
+        """What it is, as a person reads it on a line; what nothing is known of is in brackets: "(no city), CA, US"."""
+        values = {name: str(value) for name, value in self.fields.items()}
+        asked = next(reversed(values))
+        values[asked] = values[asked] or f"(no {asked})"
+        first = [value for name, value in values.items() if name not in PLACE_NAMES]
+        return place_text((*first, *(values[name] for name in PLACE_NAMES if name in values)))
+
+
+class Counts:
+    """The result of `count`.
+
+    ``by`` says what was counted; ``covered`` and ``not_covered`` count addresses that have a location and that have
+    none; ``malformed`` counts what is not an address, and rows that could not be read, ``problems`` names the first
+    `NAMED_PROBLEMS` of them. ``generation`` is the one that answered, and ``dated`` is the time (ISO 8601) as of when.
+    """
+
+    def __init__(
+        self, tally: Tally, by: By, home: str, current: Current, malformed: int, problems: tuple[str, ...]
+    ) -> None:
+        self.by = by
+        self.covered = tally.covered
+        self.not_covered = tally.not_covered
+        self.malformed = malformed
+        self.problems = problems
+        self.generation = current.generation
+        self.dated = current.dated
+        self._layers = tally.layers
+        self._home = home
+        self._current = current
+
+    @property
+    def counted(self) -> int:
+        """All addresses, covered or not."""
+        return self.covered + self.not_covered
+
+    def groups(self, field: str = "country") -> list[Group]:
+        """The covered addresses by one of `FIELDS`, those with the highest count first.
+
+        :raises ColumnError: for an unknown field
+        """
+        if field not in FIELDS:
+            raise ColumnError(f"unknown field {field!r:.60}: addresses are counted by {', '.join(FIELDS)}")
+        names = (*_WITHIN.get(field, ()), field)
+        merged: dict[tuple[str | int, ...], tuple[int, Group]] = {}
+        for reader, counts in self._layers:
+            for weight, group in _groups(reader, counts, names):
+                key = tuple(group.fields.values())
+                merged[key] = _together((weight, group), merged[key]) if key in merged else (weight, group)
+        return sorted(
+            (group for _, group in merged.values()),
+            key=lambda group: (-group.count, tuple(map(str, group.fields.values()))),
+        )
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the sources that answered."""
+        return tuple(str(group.fields["source"]) for group in self.groups("source"))
+
+    @property
+    def attributions(self) -> tuple[str, ...]:
+        """The lines that the licences of these sources want shown."""
+        return attributions(self._home, self._current, self.sources)
+
+
+def count(geo: GeoLookup | None, batches: Iterable[tuple[str, Batch]], *, by: By = "requests") -> Counts:
+    """Count addresses by where they are, in one generation, from beginning to end.
+
+    ``batches`` has each batch with the name of what it is from, for `Counts.problems`. Memory does not grow with their
+    number; with ``by`` "addresses" a temporary folder does. With ``geo`` None, the settings' state directory answers.
+
+    :raises ColumnError: if ``by`` is unknown
+    """
+    if by not in BYS:
+        raise ColumnError(f"unknown count {by!r:.60}: it is one of {', '.join(BYS)}")
+    geo = default_geo() if geo is None else geo
+
+    def begin(snapshot: Snapshot) -> tuple[Tally, Current]:
+        return Tally(snapshot.base.reader, snapshot.custom.reader), snapshot.current
+
+    tally, current = geo.with_snapshot(begin)
+    problems: list[str] = []
+    malformed = 0
+    with Distinct() as distinct:
+        for name, batch in batches:
+            good, bad = _count(tally, batch)
+            if by == "addresses":
+                distinct.add(good)
+            malformed += len(batch.unreadable) + sum(batch.found[token] for token in bad)
+            if len(problems) < NAMED_PROBLEMS and (bad or batch.unreadable):
+                problems += _problems(name, batch, bad)
+        if by == "addresses":
+            tally = tally.anew()
+            tally.add_distinct(distinct)
+    return Counts(tally, by, geo.home, current, malformed, tuple(problems[:NAMED_PROBLEMS]))
+
+
+def _count(tally: Tally, batch: Batch) -> tuple[list[bytes], dict[bytes, str]]:
+    """Count a batch; returns what was counted, each once, and what is malformed with the reason."""
+    bad = tally.add(batch.found)
+    good = list(batch.found)
+    wrong: dict[bytes, str] = {}
+    meant: Counter[bytes] = Counter()
+    for token in bad:
+        try:
+            again = _again(token, batch.reread)
+        except InvalidAddressError as error:
+            wrong[token] = str(error)
+        else:
+            if again is not None:
+                meant[again] += batch.found[token]
+    if meant:
+        tally.add(meant)
+        good += meant
+    return good, wrong
+
+
+def _again(token: bytes, reread: Reread | None) -> bytes | None:
+    """What a text that is not an address means.
+
+    :raises InvalidAddressError: if it means nothing, saying what is wrong with it
+    """
+    try:
+        text = token.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidAddressError("the address is not text in UTF-8") from None
+    if reread is None:
+        raise InvalidAddressError(explain(text))
+    found = reread(text)
+    return None if found is None else found.encode("ascii")
+
+
+def _problems(name: str, batch: Batch, bad: dict[bytes, str]) -> list[str]:
+    """What is wrong in a batch, the first `NAMED_PROBLEMS` of it, in the order of its lines."""
+    first = islice(batch.where(bad), NAMED_PROBLEMS) if bad else ()
+    found = [*batch.unreadable, *((place, bad[token]) for place, token in first)]
+    return [f"{name}, {batch.word} {place}: {what}" for place, what in sorted(found)[:NAMED_PROBLEMS]]
+
+
+def _groups(reader: IndexReader, counts: Numbers, names: tuple[str, ...]) -> list[tuple[int, Group]]:
+    """The groups of one layer, each with the count of the location whose coordinates it has; 0 if it has none."""
+    slots = np.flatnonzero(counts)
+    if not len(slots):
+        return []
+    arrays = reader.arrays()
+    codes = np.zeros(len(slots), np.int64)
+    for name in names:
+        if name != "layer":  # all of a reader's slots are of one
+            codes = _finer(codes, _values(reader, arrays, name)[slots])
+    sums = np.zeros(int(codes.max()) + 1, np.int64)
+    np.add.at(sums, codes, counts[slots])
+    # Those with coordinates come last, and of those the one with the highest count: the last one stays.
+    placed = ~(np.isnan(arrays["loc.latitude"][slots]) | np.isnan(arrays["loc.longitude"][slots]))
+    order = np.lexsort((counts[slots], placed))
+    chosen = np.zeros(len(sums), np.int64)
+    chosen[codes[order]] = slots[order]
+    found = [_group(reader, slot, number, names) for slot, number in zip(chosen.tolist(), sums.tolist(), strict=True)]
+    weights = np.where(np.isin(chosen, slots[placed]), counts[chosen], 0).tolist()
+    return list(zip(weights, found, strict=True))
+
+
+def _group(reader: IndexReader, slot: int, number: int, names: tuple[str, ...]) -> Group:
+    place = dict(zip(("locid", *FIELD_NAMES), reader.location(slot), strict=True))
+    more = {"layer": reader.layer, "source": source_of(reader, slot)}
+    known = place["latitude"] is not None and place["longitude"] is not None
+    return Group(
+        fields={name: more[name] if name in more else place[name] for name in names},
+        count=number,
+        latitude=place["latitude"] if known else None,
+        longitude=place["longitude"] if known else None,
+    )
+
+
+def _values(reader: IndexReader, arrays: dict[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    """A number for each slot, equal if and only if what they have under ``name`` is."""
+    found = arrays.get(f"loc.{name}")
+    return np.zeros(reader.location_count, np.int64) if found is None else found
+
+
+def _finer(codes: Numbers, values: NDArray[Any]) -> Numbers:
+    """Codes from 0 on, equal if and only if both the codes and the values are."""
+    _, inner = np.unique(values, return_inverse=True)
+    _, found = np.unique(codes * (int(inner.max()) + 1) + inner, return_inverse=True)
+    result: Numbers = found.astype(np.int64)
+    return result
+
+
+def _together(one: tuple[int, Group], other: tuple[int, Group]) -> tuple[int, Group]:
+    """One group of two parts of it, from two layers for example."""
+    weight, placed = max(one, other, key=lambda each: each[0])
+    return weight, replace(placed, count=one[1].count + other[1].count)

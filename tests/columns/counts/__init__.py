@@ -1,0 +1,1 @@
+"""Counting: what a log or a column has, by where it is."""

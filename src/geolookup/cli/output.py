@@ -3,7 +3,7 @@
 import contextlib
 import csv
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
@@ -135,6 +135,13 @@ def _cell(value: Any) -> Any:
         value = harmless(value, 1 << 20)
         return f"'{value}" if value.startswith(_SPREADSHEET_FORMULA) else value
     return value
+
+
+def csv_result(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A result for spreadsheets: a line of names, and the rows."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(map(_cell, row) for row in rows)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,1 @@
+"""Maps: what is on them, and that hostile text stays text."""

@@ -18,6 +18,7 @@ _COMMANDS = {
     "enrich": Announced("lookup.enrich", "enrich", "Add geolocations to a file of rows."),
     "annotate": Announced("lookup.annotate", "annotate", "Add geolocations to a log, after each address in it."),
     "top": Announced("lookup.top", "top", "Show where the addresses of a log are, as a table."),
+    "map": Announced("lookup.map", "map", "Draw where the addresses of a log are, as a picture."),
     "explain": Announced("lookup.explain", "explain", "Say why an address resolves as it does."),
     "list": Announced("lookup.list", "list_geolocations", "List geolocations of the local cache."),
     "export": Announced("data.export", "export", "Write the map as a file that other programs read."),

@@ -8,7 +8,7 @@ import click
 from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
-from geolookup.cli import colour, exit_codes, streams
+from geolookup.cli import colour, exit_codes, mistyped, streams
 from geolookup.cli.lazy import Announced, LazyGroup, colour_option
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
@@ -55,6 +55,14 @@ class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no
         # DefaultGroup takes what is not in `commands` for an argument of the default command.
         self.load(cmd_name)
         found: click.Command | None = super().get_command(ctx, cmd_name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if not ctx.resilient_parsing:
+            mistyped.refuse(args, self.list_commands(ctx))
+        found: tuple[str | None, click.Command | None, list[str]] = super().resolve_command(ctx, args)
         return found
 
     def invoke(self, ctx: click.Context) -> Any:

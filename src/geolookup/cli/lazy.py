@@ -1,4 +1,4 @@
-"""A group of commands whose modules are imported when a command is asked for.
+"""A group of commands whose modules are imported when a command is asked for, and that knows what was meant.
 
 One command needs few of the modules that all of them need together: importing those took most of the time of
 ``geolookup --help`` and of every short command.
@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import colour
+from geolookup.cli import colour, mistyped
 
 
 def _choose(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -66,6 +66,18 @@ class LazyGroup(click.Group):
         if command is not None and _COLOUR not in command.params:
             command.params.append(_COLOUR)  # after a command, too: `geolookup list --color never`
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments name, and its arguments.
+
+        :raises click.UsageError: if it is unknown, naming the one that was meant
+        """
+        names = self.list_commands(ctx)
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            raise mistyped.unknown(args[0], names, ctx.command_path)
+        return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> None:
         """Import an announced command and add it to the group; do nothing for any other name."""

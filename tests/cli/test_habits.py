@@ -1,15 +1,75 @@
 """What people expect of any command line: -h, -V, --json, --field, and the command that was meant."""
 
+import json
+from collections.abc import Iterator
+
+import click
 import pytest
 
-from geolookup.cli.app import run
+from geolookup._version import __version__
+from geolookup.cli.app import app, run
 from tests.support.states import place, publish
+
+#: Commands without --json: why.
+WITHOUT_JSON = {
+    "annotate": "what it prints is the log, with answers in it",
+    "completion": "what it prints is a script for a shell",
+    "custom export": "what it prints is a file of sites, which `custom apply` reads",
+    "enrich": "what it prints are the rows, in --out-format",
+    "map": "what it writes is a drawing",
+    "serve": "it runs until it is stopped",
+    "share": "it runs until it is stopped",
+}
 
 
 @pytest.fixture(autouse=True)
 def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEOLOOKUP_HOME", home)
     publish(home, [place(1, "8.0.0.0/8", country="US", city="Köln"), place(-1, "9.0.0.0/8", country="DE")])
+
+
+def commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        own = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from commands(command, own)
+        else:
+            yield own.command_path.removeprefix("geolookup "), command, own
+
+
+def test_every_command_that_prints_answers_with_json_on_request() -> None:
+    without = {
+        path
+        for path, command, _ in commands(app, click.Context(app, info_name="geolookup", **app.context_settings))
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    assert without == set(WITHOUT_JSON)
+    assert all(WITHOUT_JSON.values())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["8.8.8.8"], ["generations", "list"], ["list"], ["status"], ["explain", "8.8.8.8"]]
+)
+def test_what_is_printed_then_is_one_json_text(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_json_and_another_format_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["8.8.8.8", "--json", "--format", "csv"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+    assert run(["8.8.8.8", "--json", "--format", "json"]) == 0
+
+
+def test_h_is_help_of_every_command_and_v_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: geolookup ")
+    assert run(["custom", "create", "-h"]) == 0
+    assert capsys.readouterr().out.startswith("Usage: geolookup custom create ")
+    assert run(["-V"]) == 0
+    assert __version__ in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -48,3 +108,30 @@ def test_a_word_like_no_command_is_one_bad_address_among_others_and_alone_wrong_
     assert "8.8.8.8\t" in captured.out
     assert run(["source", "zzz"]) == 2
     assert "there are add, list, move, remove, show" in capsys.readouterr().err
+
+
+def test_chosen_fields_in_every_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["8.8.8.8", "--field", "city"]) == 0
+    assert capsys.readouterr().out == "Köln\n"
+    assert run(["8.8.8.8", "10.0.0.1", "9.9.9.9", "--fields", "country, locid"]) == 4
+    assert capsys.readouterr().out == "US\t1\n\t\nDE\t-1\n"
+    assert run(["8.8.8.8", "--fields", "ip,country", "--format", "ndjson"]) == 0
+    assert capsys.readouterr().out == '{"ip":"8.8.8.8","country":"US"}\n'
+    assert run(["8.8.8.8", "--fields", "ip,country", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == "ip,country,error\n8.8.8.8,US,\n"
+    assert run(["8.8.8.8", "--field", "contry"]) == 2
+    assert "unknown field 'contry': did you mean country?" in capsys.readouterr().err
+
+
+def test_chosen_fields_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", "--fields", "locid,city"]) == 0
+    assert capsys.readouterr().out == "-1\tcity -1\n1\tKöln\n"
+    assert run(["list", "--default", "--field", "country", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"country": "US"}]
+    assert run(["list", "--field", "country", "--networks"]) == 2
+
+
+def test_a_value_for_a_terminal_is_harmless(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    publish(home, [place(1, "8.0.0.0/8", city="\x1b[31mred\ttab")])
+    assert run(["8.8.8.8", "--fields", "city,country"]) == 0
+    assert capsys.readouterr().out == "\\x1b[31mred\\ttab\t\n"

@@ -82,8 +82,15 @@ class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no
         return context
 
 
-@click.group(cls=_App, announced=_COMMANDS, default="lookup", default_if_no_args=False, epilog=_EPILOG)
-@click.version_option(__version__, prog_name="geolookup")
+@click.group(
+    cls=_App,
+    announced=_COMMANDS,
+    default="lookup",
+    default_if_no_args=False,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="geolookup")
 def app() -> None:
     """Where is this IP address? Answers offline, by a service's own data, custom blocks first.
 

@@ -1,13 +1,15 @@
 """Options that several commands have, and the settings and the state directory that they lead to."""
 
-from collections.abc import Callable
+import difflib
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 import msgspec
 
 from geolookup.cli import streams
-from geolookup.errors import SettingsError
+from geolookup.errors import ColumnError, SettingsError
 from geolookup.reasons import reason
 from geolookup.settings import moments
 from geolookup.settings.durations import seconds
@@ -28,14 +30,50 @@ on_conflict_option = click.option(
     show_default=True,
     help="What to do if the service has changed the same thing.",
 )
-format_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "ndjson"]),
-    default="text",
-    show_default=True,
-    help="The format of the answer.",
-)
+
+
+def formats(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--format`` with these formats, text first; ``--json`` is short for the format json, as in other commands."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(*arguments: Any, form: str | None, as_json: bool, **options: Any) -> Any:
+            if as_json and form not in (None, "json"):
+                raise click.UsageError(f"--json and --format {form} exclude each other")
+            return function(*arguments, form="json" if as_json else form or names[0], **options)
+
+        help = f"The format of the answer; {names[0]} if nothing is said."
+        called = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")(called)
+        return click.option("--format", "form", type=click.Choice(names), help=help)(called)
+
+    return decorate
+
+
+format_option = formats("text", "json", "ndjson")
+
+
+def chosen_fields(names: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--field NAME`` and ``--fields A,B``, together ``only``: the chosen ones of ``names``, None if none is."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(*arguments: Any, field: tuple[str, ...], fields: str | None, **options: Any) -> Any:
+            only = [*field, *(fields.split(",") if fields is not None else ())]
+            only = [name.strip() for name in only]
+            for name in only:
+                if name not in names:
+                    near = difflib.get_close_matches(name, names, n=1)
+                    advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+                    raise ColumnError(f"unknown field {name!r:.40}: {advice}")
+            return function(*arguments, only=tuple(only) or None, **options)
+
+        together = f"Answer with these fields only, separated by commas, from: {', '.join(names)}."
+        called = click.option("--fields", metavar="NAMES", help=together)(called)
+        return click.option("--field", multiple=True, metavar="NAME", help="Answer with this field only: one value.")(
+            called
+        )
+
+    return decorate
 
 
 class _Delimiter(click.ParamType[str]):

@@ -145,20 +145,34 @@ def csv_result(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 
 @contextlib.contextmanager
-def answers(form: str, *, ranges: bool = False) -> Iterator[Write]:
+def answers(form: str, only: Sequence[str] | None = None, *, ranges: bool = False) -> Iterator[Write]:
     """A writer for answers in one of the formats, one call an address; an empty one stands for a blank line.
 
-    It writes as it goes, so a stream of any length needs constant memory. With ``ranges``, CSV has columns for the
+    It writes as it goes, so a stream of any length needs constant memory. ``only`` are the members that are written,
+    all of them if it is None; as text they are values, separated by tabs. With ``ranges``, CSV has columns for the
     sizes of their parts.
     """
     out = sys.stdout
-    if form == "text":
+
+    def chosen(address: str, match: Match | None, error: str | None, part: "RangePart | None") -> dict[str, Any]:
+        found = flat(address, match, error, part)
+        if only is None:
+            return found
+        return {**{name: found.get(name) for name in only}, **({} if error is None else {"error": error})}
+
+    if form == "text" and only is not None:
+        yield lambda address, match, error, part=None: row(
+            *map(value_text, map(flat(address, match, error, part).get, only))
+        )
+    elif form == "text":
         yield lambda address, match, error, part=None: _write_text(out, address, match, error, part)
     elif form == "ndjson":
-        yield lambda address, match, error, part=None: _write(out, json_line(flat(address, match, error, part)) + "\n")
+        yield lambda address, match, error, part=None: _write(
+            out, json_line(chosen(address, match, error, part)) + "\n"
+        )
     elif form == "csv":
         writer = csv.writer(out, lineterminator="\n")
-        names = (*FLAT_NAMES, *(_PART_NAMES if ranges else ()), "error")
+        names = (*((*FLAT_NAMES, *(_PART_NAMES if ranges else ())) if only is None else only), "error")
         writer.writerow(names)
         yield lambda address, match, error, part=None: _write_csv(writer, names, flat(address, match, error, part))
     else:
@@ -166,11 +180,18 @@ def answers(form: str, *, ranges: bool = False) -> Iterator[Write]:
 
         def write_item(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> None:
             nonlocal separator
-            _write(out, separator + json_line(flat(address, match, error, part)))
+            _write(out, separator + json_line(chosen(address, match, error, part)))
             separator = ",\n"
 
         yield write_item
         _write(out, "[]\n" if separator == "[\n" else "\n]\n")
+
+
+def value_text(value: Any) -> str:
+    """One value as text for scripts; nothing if it is unknown."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
 
 
 def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from typing import Any, BinaryIO, cast
 
 import click
 
+from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.lazy import LazyGroup
-from geolookup.cli.options import as_of_option
+from geolookup.cli.options import as_of_option, json_option
 from geolookup.cli.plain import harmless_lines
 from geolookup.exports.content import LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
@@ -34,6 +35,7 @@ def _common(layer: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             ),
             click.option("--source", metavar="NAME", help="Only what the source NAME answers."),
             as_of_option,
+            json_option,
             click.option(
                 "--licence-allows",
                 is_flag=True,
@@ -149,9 +151,11 @@ def parquet(**options: Any) -> None:
     _run("parquet", **options)
 
 
-def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, **options: Any) -> None:
+def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, as_json: bool, **options: Any) -> None:
     stream: BinaryIO | None = None
     if target == "-":
+        if as_json:
+            raise click.UsageError("with --json, OUT must be a file: standard output is for the report")
         stream = sys.stdout.buffer
         if sys.stdout.isatty():
             if form in _BINARY:
@@ -164,8 +168,11 @@ def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, *
     if form == "csv":  # which has no place for them
         for line in done.attributions:
             output.note(f"to be shown with the data: {line}")
-    if stream is None:
-        output.done(f"wrote {target}: {done.ranges} ranges, {_size(done.size_bytes)}")
+    if as_json:
+        report = {"target": target, "format": form, "ranges": done.ranges, "bytes": done.size_bytes}
+        output.json_result({**report, "warnings": list(done.warnings), "attributions": list(done.attributions)})
+    elif stream is None:
+        output.done(f"wrote {target}: {words.count(done.ranges, 'range')}, {_size(done.size_bytes)}")
 
 
 def _size(count: int) -> str:

@@ -64,6 +64,7 @@ def source() -> None:
     "--auth", type=click.Choice(["bearer", "basic"]), help="How the secret travels, if {token} is not in LOCATION."
 )
 @click.option("--max-age", metavar="AGE", help="The age past which its data are stale, for example 40d.")
+@json_option
 def add(
     location: str,
     name: str | None,
@@ -72,6 +73,7 @@ def add(
     last: bool,
     kind: str | None,
     fields: tuple[str, ...],
+    as_json: bool,
     **given: str | None,
 ) -> None:
     """Add a source to the settings: a file, a folder, an https address, or a provider's preset.
@@ -96,9 +98,9 @@ def add(
     found = define(source)
     _refuse_what_cannot_be_pulled(location, source, found)
     path = edit.add_source(values, _position(first, before, last) or "last")
-    output.done(f"added {found.name} to {path}: `geolookup sync` pulls it")
-    if found.licence:
-        output.done(f"licence: {found.licence}")
+    licence = f"\nlicence: {found.licence}" if found.licence else ""
+    what = {"added": found.name, "licence": found.licence}
+    _done(f"added {found.name} to {path}: `geolookup sync` pulls it{licence}", what, path, as_json)
     settings = load_settings()
     if len(settings.stack) == 1:
         for entry in _pulled(settings).values():
@@ -272,13 +274,15 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
 
 @source.command()
 @click.argument("name")
-def remove(name: str) -> None:
+@json_option
+def remove(name: str, as_json: bool) -> None:
     """Remove a source from the settings; the next sync publishes without it.
 
     \b
     Example: geolookup source remove dbip-city-lite
     """
-    output.done(f"removed {name} from {edit.remove_source(name)}: the next `geolookup sync` goes without it")
+    path = edit.remove_source(name)
+    _done(f"removed {name} from {path}: the next `geolookup sync` goes without it", {"removed": name}, path, as_json)
 
 
 @source.command()
@@ -286,7 +290,8 @@ def remove(name: str) -> None:
 @click.option("--first", is_flag=True, help="Above all others.")
 @click.option("--before", metavar="NAME", help="Above the source of this name.")
 @click.option("--last", is_flag=True, help="Below all others.")
-def move(name: str, first: bool, before: str | None, last: bool) -> None:
+@json_option
+def move(name: str, first: bool, before: str | None, last: bool, as_json: bool) -> None:
     """Move a source: up, so that it answers before others, or down.
 
     \b
@@ -295,4 +300,14 @@ def move(name: str, first: bool, before: str | None, last: bool) -> None:
     position = _position(first, before, last)
     if position is None:
         raise click.UsageError("give one of --first, --before and --last")
-    output.done(f"moved {name} in {edit.move_source(name, position)}: the next `geolookup sync` follows")
+    path = edit.move_source(name, position)
+    _done(f"moved {name} in {path}: the next `geolookup sync` follows", {"moved": name}, path, as_json)
+
+
+def _done(text: str, what: dict[str, Any], path: str, as_json: bool) -> None:
+    """Say what was changed in the settings, and in which order the sources are now."""
+    if as_json:
+        order = [each.name for each in load_settings().stack]
+        output.json_result({**what, "settings": path, "sources": order})
+    else:
+        output.done(text)

@@ -163,15 +163,19 @@ def adopt(editor: Editor, /, number: int, locid: int, as_json: bool) -> None:
 
 @outbox.command(cls=WithLocids)
 @click.argument("locid", type=int)
+@json_option
 @pass_editor
-def keep(editor: Editor, /, locid: int) -> None:
+def keep(editor: Editor, /, locid: int, as_json: bool) -> None:
     """Keep the geolocation LOCID, which a sync reported as made twice: it is not reported again.
 
     \b
     Example: geolookup outbox keep -18
     """
     editor.keep_twin(locid)
-    output.done(f"geolocation {locid} is kept, and not reported again")
+    if as_json:
+        output.json_result({"locid": locid, "kept": True})
+    else:
+        output.done(f"geolocation {locid} is kept, and not reported again")
 
 
 @outbox.command()

@@ -10,8 +10,8 @@ import click
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.cli.options import json_option
-from geolookup.fields import FIELDS
+from geolookup.cli.options import chosen_fields, json_option
+from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.lookup import open as opening
 from geolookup.model import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
@@ -22,6 +22,8 @@ from geolookup.state.generations.parts import Part, part_path, parts_of
 from geolookup.text import fields_text
 
 BLOCK_FORMATS = ("text", "csv", "parquet")
+
+_NAMES = ("locid", *FIELD_NAMES, "blocks", "source")
 
 
 def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,12 +49,14 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     show_default=True,
     help="The format of addresses. Networks as text are for firewalls: one a line, and nothing else.",
 )
+@chosen_fields(_NAMES)
 @json_option
 def list_geolocations(
     as_json: bool,
     top: int | None,
     layer: Literal["custom", "default"] | None,
     form: str,
+    only: tuple[str, ...] | None,
     *,
     blocks: bool,
     networks: bool,
@@ -63,11 +67,14 @@ def list_geolocations(
     \b
     Examples:
       geolookup list --country de --city berlin --top 10
+      geolookup list --country de --fields locid,city
       geolookup list --country DE --networks
       geolookup list --country DE --blocks --format parquet > germany.parquet
     """
     if not (blocks or networks) and form != "text":
         raise click.UsageError(f"--format {form} is for addresses: give --blocks or --networks, too")
+    if (blocks or networks) and only is not None:
+        raise click.UsageError("--field and --fields are for geolocations, not for --blocks and --networks")
     if (blocks or networks) and top is not None:
         raise click.UsageError("--top is for geolocations, not for --blocks and --networks")
     with opening.open() as geo:
@@ -81,10 +88,18 @@ def list_geolocations(
     current = directory.require_current()
     parts = parts_of(current.published)
     rows = islice(_rows(directory, current, parts, layer, filters), top)
-    if as_json:
-        output.json_result(
-            [{"locid": place.locid, **place.fields(), "blocks": blocks, "source": name} for place, blocks, name in rows]
+    if as_json or only is not None:
+        names = only or _NAMES
+        each = (
+            {"locid": place.locid, **place.fields(), "blocks": count, "source": name} for place, count, name in rows
         )
+        chosen = ({name: found[name] for name in names} for found in each)
+        if as_json:
+            output.json_result(list(chosen))
+        else:
+            with output.table(*names) as row:
+                for found in chosen:
+                    row(*map(output.value_text, found.values()))
         return
     several = len(parts) > 1
     with output.table("locid", "place", "blocks", *(("source",) if several else ())) as row:

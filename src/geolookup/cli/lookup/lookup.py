@@ -9,13 +9,14 @@ import click
 
 from geolookup.cli import output
 from geolookup.cli.inputs import read_addresses
-from geolookup.cli.options import as_of_option, delimiter_option
+from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
 from geolookup.cli.tally import Tally, ok_options
 from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.log_field import Pick, read_field
 from geolookup.lookup.parts import parts_of_range, read_range
+from geolookup.model import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
 
 if TYPE_CHECKING:
@@ -50,9 +51,8 @@ FORMATS = ("text", "json", "ndjson", "csv")
     metavar="N",
     help="Of a range or network, show the N largest parts.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="The format of the answer."
-)
+@formats(*FORMATS)
+@chosen_fields(FLAT_NAMES)
 @as_of_option
 @ok_options
 def lookup(
@@ -62,6 +62,7 @@ def lookup(
     pick: Pick,
     top: int,
     form: str,
+    only: tuple[str, ...] | None,
     as_of: str | None,
     **ok: bool,
 ) -> int:
@@ -83,12 +84,13 @@ def lookup(
       geolookup 8.8.8.0/24 8.8.8.8-8.8.8.99
       geolookup -f access.log.gz --delimiter space --format ndjson
       geolookup lookup --as-of yesterday 8.8.8.8
+      geolookup 8.8.8.8 --field country
     """
     if not addresses and not files:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
     tally = Tally(**ok)
     is_stream = bool(files) or "-" in addresses
-    with opening.open(as_of=as_of) as geo, output.answers(form, ranges=_has_ranges(addresses)) as write:
+    with opening.open(as_of=as_of) as geo, output.answers(form, only, ranges=_has_ranges(addresses)) as write:
         without_city = False
         with tally.sums() if is_stream else contextlib.nullcontext():
             for where, text in _asked(addresses, files, delimiter):

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from geolookup.cli import output
+from geolookup.cli.options import json_option
 from geolookup.cli.service.running import Sectioned, missing_packages, options_from, options_of, service_options
 
 
@@ -84,7 +85,8 @@ def serve(
 @click.option(
     "--file", "path", metavar="FILE", help="Add the line to this file, the one given to the service as --tokens."
 )
-def serve_token(name: str, scope: str, path: str | None) -> None:
+@json_option
+def serve_token(name: str, scope: str, path: str | None, as_json: bool) -> None:
     """Make a token for the client NAME and print it on standard output, once.
 
     \b
@@ -101,8 +103,11 @@ def serve_token(name: str, scope: str, path: str | None) -> None:
         raise missing_packages(error) from error
     token = auth.new_token()
     line = auth.line_for(name, auth.Scope[scope.upper()], token)
-    if path is None:
-        output.note(line)
-    else:
+    if path is not None:
         auth.append(path, line)
-    output.done(token)
+    elif not as_json:
+        output.note(line)
+    if as_json:
+        output.json_result({"name": name, "scope": scope, "token": token, "line": line, "file": path})
+    else:
+        output.done(token)

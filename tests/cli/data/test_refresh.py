@@ -265,3 +265,16 @@ def test_a_run_that_is_killed_leaves_what_is_served_and_the_next_one_goes_on(com
         report = command.json("refresh", "--url", server.url)
     assert (report["generation"], report["failures"]) == (2, [])
     assert sorted(os.listdir(generations)) == ["000001", "000002"]
+
+
+def test_a_run_by_hand_tells_no_monitor_and_writes_no_metrics(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_TEXTFILE", str(tmp_path / "geolookup.prom"))
+    with RawServer(FIRST) as server, RawServer() as monitor:
+        monkeypatch.setenv("GEOLOOKUP_PING_URL", f"{monitor.url}/canary-4711")
+        report = command.json("refresh", "--url", server.url, "--no-ping", "--no-textfile")
+    assert report["warnings"] == []
+    assert monitor.requests == []
+    assert not (tmp_path / "geolookup.prom").exists()
+    command("refresh", "--textfile", tmp_path / "x.prom", "--no-textfile", exits=2)

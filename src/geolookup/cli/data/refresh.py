@@ -50,6 +50,8 @@ def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: 
     help="Exit with N instead of 0 if the published answers changed.",
 )
 @click.option("--textfile", metavar="FILE", help="Write metrics for Prometheus' textfile collector to FILE.")
+@click.option("--no-textfile", is_flag=True, help="Write no metrics, whatever the settings say.")
+@click.option("--no-ping", is_flag=True, help="Tell no monitor, whatever the settings say: for a run by hand.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="How to log to standard error.")
 @click.option(
     "--print-systemd",
@@ -66,6 +68,8 @@ def refresh(
     changed_exit_code: int | None,
     print_systemd: str | None,
     print_cron: bool,
+    no_textfile: bool,
+    no_ping: bool,
     as_json: bool,
     wait_s: float | None,
     **chosen: str | None,
@@ -80,6 +84,10 @@ def refresh(
     \b
     Example: geolookup refresh --url https://geo.example.com
     """
+    if no_textfile and chosen["textfile"] is not None:
+        raise click.UsageError("--textfile and --no-textfile exclude each other")
+    if no_textfile:
+        chosen["textfile"] = ""
     settings = load_service_settings(
         chosen.pop("url"), pulls=True, says=print_systemd is not None or print_cron, **chosen
     )
@@ -88,7 +96,7 @@ def refresh(
         _print_schedule(schedule.job(settings, arguments, changed_exit_code=changed_exit_code), print_systemd)
         return exit_codes.DONE
     logs.log_as(settings.log_format)
-    ping_url = read_ping_url(settings)
+    ping_url = None if no_ping else read_ping_url(settings)
     monitor = None if ping_url is None else Monitor(ping_url, settings)
     directory = state_directory(settings, wait_s=wait_s)
     began: list[str] = []  # what went wrong before there was a report to hold it

@@ -11,6 +11,16 @@ import sys
 
 def main() -> int:
     """Run the command with the process's arguments and return its exit status."""
+    try:
+        return _main()
+    except KeyboardInterrupt:  # of one command more than `run` sees: while its modules are read
+        from geolookup.cli import exit_codes, streams
+
+        streams.fail("interrupted: nothing was changed")
+        return exit_codes.INTERRUPTED
+
+
+def _main() -> int:
     arguments = sys.argv[1:]
     if arguments and all(map(_may_be_address, arguments)):
         from geolookup.cli import streams

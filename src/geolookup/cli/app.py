@@ -8,7 +8,7 @@ import click
 from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
-from geolookup.cli import colour, exit_codes, mistyped, streams
+from geolookup.cli import colour, exit_codes, interrupt, mistyped, streams
 from geolookup.cli.lazy import Announced, LazyGroup, colour_option
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
@@ -107,10 +107,16 @@ def run(arguments: list[str] | None = None) -> int:
     streams.prepare()
     colour.choose("auto")
     _log_to_standard_error()
-    return streams.finished(_run(arguments))
+    code = _run(arguments)
+    try:
+        finished = streams.finished(code)
+    except KeyboardInterrupt:
+        return _interrupted()
+    return code if code == exit_codes.INTERRUPTED else finished  # Ctrl-C ends who reads the pipe, too
 
 
 def _run(arguments: list[str] | None) -> int:
+    interrupt.begin(sys.argv[1:] if arguments is None else arguments)
     try:
         result = app.main(args=arguments, prog_name="geolookup", standalone_mode=False)
     except GeoLookupError as error:
@@ -121,11 +127,16 @@ def _run(arguments: list[str] | None) -> int:
             error.show()
         return exit_codes.USAGE
     except (click.Abort, KeyboardInterrupt):
-        streams.fail("interrupted")
-        return exit_codes.INTERRUPTED
+        return _interrupted()
     except OSError as error:
         return streams.failed(error)
     return result if isinstance(result, int) else exit_codes.DONE
+
+
+def _interrupted() -> int:
+    with contextlib.suppress(KeyboardInterrupt):  # the person is in a hurry
+        streams.fail(interrupt.sentence())
+    return exit_codes.INTERRUPTED
 
 
 def _log_to_standard_error() -> None:

@@ -58,7 +58,10 @@ TABLE = {
         "another run is under way",
         _BUSY_IN_FULL,
     ),
-    INTERRUPTED: ("interrupted", "interrupted by Ctrl-C"),
+    INTERRUPTED: (
+        "interrupted",
+        "interrupted by Ctrl-C: the last line says how far it came, what is safe, and what to run next",
+    ),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from geolookup.cli import streams
+from geolookup.cli import interrupt, streams
 from geolookup.errors import ColumnError, SettingsError
 from geolookup.reasons import reason
 from geolookup.settings import moments
@@ -191,4 +191,8 @@ def load_service_settings(url: str | None, *, pulls: bool = False, says: bool = 
 
 def state_directory(settings: Settings, *, wait_s: float | None = None) -> StateDirectory:
     """The state directory that the settings name; ``wait_s`` is how long to wait for another run."""
-    return StateDirectory(settings.state_home(), keep_generations=settings.keep_generations, run_wait_s=wait_s or 0.0)
+    directory = StateDirectory(
+        settings.state_home(), keep_generations=settings.keep_generations, run_wait_s=wait_s or 0.0
+    )
+    interrupt.working_on(directory)
+    return directory

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import click
 import msgspec
 
-from geolookup.cli import colour, streams
+from geolookup.cli import colour, interrupt, streams
 from geolookup.cli.plain import harmless_lines, malformed_line, match_line, not_covered_line
 from geolookup.model import FLAT_NAMES, Match, flat_not_covered
 from geolookup.text import harmless
@@ -255,13 +255,20 @@ def _percent(share: float) -> str:
 
 
 @contextlib.contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
+def progress(label: str, unit: str = "") -> Iterator[Callable[[int, int | None], None]]:
     """A progress bar on standard error if that is a terminal; told (done, total or None).
 
-    It shows the rate, and the time that is left if the total is known.
+    It shows the rate, and the time that is left if the total is known. ``unit`` is what is counted, for who is told
+    after Ctrl-C how far it came; without it nobody is.
     """
+    reached = interrupt.Progress(unit) if unit else None
+
+    def note(done: int, total: int | None) -> None:
+        if reached is not None:
+            reached.done, reached.total = done, total
+
     if not sys.stderr.isatty():
-        yield lambda _done, _total: None
+        yield note
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
@@ -280,4 +287,9 @@ def progress(label: str) -> Iterator[Callable[[int, int | None], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), Elapsed(), Left())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def show(done: int, total: int | None) -> None:
+            note(done, total)
+            bar.update(task, completed=done, total=total)
+
+        yield show

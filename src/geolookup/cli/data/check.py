@@ -98,7 +98,7 @@ def _contents(settings: Settings, definition: Definition, file: str | None) -> C
     with _as_a_file(definition, settings, file) as (path, shown):
         with (
             open_source(path, kind=definition.kind or None, fields=definition.fields or None, limits=limits) as reading,
-            output.progress("rows") as progress,
+            output.progress("rows", "row") as progress,
         ):
             found = contents_of(reading, progress, location=shown)
         if path != shown and shown:
@@ -112,7 +112,7 @@ def _service(settings: Settings) -> Contents:
     with (
         Transport(settings) as transport,
         GeolocationsClient(transport).list(etag=None) as listing,
-        output.progress("geolocations") as progress,
+        output.progress("geolocations", "row") as progress,
     ):
         return contents_of(ServiceReading(url, listing, limits), progress)
 
@@ -133,7 +133,7 @@ def _as_a_file(definition: Definition, settings: Settings, file: str | None) -> 
         return
     with tempfile.TemporaryDirectory(prefix="geolookup-") as folder:
         path = os.path.join(folder, "file")
-        with contextlib.ExitStack() as opened, output.progress("bytes") as progress:
+        with contextlib.ExitStack() as opened, output.progress("bytes", "byte") as progress:
 
             def begin() -> Callable[[bytes], object]:
                 opened.close()  # of an attempt that broke off

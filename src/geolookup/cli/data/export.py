@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, cast
 import click
 
 from geolookup import words
-from geolookup.cli import output
+from geolookup.cli import interrupt, output
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import as_of_option, json_option
 from geolookup.cli.plain import harmless_lines
@@ -152,6 +152,7 @@ def parquet(**options: Any) -> None:
 
 
 def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, as_json: bool, **options: Any) -> None:
+    interrupt.writing_to(target)
     stream: BinaryIO | None = None
     if target == "-":
         if as_json:
@@ -161,7 +162,7 @@ def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, a
             if form in _BINARY:
                 raise click.UsageError(f"{form} is not text: give the name of a file, or a pipe")
             stream = cast("BinaryIO", _Harmless(stream))
-    with opening.open(as_of=as_of) as geo, output.progress("exporting") as progress:
+    with opening.open(as_of=as_of) as geo, output.progress("exporting", "%") as progress:
         done = write(geo, form, target if stream is None else stream, layer=layer, progress=progress, **options)
     for warning in done.warnings:
         output.note(f"geolookup: {warning}")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from geolookup import words
-from geolookup.cli import exit_codes, logs, output
+from geolookup.cli import exit_codes, interrupt, logs, output
 from geolookup.cli.data import metrics, schedule
 from geolookup.cli.options import (
     json_option,
@@ -101,26 +101,41 @@ def refresh(
     directory = state_directory(settings, wait_s=wait_s)
     began: list[str] = []  # what went wrong before there was a report to hold it
 
+    watched = False
+
     def started() -> None:
+        nonlocal watched
         _log.info("refresh of %s begins", settings.url)
+        watched = monitor is not None
         if monitor is not None and (problem := monitor.start()) is not None:
             began.append(problem)
 
     try:
         with output.progress("refresh") as progress:
+
+            def told(stage: str, done: int, total: int | None) -> None:
+                progress(done, total)
+                if stage == "pull":  # how far a push came is said by edits
+                    reached.done, reached.total = done, total
+
+            reached = interrupt.Progress("row")
             report = run_refresh(
                 directory,
                 settings,
                 on_conflict=on_conflict,
                 url_moved=url_moved,
                 started=started,
-                progress=lambda _stage, done, total: progress(done, total),
+                progress=told,
             )
     except StateBusyError as error:
         # The other run tells the monitor, and writes the metrics.
         failure = Failure(stage="start", message=str(error), error=error)
         report = RefreshReport(url=settings.url, began_at=now_text(), ended_at=now_text(), failures=[failure])
         return _tell(report, exit_codes.BUSY, as_json=as_json)
+    except KeyboardInterrupt:
+        if monitor is not None and watched:
+            monitor.end(exit_codes.INTERRUPTED, interrupt.sentence())
+        raise
     except Exception:
         if monitor is not None:
             monitor.end(exit_codes.FAILED, "refresh failed in a way that it was not prepared for: see its log")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from geolookup.cli import exit_codes, output
+from geolookup.cli import exit_codes, interrupt, output
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import (
     fields_of,
@@ -22,6 +22,7 @@ from geolookup.cli.options import (
 from geolookup.errors import SettingsError
 from geolookup.settings import edit
 from geolookup.settings.durations import in_words
+from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import holds_secret, read_source_secret, without_secret
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
@@ -89,6 +90,7 @@ def add(
       geolookup source add office.csv --first
       geolookup source add geolite2-city --token-file ~/.config/geolookup/maxmind
     """
+    interrupt.changing(settings_path())
     refuse_location(location)
     values = _values(location, name, kind, fields_of(fields))
     values |= {key: value for key, value in given.items() if value}
@@ -281,6 +283,7 @@ def remove(name: str, as_json: bool) -> None:
     \b
     Example: geolookup source remove dbip-city-lite
     """
+    interrupt.changing(settings_path())
     path = edit.remove_source(name)
     _done(f"removed {name} from {path}: the next `geolookup sync` goes without it", {"removed": name}, path, as_json)
 
@@ -300,6 +303,7 @@ def move(name: str, first: bool, before: str | None, last: bool, as_json: bool) 
     position = _position(first, before, last)
     if position is None:
         raise click.UsageError("give one of --first, --before and --last")
+    interrupt.changing(settings_path())
     path = edit.move_source(name, position)
     _done(f"moved {name} in {path}: the next `geolookup sync` follows", {"moved": name}, path, as_json)
 

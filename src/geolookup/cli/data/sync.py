@@ -113,7 +113,7 @@ def sync(
     if digest is not None:
         report = accept(directory, digest)
     else:
-        with output.progress("pulled") as progress:
+        with output.progress("pulled", "row") as progress:
             report = pull(directory, settings, given=source, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.warn(warning)
@@ -156,7 +156,7 @@ def _preview(
                 impact.say_changed(*changed)
 
     try:
-        with output.progress("geolocations") as progress:
+        with output.progress("geolocations", "row") as progress:
             report = preview_pull(directory, settings, look, url_moved=url_moved, progress=progress)
     except HeldError as error:
         if as_json:

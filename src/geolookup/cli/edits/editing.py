@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from geolookup.cli.options import load_settings, state_directory
 from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
@@ -79,6 +80,7 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
 
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> R:
+        state_directory(load_settings())  # what it is like before, for who interrupts the command
         with open_editor() as editor:
             try:
                 return function(editor, *args, **kwargs)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from geolookup import words
-from geolookup.cli import output
+from geolookup.cli import interrupt, output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.editing import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_changes, say_pending
@@ -158,6 +158,7 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
         else:
             sys.stdout.write(text)  # byte for byte: a program or a file reads it
         return
+    interrupt.writing_to(file)
     with open_target(file) as out:
         out.write(text.encode("utf-8"))
     output.done(f"wrote {words.count(len(sites), 'site')} to {file}")

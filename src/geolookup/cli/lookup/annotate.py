@@ -5,7 +5,7 @@ from typing import BinaryIO
 
 import click
 
-from geolookup.cli import inputs
+from geolookup.cli import inputs, interrupt
 from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.counts.text import CANDIDATE, is_punctuation, pieces
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
@@ -46,17 +46,18 @@ def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
     if strange:
         raise ColumnError(f"{strange[0]!r} cannot be written into a line: there are locid, {', '.join(FIELD_NAMES)}")
     tally = Tally(**ok)
+    reached = interrupt.Progress("line")
     with opening.open() as geo, tally.sums():
         for file in files or ("-",):
             with inputs.opened(file) as source:
-                Annotator(geo, names, tally, inputs.shown(file)).copy(source, sys.stdout.buffer)
+                Annotator(geo, names, tally, inputs.shown(file), reached).copy(source, sys.stdout.buffer)
     return tally.code
 
 
 class Annotator:
     """Adds to lines of bytes what stands in ``fields`` of each address' geolocation.
 
-    ``name`` is for messages.
+    ``name`` is for messages, ``reached`` counts the lines of all files.
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class Annotator:
         fields: tuple[str, ...],
         tally: Tally,
         name: str = "standard input",
+        reached: interrupt.Progress | None = None,
     ) -> None:
+        self._reached = reached or interrupt.Progress("line")
         self._name = name
         self._geo = geo
         self._fields = fields
@@ -76,6 +79,7 @@ class Annotator:
         for data, number, searched in pieces(source):
             target.write(self.line(data, number) if searched else data)
             target.flush()
+            self._reached.done += data.endswith(b"\n")
 
     def line(self, data: bytes, number: int) -> bytes:
         """One line, or a piece of one, with its answers; ``number`` is for messages."""

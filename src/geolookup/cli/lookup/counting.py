@@ -59,7 +59,7 @@ def counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: Reading) ->
     """
     names = files or ("-",)
     with (
-        output.progress("counting") as progress,
+        output.progress("counting", "address") as progress,
         contextlib.closing(_batches(names, reading, progress)) as found,
     ):
         counts = count(geo, found, by=by)

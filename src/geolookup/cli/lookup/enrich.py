@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
-from geolookup.cli import inputs, output
+from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.options import delimiter_option
 from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
@@ -103,6 +103,7 @@ def enrich(
 
     shown = inputs.shown(source)
     tally = Tally(**ok)
+    interrupt.writing_to(target)
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(inputs.opened(source))
         as_is = read_as == write_as and (target == "-" or _is_tsv(source) == _is_tsv(target))
@@ -160,7 +161,7 @@ def _run(
         return next(iter(read_field(text, pick)), None)
 
     done = 0
-    with opening.open() as geo, output.progress("enriching") as progress:
+    with opening.open() as geo, output.progress("enriching", "row") as progress:
         for located in locate_each(geo, columns(), names, threads=threads, reread=reread):
             chunk = waiting.popleft()
             problems = [(chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad]

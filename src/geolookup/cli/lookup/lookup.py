@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from geolookup.cli import output
+from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import read_addresses
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
 from geolookup.cli.tally import Tally, ok_options
@@ -92,9 +92,11 @@ def lookup(
     is_stream = bool(files) or "-" in addresses
     with opening.open(as_of=as_of) as geo, output.answers(form, only, ranges=_has_ranges(addresses)) as write:
         without_city = False
+        reached = interrupt.Progress("address")
         with tally.sums() if is_stream else contextlib.nullcontext():
             for where, text in _asked(addresses, files, delimiter):
                 without_city |= _answer(geo, write, tally, where, text, pick, top)
+                reached.done += 1
         if not is_stream:
             tally.say_rest()
         # Only on a terminal: elsewhere, standard error is usually a log.

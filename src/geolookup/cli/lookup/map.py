@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
-from geolookup.cli import exit_codes, inputs, output
+from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.lookup.counting import Reading, counted, files_argument, reading_options
 from geolookup.columns.counts.counts import BYS, By
 from geolookup.exports.target import open_target
@@ -73,6 +73,7 @@ def map(
 
     if custom and files:
         raise click.UsageError("--custom draws no file: leave out either of the two")
+    interrupt.writing_to(target)
     # Before a log of hours is read: what draws is there, and what was given can be used.
     importlib.import_module("geolookup.columns.maps.rendering")
     form = form or ("html" if target == "-" else maps.form_of(target))

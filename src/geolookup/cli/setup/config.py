@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from geolookup.addresses import is_loopback
-from geolookup.cli import inputs, output
+from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, url_option
 from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
@@ -166,6 +166,7 @@ def init(
       pass show geo | geolookup config init --url https://geo.example.com --token-from -
       geolookup config init --home /var/lib/geolookup --group www-data
     """
+    interrupt.changing(settings_path())
     there = edit.written_values()
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not as_json
     secret = None if token_from is None else _secret_of(token_from)

@@ -1,8 +1,9 @@
 """Running an application: take the address, prepare, serve in one process or several, until a signal ends it."""
 
 import contextlib
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -32,11 +33,12 @@ def launch(
     signal ends it too. ``prepared`` is left when the last process that serves has ended. ``on_ready`` is called with
     the base address once all processes serve.
 
+    :raises KeyboardInterrupt: at SIGINT before it serves: whoever waits for that must hear that it will not
     :raises ServiceError: if the host is beyond loopback and no tokens are given, the address cannot be used, or a
         worker cannot start
     :raises SettingsError: if the tokens, the certificate or the access log cannot be used
     """
-    with contextlib.suppress(StopRequested), contextlib.ExitStack() as stack:
+    with _stopped_before_serving(), contextlib.ExitStack() as stack:
         stop = stack.enter_context(stopped_by_signals())
         options = replace(options, limits=with_files(options.limits))
         tokens = Tokens.load(options.tokens)
@@ -58,6 +60,15 @@ def launch(
         )
         stop.call = supervisor.stop
         supervisor.run(lambda: on_ready(url_of(address, tls=options.tls_cert is not None)), [address])
+
+
+@contextlib.contextmanager
+def _stopped_before_serving() -> Iterator[None]:
+    try:
+        yield
+    except StopRequested as stopped:
+        if stopped.number == signal.SIGINT:
+            raise KeyboardInterrupt from None
 
 
 def _work(opens: Opens, address: socket.socket, options: Options, folder: str, ready: Callable[[], None]) -> None:

@@ -10,6 +10,10 @@ from types import FrameType
 class StopRequested(BaseException):
     """A signal asked to stop before there was a server; a BaseException, so that it is not handled as a failure."""
 
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
 
 class Stop:
     """What a signal does: it ends the server, or raises `StopRequested` before there is one.
@@ -24,7 +28,7 @@ class Stop:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal."""
         if self.call is None:
-            raise StopRequested
+            raise StopRequested(number)
         self.call(number, frame)
 
 

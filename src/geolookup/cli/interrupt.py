@@ -1,0 +1,167 @@
+"""What is said after Ctrl-C: how far a command came, what is safe, and what to run next.
+
+`app` catches the interrupt, for every command. The words are those of `SAID`. Their facts are found at that moment: a
+command tells here what it works on before it changes anything (`working_on`, `writing_to`), and how far it is
+(`Progress`).
+"""
+
+import contextlib
+import os
+import string
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from geolookup.errors import GeoLookupError
+
+if TYPE_CHECKING:
+    from geolookup.state.directory import StateDirectory
+
+_READ = "nothing was changed"
+_WRITTEN = "{target}; run it again"
+
+#: What is said of each command, or of all commands of a group that are not named themselves. {published}, {sent},
+#: {edited}, {settings} and {target} are what became of each; see `_NOTHING`.
+SAID = {
+    "annotate": "what it wrote before is right; give it the rest, or all of it again",
+    "check": f"{_READ}; run it again to know of all rows",
+    "completion": _READ,
+    "config": _READ,
+    "config init": "{settings}; `geolookup config show` says what is there",
+    "custom": "{edited}",
+    **dict.fromkeys(("custom check", "custom list", "custom plan", "custom show"), _READ),
+    "custom apply": "{edited}; `geolookup custom plan FILE` says what is left",
+    "custom export": _WRITTEN,
+    "doctor": _READ,
+    "enrich": _WRITTEN,
+    "explain": _READ,
+    "export": _WRITTEN,
+    "generations": "{published}; `geolookup generations list` shows what is kept",
+    "generations diff": _READ,
+    "generations list": _READ,
+    "history": _READ,
+    "hotel": _READ,
+    "list": _READ,
+    "lookup": "what it answered before is right; give it the rest, or all of it again",
+    "map": _WRITTEN,
+    "outbox": "{edited}",
+    "outbox list": _READ,
+    "outbox show": _READ,
+    "push": "{sent}; `geolookup push` goes on from there",
+    "rate": "the service has those that were answered, and perhaps one more; putting FILE again does no harm",
+    "refresh": "{sent}; {published}; `geolookup refresh` goes on from there",
+    "serve": "it did not serve yet; of each kind of data all files are loaded, or none; start it again",
+    "serve-token": "a token that was not printed is of no use: remove its line, and make another",
+    "share": "it did not serve yet, and nothing was changed; start it again",
+    "source": "{settings}",
+    "source list": _READ,
+    "source show": _READ,
+    "status": _READ,
+    "sync": "{published}; run it again, it begins anew",
+    "top": f"{_READ}; run it again to count all of them",
+    "verify": f"{_READ}; what is published was not checked to its end: run it again",
+}
+_NOTHING = {
+    "published": "nothing was published",
+    "sent": "nothing was sent",
+    "edited": "nothing was changed",
+    "settings": "the settings are as before",
+    "target": "nothing was written",
+}
+
+_facts: dict[str, Callable[[], str]] = {}
+_progress: "Progress | None" = None
+_command = "lookup"
+
+
+class Progress:
+    """How far a command is: ``done`` of ``total`` (None if nobody knows).
+
+    ``one`` is what is counted, in the singular; of "%" the share of the work is said.
+    """
+
+    __slots__ = ("_one", "done", "total")
+
+    def __init__(self, one: str) -> None:
+        global _progress
+        self._one = one
+        self.done = 0
+        self.total: int | None = None
+        _progress = self
+
+    def __str__(self) -> str:
+        if self._one == "%":
+            return f"{100 * self.done // (self.total or 1)} % of the work"
+        plural = "es" if self._one.endswith("s") else "s"
+        counted = self._one if (self.total or self.done) == 1 else f"{self._one}{plural}"
+        return f"{self.done:,}{'' if self.total is None else f' of {self.total:,}'} {counted}"
+
+
+def begin(words: list[str]) -> None:
+    """Forget what a command before this one told; ``words`` are its arguments."""
+    global _progress, _command
+    _facts.clear()
+    _progress = None
+    given = [word for word in words if not word.startswith("-")]
+    _command = next((name for name in (" ".join(given[:2]), *given[:1]) if name in SAID), "lookup")
+
+
+def _asked() -> set[str]:
+    """The facts that the command's words need."""
+    return {name for _, name, _, _ in string.Formatter().parse(SAID[_command]) if name}
+
+
+def working_on(directory: "StateDirectory") -> None:
+    """Note what a state is like before the command changes it, as far as its words need that."""
+    asked = _asked()
+    if asked & {"published", "sent", "edited"}:
+        from geolookup.cli.before import StateBefore  # late: most commands need none of it
+
+        before = StateBefore(directory, asked)
+        _facts.update(published=before.published, sent=before.sent, edited=before.edited)
+
+
+def writing_to(name: str) -> None:
+    """Note that results go to this file, which is replaced once they are complete; ``-`` is standard output."""
+    before = _stamp(name)
+
+    def target() -> str:
+        if name == "-" or (os.path.exists(name) and not os.path.isfile(name)):
+            return "what was written has no end"
+        if _stamp(name) != before:
+            return f"{name} is complete"
+        return f"{name} was not written" if before is None else f"{name} is as before"
+
+    _facts["target"] = target
+
+
+def changing(path: str) -> None:
+    """Note that the command changes the settings in this file."""
+    before = _content(path)
+    _facts["settings"] = lambda: f"{path} is as before" if _content(path) == before else f"{path} was changed"
+
+
+def _stamp(name: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def sentence() -> str:
+    """What to tell a person whose Ctrl-C ended the command."""
+    facts = dict(_NOTHING)
+    for name in _asked() & set(_facts):
+        # Nobody needs a second problem now; the command says it when it runs again.
+        with contextlib.suppress(GeoLookupError, OSError):
+            facts[name] = _facts[name]()
+    after = f" after {_progress}" if _progress is not None and _progress.done else ""
+    return f"interrupted{after}: {SAID[_command].format_map(facts)}"

@@ -28,5 +28,6 @@ def end(service: "subprocess.Popen[str]") -> None:
     while service.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     assert service.wait(1) == 0
-    assert service.stderr is not None
-    service.stderr.close()
+    for stream in (service.stdout, service.stderr):
+        if stream is not None:
+            stream.close()

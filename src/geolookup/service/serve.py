@@ -1,13 +1,14 @@
 """The reference service: its database, what is loaded into it, and how one process or several serve it."""
 
 import contextlib
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from geolookup.service.app import PATHS, create_app
-from geolookup.service.geolocations.loader import load_demo, load_files
+from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.hotels import loader as hotels_loader
 from geolookup.service.http.watch.health import Health
 from geolookup.service.http.watch.metrics import Metrics
@@ -17,9 +18,22 @@ from geolookup.service.process.launch import launch
 from geolookup.service.process.options import Options
 from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
+from geolookup.sources.country_ranges import bundled_ranges_path
+
+logger = logging.getLogger(__name__)
+
+#: What is said of a database without a geolocation, in the log and by ``/readyz``.
+EMPTY = (
+    "the database has no geolocations: lists are empty and no address is covered. "
+    "Load a file with --load FILE, or the bundled data with --demo"
+)
 
 
 def _nobody_waits(_url: str) -> None:
+    pass
+
+
+def _nobody_asks(_loaded: Loaded) -> None:
     pass
 
 
@@ -31,36 +45,48 @@ def serve(
     load: Iterable[str | os.PathLike[str]] = (),
     load_hotels: Iterable[str | os.PathLike[str]] = (),
     demo: bool = False,
+    replace: bool = False,
     ignore_idempotency_keys: bool = False,
     options: Options | None = None,
     on_ready: Callable[[str], None] = _nobody_waits,
+    on_replaced: Callable[[Loaded], None] = _nobody_asks,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end what is under way and return.
 
     ``port`` 0 lets the system choose one. Without ``db`` the database is a temporary one, removed at the end. The
     address is reserved first; the service listens only when everything is loaded. Then ``on_ready`` is called, with the
-    base address that clients need. ``ignore_idempotency_keys`` makes it behave like services without
-    ``Idempotency-Key``.
+    base address that clients need. ``replace`` removes the default geolocations and blocks that neither ``load`` nor
+    the ``demo`` has, and ``on_replaced`` is told what that changed. ``ignore_idempotency_keys`` makes it behave like
+    services without ``Idempotency-Key``.
 
     :raises ServiceError: if the host is beyond loopback and no tokens are given, the address is in use, the database
         cannot be used, or a worker cannot start
     :raises SettingsError: if the tokens or the access log cannot be used
-    :raises DataFileError: if a file to load is bad: then nothing is loaded from it or the others of its kind
+    :raises DataFileError: if a file to load is bad: then nothing is loaded from it or the others of its kind; if
+        nothing would be left after ``replace``
     """
     options = options or Options()
-    prepared = _prepared(
-        db, load, load_hotels, demo=demo, ignore_keys=ignore_idempotency_keys, alone=options.workers == 1
-    )
+    geolocations = [*([bundled_ranges_path()] if demo else []), *load]
+
+    def fill(store: Store) -> None:
+        if demo:
+            hotels_loader.load_demo_hotels(store)
+        loaded = load_files(store, geolocations, replace=replace)
+        if replace:
+            on_replaced(loaded)
+        hotels_loader.load_hotels(store, load_hotels)
+        if store.is_empty():
+            logger.warning("%s", EMPTY)
+
+    prepared = _prepared(db, fill, ignore_keys=ignore_idempotency_keys, alone=options.workers == 1)
     launch(prepared, host=host, port=port, options=options, on_ready=on_ready)
 
 
 @contextlib.contextmanager
 def _prepared(
     db: str | os.PathLike[str] | None,
-    load: Iterable[str | os.PathLike[str]],
-    load_hotels: Iterable[str | os.PathLike[str]],
+    fill: Callable[[Store], None],
     *,
-    demo: bool,
     ignore_keys: bool,
     alone: bool,
 ) -> Iterator[Opens]:
@@ -68,11 +94,7 @@ def _prepared(
     with contextlib.ExitStack() as stack:
         path = os.fspath(db) if db is not None else stack.enter_context(_temporary())
         store = stack.enter_context(Store.open(path))
-        if demo:
-            load_demo(store)
-            hotels_loader.load_demo_hotels(store)
-        load_files(store, load)
-        hotels_loader.load_hotels(store, load_hotels)
+        fill(store)
         if alone:
             yield lambda folder: contextlib.nullcontext(application(store, folder, ignore_keys=ignore_keys))
         else:
@@ -92,7 +114,11 @@ def application(store: Store, folder: str | None = None, *, ignore_keys: bool = 
     ``folder`` is one that other processes use that serve the same database, or None.
     """
     index = LookupIndex(store, folder)
-    health = Health(database=lambda: store.snapshot().close(), index=lambda: index.is_ready)
+    health = Health(
+        database=lambda: store.snapshot().close(),
+        index=lambda: index.is_ready,
+        remark=lambda: EMPTY if store.is_empty() else None,
+    )
     metrics = Metrics()
     DatabaseGauges(store, metrics)
     return Application(

@@ -225,6 +225,7 @@ def test_serve_loads_every_file_of_hotels_before_it_listens_or_names_each_bad_li
     path = "/v1/api/hotel/list?id=B1,A1,C1"
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr is not None
+        assert "no geolocations" in service.stderr.readline()  # hotels alone
         address = re.search(r"http://\S+", service.stderr.readline())
         service_answer = None if address is None else httpx.get(f"{address[0]}{path}", trust_env=False, verify=PLAIN)
         service.terminate()

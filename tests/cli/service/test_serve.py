@@ -1,22 +1,28 @@
 """``geolookup serve`` and ``serve-token``, and clients that meet a service with tokens."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from geolookup.service.http.access.auth import Scope, Tokens, line_for, new_token
 from geolookup.service.process.options import Options
+from geolookup.service.serve import EMPTY
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
-from tests.support.running_service import RunningService
+from tests.support.page_commands import end
+from tests.support.plain_http import PLAIN
+from tests.support.running_service import FIELDS, RunningService
 from tests.support.states import publish
 
 READER, WRITER, STRANGER = new_token(), new_token(), new_token()
@@ -163,6 +169,7 @@ def test_a_name_that_is_none_is_refused_and_nothing_is_kept(tmp_path: Path) -> N
         (("--trusted-proxy", "nginx"), 2, "trusted proxy 'nginx'"),
         (("--access-log", "none/log"), 2, "none/log: the access log cannot be written"),
         (("--workers", "0"), 2, "--workers"),
+        (("--replace",), 2, "--replace needs the files"),
     ],
 )
 def test_a_service_that_cannot_run_so_says_why_and_does_not_start(
@@ -172,6 +179,48 @@ def test_a_service_that_cannot_run_so_says_why_and_does_not_start(
     assert found.returncode == status
     assert re.search(said, found.stderr), found.stderr
     assert "Traceback" not in found.stderr
+
+
+@contextlib.contextmanager
+def serving(*arguments: str) -> Iterator[tuple[list[str], httpx.Client]]:
+    """What the command said until it listened, the address last, and a client of it."""
+    service = subprocess.Popen(
+        [sys.executable, "-m", "geolookup", "serve", "--port", "0", *arguments], stderr=subprocess.PIPE, text=True
+    )
+    assert service.stderr is not None
+    said: list[str] = []
+    try:
+        while not said or "serving on" not in said[-1]:
+            said.append(service.stderr.readline().strip())
+            assert said[-1], said
+        with httpx.Client(base_url=said[-1].split()[-1], trust_env=False, verify=PLAIN, timeout=30) as client:
+            for _ in range(300):
+                if client.get("/readyz").status_code == 200:
+                    break
+                time.sleep(0.05)
+            yield said, client
+    finally:
+        end(service)
+
+
+def test_an_empty_database_is_called_empty_and_what_is_loaded_or_replaced_is_there(tmp_path: Path) -> None:
+    db, first, second = str(tmp_path / "service.db"), tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("startip,endip,country\n10.0.0.0,10.0.0.9,US\n10.1.0.0,10.1.0.9,FR\n")
+    second.write_text("startip,endip,country\n10.0.0.0,10.0.0.9,DE\n10.1.0.0,10.1.0.9,FR\n")
+    with serving("--db", db) as (said, client):
+        assert said[0] == f"geolookup: {EMPTY}"
+        assert client.get("/readyz").json() == {"status": "ready", "remark": EMPTY}
+        mine = client.post("/geolocations", json=FIELDS).raise_for_status().json()["locid"]
+        time.sleep(0.6)  # the health is looked at twice a second
+        assert client.get("/readyz").json() == {"status": "ready"}
+    with serving("--db", db, "--load", str(first)) as (said, client):
+        assert len(said) == 1
+        assert client.get("/readyz").json() == {"status": "ready"}
+    with serving("--db", db, "--load", str(second), "--replace") as (said, client):
+        assert said[0] == "geolookup: replaced: geolocations +1 -1 ~0, blocks +1 -1"
+        found = client.get("/geolocations").json()
+        assert sorted(place["country"] for place in found if place["locid"] != mine) == ["DE", "FR"]
+        assert client.get("/lookup/10.0.0.1").json()["country"] == "DE"
 
 
 def test_with_tokens_it_listens_beyond_loopback_under_names_that_are_allowed(tmp_path: Path) -> None:

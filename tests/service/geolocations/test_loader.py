@@ -11,9 +11,10 @@ import pytest
 from geolookup.errors import DataFileError
 from geolookup.fields import FIELD_NAMES
 from geolookup.service.geolocations import search
-from geolookup.service.geolocations.loader import Loaded, load_demo, load_files
+from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.store import Store
+from geolookup.sources.country_ranges import bundled_ranges_path
 from tests.support.running_service import FIELDS, RunningService
 from tests.support.source_files import examples
 
@@ -242,7 +243,9 @@ def test_a_missing_file_is_named(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_bundled_data_are_237_countries_with_207564_blocks(store: Store) -> None:
-    assert load_demo(store) == Loaded(geolocations_added=237, geolocations_changed=0, blocks_added=207564)
+    assert load_files(store, [bundled_ranges_path()]) == Loaded(
+        geolocations_added=237, geolocations_changed=0, blocks_added=207564
+    )
     codes = [place["country"] for place in places(store)]
     assert codes == sorted(codes)
 

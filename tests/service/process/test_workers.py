@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from geolookup.service.serve import EMPTY
 from tests.service.test_operating import samples
 from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS
@@ -134,7 +135,7 @@ def test_a_signal_ends_all_in_order(tmp_path: Path, number: int) -> None:
         workers = service.workers()
         service.process.send_signal(number)
         out, err = service.process.communicate(timeout=PATIENCE_S)
-        assert (service.process.returncode, out, err) == (0, "ended\n", "")
+        assert (service.process.returncode, out, err) == (0, "ended\n", f"{EMPTY}\n")
         assert all(map(is_gone, workers))
         assert not list(tmp_path.glob("geolookup-*"))
 

@@ -10,7 +10,7 @@ from geolookup.cli.service.running import Sectioned, missing_packages, options_f
 
 
 class _Serve(Sectioned):
-    own = ("Data", ("db", "load", "load_hotels", "demo", "ignore_idempotency_keys"))
+    own = ("Data", ("db", "load", "load_hotels", "demo", "replace", "ignore_idempotency_keys"))
 
 
 _data = options_of(
@@ -32,6 +32,12 @@ _data = options_of(
     click.option(
         "--demo", is_flag=True, help="Load the bundled data: countries by registry delegation, and made-up hotels."
     ),
+    click.option(
+        "--replace",
+        is_flag=True,
+        help="Remove the default geolocations and blocks that --load and --demo do not bring. Custom ones, which "
+        "clients made, stay.",
+    ),
     click.option("--ignore-idempotency-keys", is_flag=True, help="Behave like services without Idempotency-Key."),
 )
 
@@ -46,6 +52,7 @@ def serve(
     load: tuple[str, ...],
     load_hotels: tuple[str, ...],
     demo: bool,
+    replace: bool,
     **given: Any,
 ) -> None:
     """Run the reference service: the upstream interface with its own database.
@@ -54,7 +61,7 @@ def serve(
     --load takes a file of any kind that `geolookup check` knows, or a CSV with the columns startip,
     endip, locid and the eight fields, or startip, endip and country. If any row is bad, the bad rows
     are named and nothing is loaded; the same is true for hotels. It listens when loading is done, and
-    prints its address on standard error.
+    prints its address on standard error. Loading adds and changes; with --replace it also removes.
 
     \b
     Example: geolookup serve --demo --port 8080
@@ -63,6 +70,8 @@ def serve(
         from geolookup.service import serve as service
     except ImportError as error:
         raise missing_packages(error) from error
+    if replace and not (load or demo):
+        raise click.UsageError("--replace needs the files that replace what is there: --load FILE")
     options = options_from(given)
     service.serve(
         host=host,
@@ -71,9 +80,14 @@ def serve(
         load=load,
         load_hotels=load_hotels,
         demo=demo,
+        replace=replace,
         ignore_idempotency_keys=given["ignore_idempotency_keys"],
         options=options,
         on_ready=lambda url: output.note(f"geolookup: serving on {url}"),
+        on_replaced=lambda loaded: output.note(
+            f"geolookup: replaced: geolocations +{loaded.geolocations_added} -{loaded.geolocations_removed} "
+            f"~{loaded.geolocations_changed}, blocks +{loaded.blocks_added} -{loaded.blocks_removed}"
+        ),
     )
 
 

@@ -19,11 +19,12 @@ from geolookup.model import PROVISIONAL_LOCID
 from geolookup.reasons import reason
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
+from geolookup.service.geolocations.replacing import Replacing
 from geolookup.service.geolocations.source_staging import stage_source
 from geolookup.service.http import wire
 from geolookup.service.store.schema import padded, with_keys
 from geolookup.service.store.store import Store, Transaction
-from geolookup.sources.country_ranges import COLUMNS, bundled_ranges_path, ranges, read_range
+from geolookup.sources.country_ranges import COLUMNS, ranges, read_range
 from geolookup.sources.csv_rows import CsvRows
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.bad_rows import BadRows
@@ -42,10 +43,15 @@ class Loaded:
     geolocations_added: int
     geolocations_changed: int
     blocks_added: int
+    geolocations_removed: int = 0
+    blocks_removed: int = 0
 
 
-def load_files(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
+def load_files(store: Store, paths: Iterable[str | os.PathLike[str]], *, replace: bool = False) -> Loaded:
     """Load files in their order: geolocations are added or changed and blocks added, nothing removed.
+
+    With ``replace``, default geolocations and their blocks that none of the files has are removed afterwards. Custom
+    geolocations stay, with their blocks. All of it is one transaction.
 
     A file is a source of any kind (see `sources.detect`), or the service's own CSV: the columns ``locid``, the fields,
     ``startip`` and ``endip``, one row a block, in which a row without a range is a geolocation without blocks, and
@@ -54,10 +60,13 @@ def load_files(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
     such a geolocation already. Other columns are ignored.
 
     :raises DataFileError: if a row is bad, rows of one locid disagree, or a custom block belongs to another custom
-        geolocation: the message names bad rows, up to twenty of the first such file; nothing of any file is kept
+        geolocation: the message names bad rows, up to twenty of the first such file; nothing of any file is kept.
+        Also if ``replace`` would remove every default geolocation, since the files have none
     """
     added = changed = blocks = 0
+    removed = 0, 0
     with store.write(wait_s=_WAIT_S) as transaction:
+        replacing = Replacing(transaction) if replace else None
         for path in paths:
             merge.create_staging(transaction)
             bad = BadRows()
@@ -68,7 +77,18 @@ def load_files(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded:
             bad.refuse()
             result = merge.merge(transaction, os.fspath(path))
             added, changed, blocks = added + result[0], changed + result[1], blocks + result[2]
-    return Loaded(geolocations_added=added, geolocations_changed=changed, blocks_added=blocks)
+            if replacing is not None:
+                replacing.keep_staged()
+            merge.drop_staging(transaction)
+        if replacing is not None:
+            removed = replacing.remove()
+    return Loaded(
+        geolocations_added=added,
+        geolocations_changed=changed,
+        blocks_added=blocks,
+        geolocations_removed=removed[0],
+        blocks_removed=removed[1],
+    )
 
 
 def _stage(transaction: Transaction, path: str, bad: BadRows) -> None:
@@ -103,14 +123,6 @@ def _own_csv(path: str) -> CsvRows | None:
         return rows
     rows.close()
     return None
-
-
-def load_demo(store: Store) -> Loaded:
-    """Load the bundled registry data: 237 countries.
-
-    :raises DataFileError: as `load_files` does
-    """
-    return load_files(store, [bundled_ranges_path()])
 
 
 class _Batches:

@@ -54,8 +54,13 @@ _BLOCK = (*_RANGE, "startip", "endip")
 
 
 def create_staging(transaction: Transaction) -> None:
-    """Make the staging tables, empty; they go with the transaction or with `merge`."""
+    """Make the staging tables, empty; they go with the transaction or with `drop_staging`."""
     _metadata.create_all(transaction.connection, checkfirst=False)
+
+
+def drop_staging(transaction: Transaction) -> None:
+    """Remove the staging tables and what is in them."""
+    _metadata.drop_all(transaction.connection, checkfirst=False)
 
 
 def known_countries(transaction: Transaction) -> dict[str, int]:
@@ -76,7 +81,7 @@ def greatest_locid(transaction: Transaction) -> int:
 
 
 def merge(transaction: Transaction, name: str) -> tuple[int, int, int]:
-    """Move what was staged into the tables: how many geolocations were added and changed, and blocks added.
+    """Copy what was staged into the tables: how many geolocations were added and changed, and blocks added.
 
     The transaction is told whether anything changed. It counts as a change of the default layer if the file has
     default geolocations at all.
@@ -97,7 +102,6 @@ def merge(transaction: Transaction, name: str) -> tuple[int, int, int]:
     if added or changed or blocks:
         transaction.changed = True
         transaction.changed_default |= greatest is not None and greatest > 0
-    _metadata.drop_all(connection, checkfirst=False)
     return added, changed, blocks
 
 

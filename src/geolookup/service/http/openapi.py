@@ -127,7 +127,16 @@ NOT_JSON = ("malformed-json", "body-too-large", "invalid-body")
 _STATUS = object_of({"status": TEXT})
 HEALTHZ = operation("Whether this process is alive", [], None, {"200": answer(_STATUS, "It is.")}, ())
 READYZ = operation(
-    "Whether this process should get requests", [], None, {"200": answer(_STATUS, "It should.")}, ("not-ready",)
+    "Whether this process should get requests",
+    [],
+    None,
+    {
+        "200": answer(
+            object_of({"status": TEXT, "remark": TEXT}, optional=("remark",)),
+            "It should. The remark says that the database is empty.",
+        )
+    },
+    ("not-ready",),
 )
 METRICS = operation(
     "What this service has done, for Prometheus",

@@ -157,6 +157,14 @@ class Store:
                 connection.close()
                 raise
 
+    def is_empty(self) -> bool:
+        """Whether there is no geolocation, default or custom.
+
+        :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be read
+        """
+        with contextlib.closing(self.snapshot()) as snapshot, self._database_errors():
+            return snapshot.connection.execute(select(schema.geolocations.c.locid).limit(1)).first() is None
+
     @property
     def open_snapshots(self) -> int:
         """How many snapshots have not been closed."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from litestar import get
 from litestar.di import NamedDependency
 from litestar.response.base import ASGIResponse
@@ -23,24 +24,32 @@ class Health:
     """The health of one process.
 
     ``checks`` are by name; each returns false or raises a `GeoLookupError` if it finds something wrong, and may take
-    a moment.
+    a moment. ``remark`` is what a person should know of a process that is ready, or None.
     ``draining`` is set when the process was told to end, ``stopping`` when it stopped listening.
     """
 
-    def __init__(self, **checks: Callable[[], Any]) -> None:
+    def __init__(self, *, remark: Callable[[], str | None] = lambda: None, **checks: Callable[[], Any]) -> None:
         self.checks = checks
+        self._remark = remark
         self.draining = False
         self.stopping = False
         self._lock = threading.Lock()
-        self._found: tuple[float, tuple[str, ...]] | None = None
+        self._found: tuple[float, tuple[str, ...], str | None] | None = None
 
-    def failing(self) -> tuple[str, ...]:
-        """The names of the checks that found something wrong, at most half a second ago."""
+    def found(self) -> tuple[tuple[str, ...], str | None]:
+        """The names of the checks that found something wrong, and the remark, at most half a second ago."""
         with self._lock:
             now = time.monotonic()
             if self._found is None or now - self._found[0] >= _KEEP_S:
-                self._found = (now, tuple(name for name, check in self.checks.items() if not _passes(check)))
-            return self._found[1]
+                failing = tuple(name for name, check in self.checks.items() if not _passes(check))
+                self._found = now, failing, None if failing else self._said()
+            return self._found[1:]
+
+    def _said(self) -> str | None:
+        try:
+            return self._remark()
+        except GeoLookupError:  # the next check says so
+            return None
 
 
 def _passes(check: Callable[[], Any]) -> bool:
@@ -61,7 +70,9 @@ def readyz(health: NamedDependency[Health]) -> ASGIResponse:
     """Ready: everything that requests need is there, and the process was not told to end."""
     if health.draining:
         raise RequestRefusedError("it was told to end", problem="shutting-down")
-    if failing := health.failing():
+    failing, remark = health.found()
+    if failing:
         # Only the names: everyone may ask, and the log has the reasons.
         raise RequestRefusedError(f"not ready: {', '.join(failing)}", problem="not-ready")
-    return ASGIResponse(body=b'{"status":"ready"}', media_type="application/json")
+    body = {"status": "ready", **({} if remark is None else {"remark": remark})}
+    return ASGIResponse(body=msgspec.json.encode(body), media_type="application/json")

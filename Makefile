@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup check format lint types layers test docs outlines bench clean
+.PHONY: setup check format lint types layers test docs outlines vendored bench clean
 
 setup: $(BIN)/geolookup  ## a virtual environment with everything for development
 $(BIN)/geolookup: pyproject.toml
@@ -35,6 +35,9 @@ docs: setup  ## write the pages that are generated from the code
 
 outlines: setup  ## get the outlines of the countries anew (npm, node)
 	$(BIN)/python tools/outlines.py
+
+vendored:  ## get anew what the pages of the console are made with; needs npm
+	$(PYTHON) tools/vendored.py
 
 bench: setup  ## print the benchmark tables, on a data set shaped like a city database
 	$(BIN)/python -m benchmarks.run

@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
-from geolookup.service.http.access.auth import Tokens
 from geolookup.service.http.access.host import canonical_address, host_of
 from geolookup.service.http.access.limits import with_files
 from geolookup.service.process.application import Opens
 from geolookup.service.process.listener import bind, url_of
 from geolookup.service.process.options import Options
-from geolookup.service.process.server import Server, certificate_of
+from geolookup.service.process.server import Server, certificate_of, tokens_of
 from geolookup.service.process.signals import StopRequested, stopped_by_signals
 from geolookup.service.process.workers import Supervisor
 
@@ -41,7 +40,7 @@ def launch(
     with _stopped_before_serving(), contextlib.ExitStack() as stack:
         stop = stack.enter_context(stopped_by_signals())
         options = replace(options, limits=with_files(options.limits))
-        tokens = Tokens.load(options.tokens)
+        tokens = tokens_of(options)
         certificate_of(options)  # so that what is wrong with it is said before anything is prepared
         address = stack.enter_context(bind(host, port, beyond_loopback=tokens is not None))
         opens = stack.enter_context(prepared)

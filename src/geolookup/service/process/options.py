@@ -19,6 +19,8 @@ class Options:
 
     #: A file of token lines (see `geolookup.service.http.access.auth`), mode 0600.
     tokens: str | None = None
+    #: The application knows by itself who may ask: nobody needs a token, whatever the environment says.
+    asks_itself: bool = False
     #: Files in PEM: the certificate chain and its key, both or neither. With them, it is served by TLS only.
     tls_cert: str | None = None
     tls_key: str | None = None

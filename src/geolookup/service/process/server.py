@@ -40,6 +40,14 @@ def certificate_of(options: Options) -> Certificate | None:
     return Certificate(options.tls_cert, options.tls_key)
 
 
+def tokens_of(options: Options) -> Tokens | None:
+    """The tokens that clients must have, None if they need none.
+
+    :raises SettingsError: if they cannot be used
+    """
+    return None if options.asks_itself else Tokens.load(options.tokens)
+
+
 class Server(uvicorn.Server):
     """uvicorn around the application, on a socket that is bound already. ``url`` is the base address.
 
@@ -50,7 +58,7 @@ class Server(uvicorn.Server):
         options = options or Options()
         self.application = application
         self.health, self.metrics = application.health, application.metrics
-        self.tokens = Tokens.load(options.tokens)
+        self.tokens = tokens_of(options)
         if self.tokens is not None:
             self.tokens.reloaded = self.metrics.tokens_reloaded
         self._certificate = certificate_of(options)

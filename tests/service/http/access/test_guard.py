@@ -68,6 +68,9 @@ def test_any_other_name_is_421_whatever_the_path(client: httpx.Client, host: str
     [
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "null", "Sec-Fetch-Site": "none"},
+        {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "https://evil.example", "Sec-Fetch-Site": "same-origin"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
         {"Origin": "http://["},
@@ -84,6 +87,8 @@ def test_a_write_from_another_sites_page_is_403(client: httpx.Client, headers: d
 def test_a_write_from_the_services_own_page_is_served(service: RunningService, client: httpx.Client) -> None:
     headers = {"Origin": service.url, "Sec-Fetch-Site": "same-origin"}
     assert client.post("/geolocations", json=FIELDS, headers=headers).status_code == 201
+    without_referrer = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
+    assert client.post("/geolocations", json=FIELDS, headers=without_referrer).status_code == 201
 
 
 def test_an_allowed_name_is_served_whole_only(tmp_path: Path) -> None:

@@ -127,8 +127,10 @@ class Guard:
         # A browser names the page's origin in each of its cross-site writes; programs send neither header.
         sites = headers.get(b"sec-fetch-site", [])
         origins = headers.get(b"origin", [])
+        # Under `Referrer-Policy: no-referrer` it names none (`null`), even for a form of its own: the other one counts.
+        own = [hosts[0].lower()] + (["null"] if sites == ["same-origin"] else [])
         if any(site not in ("same-origin", "none") for site in sites) or any(
-            _origin_host(origin) != hosts[0].lower() for origin in origins
+            _origin_host(origin) not in own for origin in origins
         ):
             return _Refusal(problem("cross-site-request", "send writes from a program, or from a page of this service"))
         return None
@@ -216,6 +218,8 @@ def _closing(send: Any) -> Any:
 
 
 def _origin_host(origin: str) -> str:
-    """Host and port of an ``Origin`` (RFC 6454, section 7); empty for ``null`` and for what is not an origin."""
+    """Host and port of an ``Origin`` (RFC 6454, section 7); ``null`` as it is, and empty for what is not an origin."""
+    if origin == "null":
+        return origin
     scheme, separator, host = origin.partition("://")
     return host.lower() if separator and scheme in ("http", "https") and host_of(host) is not None else ""

@@ -1,0 +1,62 @@
+"""From templates to pages. What they are given may be hostile: it is text everywhere, printable and bounded."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from geolookup import words
+from geolookup.settings.durations import in_words
+from geolookup.settings.moments import shown as moment
+from geolookup.sites.site import block_text
+from geolookup.text import harmless
+
+#: No text that a page shows is longer; the rest can be seen in the file, or by the command line.
+_MAX_SHOWN = 300
+
+
+class Templates:
+    """The templates of this folder. Whatever stands between double braces is escaped, and made harmless."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(os.path.join(os.path.dirname(__file__), "templates")),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=shown,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {
+            "as_typed": as_typed,
+            "block": block_text,
+            "count": words.count,
+            "grouped": lambda number: f"{number:,}",
+            "in_words": in_words,
+            "moment": moment,
+        }
+
+    def render(self, template: str, /, **values: Any) -> str:
+        """A page, or a part of one."""
+        return self._environment.get_template(template).render(**values)
+
+    def say(self, **globals_of_all: Callable[..., Any] | str | bool | int) -> None:
+        """Give every template these names."""
+        self._environment.globals |= globals_of_all
+
+
+def shown(value: Any) -> Any:
+    """What a page shows of a value: nothing of None, and text without what is not printable, cut if it is long."""
+    if value is None:
+        return ""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        text = harmless(value, _MAX_SHOWN)
+        return text if len(value) <= _MAX_SHOWN else f"{text}…"
+    return value
+
+
+def as_typed(value: str) -> Markup:
+    """The value of a form's field: escaped, and otherwise exactly what it is, since it comes back."""
+    return escape(value)

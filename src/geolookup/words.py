@@ -1,4 +1,4 @@
-"""What several commands say, in the same words: counts, what was published, and what a push left over."""
+"""What commands and pages say in the same words: counts, what was published, and what a push left over."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

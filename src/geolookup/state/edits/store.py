@@ -99,6 +99,18 @@ class Edits:
     def __init__(self, home: str, name: str = "edits.db") -> None:
         self.path = os.path.join(home, name)
 
+    def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """What changes with every change of the edits, so that whoever shows them need not read them again."""
+        found: list[tuple[int, int, int] | None] = []
+        for path in (self.path, f"{self.path}-wal"):
+            try:
+                stat = os.stat(path)
+            except OSError:
+                found.append(None)
+            else:
+                found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
+        return tuple(found)
+
     def exists(self) -> bool:
         """Whether anything was ever recorded here."""
         return os.path.exists(self.path)

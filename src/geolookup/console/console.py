@@ -1,0 +1,144 @@
+"""What every page of a console works with: the state, its editor, the session, the runs, and how a page is made."""
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from litestar import Response
+
+from geolookup import words
+from geolookup._version import __version__
+from geolookup.console import files
+from geolookup.console.forms import TOKEN, AnyRequest, query
+from geolookup.console.html import Templates
+from geolookup.console.layer import CustomLayer, Kept
+from geolookup.console.runs import Runs
+from geolookup.console.session import Session
+from geolookup.lookup import open as opening
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.first import open_editor
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.editor import Editor
+
+#: What a handler of a page returns.
+Answer: TypeAlias = Response[str]
+
+#: Messages that pages still show after what they were about: the oldest is forgotten first.
+_MAX_TOLD = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A page that the navigation leads to."""
+
+    title: str
+    path: str
+
+
+class Console:
+    """One console. Threads may share it.
+
+    ``settings`` are read for each request that needs them, since a command may change them meanwhile. The state is
+    ``home``, or the one that the settings name.
+    """
+
+    def __init__(self, settings: Callable[[], Settings], *, home: str | None = None, read_only: bool = False) -> None:
+        self.settings = settings
+        self.read_only = read_only
+        self.session = Session()
+        self.runs = Runs()
+        self.templates = Templates()
+        self.navigation: tuple[Page, ...] = ()
+        self._home = home
+        self._geo: GeoLookup | None = None
+        self._lock = threading.Lock()
+        self._kept = Kept()
+        self._told: dict[str, str] = {}
+        self._made: dict[str, str] = {}
+        self.templates.say(
+            version=__version__,
+            read_only=read_only,
+            form_token=self.session.form_token,
+            form_token_name=TOKEN,
+            static=files.address,
+        )
+
+    @property
+    def home(self) -> str:
+        """The state directory."""
+        return self._home or self.settings().state_home()
+
+    def geo(self) -> GeoLookup:
+        """The lookups of the state, which follow what is published; from the first call on, until the end.
+
+        :raises NoStateError: if a service is configured and nothing has been pulled from it yet
+        """
+        with self._lock:
+            if self._geo is None:
+                self._geo = opening.open(self.home, settings=self.settings())
+            return self._geo
+
+    def editor(self) -> Editor:
+        """An editor, for one request.
+
+        :raises NoStateError: as `geo`
+        """
+        return open_editor(self.home, settings=self.settings())
+
+    def layer(self) -> CustomLayer:
+        """The custom layer, to be shown; see `layer.Kept`.
+
+        :raises NoStateError: as `geo`
+        """
+        return self._kept.layer(self.directory(), self.editor())
+
+    def directory(self) -> StateDirectory:
+        """The state directory, for what no editor or lookup does."""
+        return StateDirectory(self.home, keep_generations=self.settings().keep_generations)
+
+    def close(self) -> None:
+        """Wait for the runs, and close what was opened."""
+        self.runs.close()
+        with self._lock:
+            geo, self._geo = self._geo, None
+        if geo is not None:
+            geo.close()
+
+    def pending_text(self, editor: Editor) -> str:
+        """How many edits have not reached the service, as the commands say it."""
+        text = words.pending(editor.pending(), "a push from the page Outbox", "the page Outbox")
+        return text[0].upper() + text[1:]
+
+    def made_once(self, number: str) -> str | None:
+        """Where the result of a form with this number is, if it was sent before."""
+        return self._made.get(number)
+
+    def remember_made(self, number: str, path: str) -> None:
+        """Remember what a form made, so that the same form sent again makes nothing."""
+        _keep(self._made, number, path, self._lock)
+
+    # Answers
+
+    def page(self, request: AnyRequest, template: str, status: int = 200, /, **values: Any) -> Answer:
+        """A page from a template, which gets ``values`` and where it is."""
+        told = self._told.get(query(request, "told"))
+        text = self.templates.render(template, navigation=self.navigation, path=request.url.path, told=told, **values)
+        return Response(text, status_code=status, media_type="text/html")
+
+    def go(self, path: str, told: str | None = None) -> Answer:
+        """Lead to another page after a write, which says there what was done."""
+        if told is not None:
+            number = secrets.token_urlsafe(6)
+            _keep(self._told, number, told, self._lock)
+            path = f"{path}{'&' if '?' in path else '?'}told={number}"
+        return Response("", status_code=303, headers={"location": path}, media_type="text/html")
+
+
+def _keep(kept: dict[str, str], number: str, text: str, lock: threading.Lock) -> None:
+    with lock:
+        kept[number] = text
+        while len(kept) > _MAX_TOLD:
+            del kept[next(iter(kept))]

@@ -1,0 +1,89 @@
+"""What takes long and goes on when its page is closed: a push, a sync. Each kind has one run at a time, found again."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from geolookup.errors import GeoLookupError, StateBusyError
+from geolookup.state.clock import now_text
+
+_log = logging.getLogger("geolookup.console")
+
+#: Does the work; returns its report.
+Work: TypeAlias = "Callable[[Run], Any]"
+
+#: How long the end of the console waits for what is under way. Whatever then is cut off continues with the next run.
+END_WAIT_S = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One run. ``done`` of ``total`` (None if unknown) are finished; then ``report`` or ``error`` is what came of it.
+
+    ``began_at`` and ``ended_at`` are texts of `clock.now_text`; ``ended_at`` is None while it is under way.
+    """
+
+    kind: str
+    began_at: str = field(default_factory=now_text)
+    done: int = 0
+    total: int | None = None
+    ended_at: str | None = None
+    report: Any = None
+    error: str | None = None
+    #: Of an error that is one of geolookup's: that itself, for what it knows besides its text.
+    reason: GeoLookupError | None = None
+
+    def progress(self, done: int, total: int | None) -> None:
+        """What a push or a sync tells of its progress."""
+        self.done, self.total = done, total
+
+
+class Runs:
+    """The runs of one console. Threads may share them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: dict[str, Run] = {}
+        self._threads: list[threading.Thread] = []
+
+    def start(self, kind: str, work: Work) -> Run:
+        """Start a run.
+
+        :raises StateBusyError: if one of this kind is under way
+        """
+        with self._lock:
+            latest = self._latest.get(kind)
+            if latest is not None and latest.ended_at is None:
+                raise StateBusyError(f"a {kind} is under way since {latest.began_at}")
+            run = self._latest[kind] = Run(kind=kind)
+            thread = threading.Thread(target=_work, args=(run, work), name=f"geolookup-{kind}", daemon=True)
+            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+            thread.start()
+        return run
+
+    def latest(self, kind: str) -> Run | None:
+        """The run of this kind that is under way, or else the last one, as it is now; None if there was none.
+
+        It may end while a page is made of it: a copy does not.
+        """
+        run = self._latest.get(kind)
+        return None if run is None else replace(run)
+
+    def close(self) -> None:
+        """Wait for what is under way, for a while."""
+        for thread in self._threads:
+            thread.join(END_WAIT_S)
+
+
+def _work(run: Run, work: Work) -> None:
+    try:
+        run.report = work(run)
+    except GeoLookupError as error:
+        run.error, run.reason = str(error), error
+    except Exception:
+        _log.exception("the %s failed", run.kind)
+        run.error = "This is an error in geolookup: the console's standard error says more."
+    finally:
+        run.ended_at = now_text()

@@ -1,0 +1,36 @@
+"use strict";
+// All that the pages do by themselves. Without it they work too, with a reload for each step.
+
+const lost = () => document.getElementById("lost");
+
+// A form whose request never arrived keeps what was typed, and says so.
+document.addEventListener("htmx:sendError", () => { const box = lost(); if (box) box.hidden = false; });
+document.addEventListener("htmx:timeout", () => { const box = lost(); if (box) box.hidden = false; });
+document.addEventListener("htmx:beforeOnLoad", () => { const box = lost(); if (box) box.hidden = true; });
+
+// After a form was answered, whoever reads by ear or by keyboard begins where the answer does.
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.boosted) {
+    const told = document.querySelector("main [role=alert], main [role=status]") || document.getElementById("main");
+    if (!told.hasAttribute("tabindex")) told.setAttribute("tabindex", "-1");
+    told.focus();
+  }
+});
+
+// A file that is dropped anywhere is as if it had been chosen.
+const form = () => document.querySelector("form[data-drop]");
+for (const name of ["dragenter", "dragover"]) {
+  document.addEventListener(name, (event) => {
+    if (!form() || !event.dataTransfer.types.includes("Files")) return;
+    event.preventDefault();
+    document.body.classList.add("over");
+  });
+}
+document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) document.body.classList.remove("over"); });
+document.addEventListener("drop", (event) => {
+  if (!form() || !event.dataTransfer.files.length) return;
+  event.preventDefault();
+  document.body.classList.remove("over");
+  form().querySelector("input[type=file]").files = event.dataTransfer.files;
+  form().requestSubmit();
+});

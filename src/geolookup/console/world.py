@@ -1,0 +1,75 @@
+"""A map of the world as one picture that the browser keeps: the land, in equal degrees, with which a place is shown."""
+
+import importlib.resources
+import json
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+#: Units of the picture for a degree.
+SCALE = 10
+WIDTH, HEIGHT = 360 * SCALE, 180 * SCALE
+#: Degrees to both sides of a place that is shown.
+_AROUND = 40, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a place is in the picture, and the part of it to show."""
+
+    x: float
+    y: float
+    view: str
+
+
+def spot(latitude: float, longitude: float) -> Spot:
+    """Where a place is: degrees to units."""
+    x, y = (longitude + 180) * SCALE, (90 - latitude) * SCALE
+    wide, high = (2 * each * SCALE for each in _AROUND)
+    left = min(max(0.0, x - wide / 2), WIDTH - wide)
+    top = min(max(0.0, y - high / 2), HEIGHT - high)
+    return Spot(round(x, 1), round(y, 1), f"{left:.0f} {top:.0f} {wide} {high}")
+
+
+@cache
+def picture() -> bytes:
+    """The land as SVG. Its colour is right on light and on dark."""
+    text = importlib.resources.files("geolookup_data").joinpath("outlines-world.json").read_text("utf-8")
+    topology = json.loads(text)
+    (wide, high), (left, low) = topology["transform"]["scale"], topology["transform"]["translate"]
+    arcs = []
+    for arc in topology["arcs"]:
+        xs = accumulate(point[0] for point in arc)
+        ys = accumulate(point[1] for point in arc)
+        arcs.append(
+            [
+                (round((x * wide + left + 180) * SCALE), round((90 - y * high - low) * SCALE))
+                for x, y in zip(xs, ys, strict=True)
+            ]
+        )
+    paths = "".join(
+        _path(arcs, ring) for each in topology["objects"]["countries"]["geometries"] for ring in _rings(each)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">'
+        '<path fill="#8a96a3" fill-opacity=".45" stroke="#8a96a3" stroke-width="1" fill-rule="evenodd" '
+        f'd="{paths}"/></svg>'
+    ).encode()
+
+
+def _rings(geometry: dict[str, Any]) -> list[list[int]]:
+    polygons = geometry["arcs"] if geometry["type"] == "MultiPolygon" else [geometry["arcs"]]
+    return [ring for polygon in polygons for ring in polygon]
+
+
+def _path(arcs: list[list[tuple[int, int]]], ring: list[int]) -> str:
+    """A ring of arcs; a number below zero is the complement of that of an arc walked backwards."""
+    points = [point for number in ring for point in (arcs[number] if number >= 0 else reversed(arcs[~number]))]
+    (x, y), *rest = points
+    steps = [f"M{x} {y}"]
+    for next_x, next_y in rest:
+        if (next_x, next_y) != (x, y):
+            steps.append(f"l{next_x - x} {next_y - y}")
+            x, y = next_x, next_y
+    return "".join(steps) + "z"

@@ -14,6 +14,7 @@ from tests.support.states import place, publish
 WITHOUT_JSON = {
     "annotate": "what it prints is the log, with answers in it",
     "completion": "what it prints is a script for a shell",
+    "console": "it runs until it is stopped",
     "custom export": "what it prints is a file of sites, which `custom apply` reads",
     "enrich": "what it prints are the rows, in --out-format",
     "map": "what it writes is a drawing",

@@ -40,6 +40,7 @@ _COMMANDS = {
     "share": Announced("service.share", "share", "Share what is answered here with other tools, by HTTP."),
     "config": Announced("setup.config", "config", "Show the settings, and write the first ones."),
     "doctor": Announced("setup.doctor", "doctor", "Say what is wrong on this machine, and what to do."),
+    "console": Announced("service.console", "console", "Open pages in the browser: look up, edit, push."),
     "completion": Announced("completion", "completion", "Print the completion script for a shell."),
 }
 

@@ -27,6 +27,7 @@ SAID = {
     "completion": _READ,
     "config": _READ,
     "config init": "{settings}; `geolookup config show` says what is there",
+    "console": "it did not serve yet, and nothing was changed; start it again",
     "custom": "{edited}",
     **dict.fromkeys(("custom check", "custom list", "custom plan", "custom show"), _READ),
     "custom apply": "{edited}; `geolookup custom plan FILE` says what is left",

@@ -1,0 +1,44 @@
+"""``geolookup console``: pages in the browser for this state."""
+
+import threading
+import webbrowser
+from contextlib import suppress
+
+import click
+
+from geolookup.cli import output
+from geolookup.cli.service.running import missing_packages
+
+
+@click.command()
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; without it, any free one.")
+@click.option("--no-browser", is_flag=True, help="Only print the address; open no browser.")
+@click.option("--read-only", is_flag=True, help="Show everything, and change nothing.")
+def console(port: int, no_browser: bool, read_only: bool) -> None:
+    """Open pages in the browser that look up, explain and edit what is here.
+
+    \b
+    It listens on this machine only. The address that it prints opens it once, in one browser; Ctrl-C
+    ends it. Whatever the pages do, a command does too.
+
+    \b
+    Example: geolookup console --read-only
+    """
+    try:
+        from geolookup.console import run
+        from geolookup.service.process.log import log_to_standard_error
+    except ImportError as error:
+        raise missing_packages(error) from error
+
+    def ready(address: str) -> None:
+        output.note(f"geolookup: open {address}")
+        if not no_browser:
+            threading.Thread(target=_open, args=(address,), daemon=True).start()
+
+    log_to_standard_error()
+    run.console(port=port, read_only=read_only, on_ready=ready)
+
+
+def _open(address: str) -> None:
+    with suppress(webbrowser.Error):
+        webbrowser.open(address)

@@ -1,0 +1,108 @@
+"""Look up, the start: where an address, a network or a range is, and why; where the addresses of a file are."""
+
+import contextlib
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+
+from geolookup.columns.counts.counts import Counts, count
+from geolookup.columns.counts.files import batches_of
+from geolookup.console import world
+from geolookup.console.console import Answer, Console, Page
+from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.errors import GeoLookupError
+from geolookup.exports.countries import countries
+from geolookup.lookup.ranges import pieces
+from geolookup.lookup.snapshot import Snapshot
+from geolookup.model import IPBlock, range_ends
+from geolookup.sources.files.content import content_of
+
+PAGE = Page(title="Look up", path="/")
+
+#: Pieces of a range on one page.
+_MOST_PIECES = 200
+#: Blocks and custom geolocations of a state that is explained at once; explaining reads all of them.
+_AT_ONCE_BLOCKS = 300_000
+_AT_ONCE_CUSTOM = 500
+#: Bytes of a file that a browser may send: it is kept in a temporary file while it is read.
+_MAX_FILE_BYTES = 4 << 30
+_MOST_GROUPS = 100
+
+
+@get("/", sync_to_thread=True)
+def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """The start, with the answer for what was asked for, if anything was."""
+    asked = query(request, "q")
+    values: dict[str, Any] = dict.fromkeys(("match", "explained", "error", "pieces", "rest", "spot"))
+    status = 200
+    if asked:
+        try:
+            values |= _answer(console, asked, why=query(request, "why") == "1")
+        except GeoLookupError as error:
+            status, values["error"] = 422, str(error)
+    return console.page(request, "lookup.html", status, asked=asked, **values)
+
+
+def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
+    geo = console.geo()
+    block = IPBlock.parse(*range_ends(asked))
+    if block.first != block.last:
+        found, rest = pieces(geo, block, _MOST_PIECES)
+        return {"pieces": found, "rest": rest, "block": block}
+    match = geo.match(block.startip)
+    at_once = geo.with_snapshot(_explained_soon)
+    found_block = block if match is None else IPBlock.parse(match.first, match.last)
+    place = None if match is None else match.geolocation
+    known = place is not None and place.latitude is not None and place.longitude is not None
+    return {
+        "address": block.startip,
+        "match": match,
+        "explained": geo.explain(block.startip) if why or at_once else None,
+        "spot": world.spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
+        "block": found_block,
+    }
+
+
+def _explained_soon(snapshot: Snapshot) -> bool:
+    """Whether all that is read to explain an address is little."""
+    blocks = snapshot.current.published["rows"]["blocks"]
+    return bool(blocks <= _AT_ONCE_BLOCKS and snapshot.custom.reader.location_count <= _AT_ONCE_CUSTOM)
+
+
+@post("/count", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)
+def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """Where the addresses of a log or a list are: by country and by city."""
+    form: Form = request.state.form
+    sent = form.file("file")
+    if sent is None:
+        return console.page(request, "count.html", 422, error="Choose a file first.", counts=None, name="")
+    name = sent.filename
+    with contextlib.closing(sent.file):
+        try:
+            stream = content_of(name, sent.file)
+            found = count(console.geo(), ((name, batch) for batch in batches_of(name, stream)))
+        except GeoLookupError as error:
+            return console.page(request, "count.html", 422, error=str(error), counts=None, name=name)
+    return console.page(request, "count.html", error=None, counts=found, name=name, **_groups(found))
+
+
+def _groups(found: Counts) -> dict[str, Any]:
+    names = countries()
+    by_country, by_city = found.groups("country"), found.groups("city")
+    return {
+        "countries": by_country[:_MOST_GROUPS],
+        "more_countries": max(0, len(by_country) - _MOST_GROUPS),
+        "cities": by_city[:_MOST_GROUPS],
+        "more_cities": max(0, len(by_city) - _MOST_GROUPS),
+        "names": {code: country.name for code, country in names.items()},
+    }
+
+
+@get("/count", sync_to_thread=False)
+def count_form(console: NamedDependency[Console]) -> Answer:
+    """There is nothing to show again: the file was not kept."""
+    return console.go("/")
+
+
+HANDLERS = [look_up, count_file, count_form]

@@ -1,0 +1,51 @@
+"""Running `geolookup console`: one process on loopback, until a signal ends it."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+
+from geolookup.console.app import application
+from geolookup.console.console import Console
+from geolookup.service.process.application import Application, Opens
+from geolookup.service.process.launch import launch
+from geolookup.service.process.options import Options
+from geolookup.settings.load import load
+
+#: Loopback only, and an address: a name might mean others too.
+HOST = "127.0.0.1"
+
+
+def console(
+    *,
+    port: int = 0,
+    path: str | os.PathLike[str] | None = None,
+    read_only: bool = False,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Serve the pages of a state on loopback until SIGTERM or SIGINT; then end what is under way and return.
+
+    ``path`` is the state as `geolookup.open` takes it, ``port`` 0 any free one. ``on_ready`` is called with the address
+    to open, which opens the console once.
+
+    :raises ServiceError: if the port cannot be used
+    :raises SettingsError: if the settings cannot be used
+    """
+    load()  # what is wrong with them is said before anything is served
+    home = None if path is None else os.path.abspath(os.fspath(path))
+    served = Console(load, home=home, read_only=read_only)
+
+    @contextlib.contextmanager
+    def opened(_folder: str | None) -> Iterator[Application]:
+        yield application(served)
+
+    @contextlib.contextmanager
+    def prepared() -> Iterator[Opens]:
+        yield opened
+
+    launch(
+        prepared(),
+        host=HOST,
+        port=port,
+        options=Options(asks_itself=True),
+        on_ready=lambda url: on_ready(served.session.address(url)),
+    )

@@ -1,0 +1,43 @@
+"""One browser for all tests of a process, and a console for those of a module."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.service.share.conftest import state
+from tests.support import browser as browsers
+from tests.support.running_console import RunningConsole, Visitor
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser."""
+    with browsers.running() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """A console of a state with two sources and two places of our own."""
+    with RunningConsole(state(tmp_path_factory.mktemp("console"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tab(console: RunningConsole, browser: Any) -> Iterator[Any]:
+    """The one browser that the console let in, with a tab."""
+    watched = console.tab(browser)
+    page = watched.page()
+    page.goto(console.url)
+    yield page
+    watched.close()
+    assert watched.unwanted == []
+
+
+@pytest.fixture(scope="module")
+def mine(console: RunningConsole) -> Iterator[Visitor]:
+    """A client of that browser, without scripts."""
+    client = console.client()
+    yield client
+    client.close()

@@ -1,0 +1,80 @@
+"""Who gets in: the address opens the console once, and nobody without its cookie sees anything."""
+
+import pytest
+
+from tests.support.running_console import RunningConsole, Visitor
+
+
+def test_the_address_opens_it_once(console: RunningConsole, mine: Visitor) -> None:
+    for client in (console.stranger(), mine):
+        answer = client.get(console.address)
+        assert answer.status_code == 403
+        assert "used already" in answer.text
+        assert "set-cookie" not in answer.headers
+    assert mine.get("/").status_code == 200
+
+
+def test_the_cookie_is_for_this_console_alone_and_out_of_reach_of_scripts(home: str) -> None:
+    with RunningConsole(home) as running, running.stranger() as client:
+        answer = client.get(running.address)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith(f"geolookup-{running.url.rpartition(':')[2]}=")
+        assert cookie.partition("; ")[2] == "Path=/; HttpOnly; SameSite=Strict"
+
+
+def test_from_a_link_of_another_site_it_opens_by_a_page_of_its_own(home: str) -> None:
+    """The cookie would not go with a redirect, which still counts as the other site's."""
+    with RunningConsole(home) as running, running.stranger() as client:
+        answer = client.get(running.address, headers={"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"})
+        assert answer.status_code == 200
+        assert '<meta http-equiv="refresh" content="0; url=/">' in answer.text
+        assert "HttpOnly" in answer.headers["set-cookie"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/?q=10.20.0.1", "/nothing", "/healthz", "/readyz", "/metrics", "/files/x/console.css"]
+)
+@pytest.mark.parametrize("token", [None, "", "x", "é"])
+def test_without_the_cookie_there_is_one_page(console: RunningConsole, path: str, token: str | None) -> None:
+    with console.stranger() as client:
+        name = f"geolookup-{console.url.rpartition(':')[2]}"
+        headers = {} if token is None else {"Cookie": f"{name}={token}".encode()}
+        answer = client.get(path, headers=headers)
+        assert answer.status_code == 403
+        assert "does not know this browser" in answer.text
+        assert "Berlin" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/?q=10.20.0.1", "/nothing", "/?token=x"])
+def test_every_answer_forbids_frames_scripts_of_others_and_keeping(mine: Visitor, path: str) -> None:
+    headers = mine.get(path).headers
+    assert "default-src 'self'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil", ""])
+def test_another_name_gets_nothing_whatever_it_knows(mine: Visitor, host: str) -> None:
+    for path in ("/", "/nothing"):
+        assert mine.get(path, headers={"Host": host}).status_code == 421
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_other_sites_cannot_load_a_page_as_a_part_of_theirs(mine: Visitor, site: str) -> None:
+    assert mine.get("/", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"}).status_code == 403
+    assert mine.get("/", headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}).status_code == 200
+
+
+def test_a_missing_page_is_a_page(mine: Visitor) -> None:
+    answer = mine.get("/nothing")
+    assert answer.status_code == 404
+    assert "There is no such page" in answer.text
+    assert mine.head("/").content == b""
+
+
+def test_it_logs_nothing_that_was_looked_up(console: RunningConsole) -> None:
+    assert console.server.application.paths.logged("/?q=10.20.0.1") == "/"

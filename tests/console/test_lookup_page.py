@@ -1,0 +1,147 @@
+"""The page Look up: addresses, ranges and files, in a real browser and without scripts."""
+
+import gzip
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.console import world
+from geolookup.console.pages import lookup as page
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.ranges import pieces
+from geolookup.model import IPBlock
+from tests.support.running_console import RunningConsole, Visitor, hidden
+
+
+def ask(tab: Any, console: RunningConsole, text: str) -> None:
+    tab.goto(console.url)
+    tab.get_by_label("Address, network or range").fill(text)
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+
+
+def test_an_address_is_looked_up_and_explained(tab: Any, console: RunningConsole) -> None:
+    ask(tab, console, "10.20.0.1")
+    assert tab.title() == "10.20.0.1 – Look up – geolookup"
+    answer = tab.get_by_role("region", name="10.20.0.1")
+    assert answer.get_by_text("Berlin, DE", exact=True).first.is_visible()
+    assert answer.get_by_text("10.20.0.0 – 10.20.255.255").is_visible()
+    assert "latitude 52.5, longitude 13.4" in answer.get_by_role("img").get_attribute("aria-label")
+    rows = answer.get_by_role("row")
+    assert "wins: a custom block comes before every default one" in rows.nth(1).inner_text()
+
+
+def test_of_a_large_state_the_reasons_come_after_the_answer(
+    tab: Any, console: RunningConsole, mine: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
+    without_scripts = mine.get("/?q=10.20.0.1").text
+    assert "wins" not in without_scripts
+    (link,) = set(re.findall(r'<a href="(/\?q=[^"]*)">Show every block', without_scripts))
+    assert "a custom block comes before every default one" in mine.get(link.replace("&amp;", "&")).text
+    ask(tab, console, "10.20.0.1")
+    tab.get_by_text("a custom block comes before every default one").wait_for()
+
+
+def test_what_is_no_address_says_so_and_stays_in_its_field(tab: Any, console: RunningConsole) -> None:
+    ask(tab, console, "10.20.0.1x")
+    assert "'10.20.0.1x' is not an IP address" in tab.get_by_role("alert").inner_text()
+    assert tab.get_by_label("Address, network or range").input_value() == "10.20.0.1x"
+
+
+@pytest.mark.parametrize("asked", ["10.19.255.0-10.20.0.255", "10.19.255.0 10.20.0.255", "10.19.255.0 – 10.20.0.255"])
+def test_a_range_is_answered_piece_by_piece(mine: Visitor, asked: str) -> None:
+    text = mine.get("/", params={"q": asked}).text
+    assert "512 addresses" in text
+    assert re.search(r"10\.19\.255\.0/24</a></th><td class=\"number\">256</td>\s*<td>XX</td><td>default</td>", text)
+    assert re.search(
+        r"10\.20\.0\.0/24</a></th><td class=\"number\">256</td>\s*<td>Berlin, DE</td><td>custom</td>", text
+    )
+
+
+def test_a_long_range_goes_on_where_the_page_ends(mine: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "_MOST_PIECES", 1)
+    text = mine.get("/?q=10.19.255.0-10.20.0.255").text
+    assert "Go on from 10.20.0.0" in text
+    assert "Berlin" not in text
+
+
+@pytest.mark.parametrize("block", ["0.0.0.0/0", "10.0.0.0/8", "9.0.0.128/25", "2001:db8::/31", "11.0.0.0/30"])
+def test_the_pieces_of_a_range_are_whole_and_answer_as_single_lookups(console: RunningConsole, block: str) -> None:
+    with GeoLookup(console.home) as geo:
+        whole = IPBlock.parse(block)
+        found, rest = pieces(geo, whole, 1000)
+        assert rest is None
+        at = whole.first
+        for piece in found:
+            assert piece.block.first == at
+            for address in (piece.block.startip, piece.block.endip):
+                single = geo.match(address)
+                assert (single and single.geolocation) == (piece.match and piece.match.geolocation)
+            at = piece.block.last + 1
+        assert at == whole.last + 1
+
+
+LOG = "10.20.0.1 - - GET /\n10.20.0.2 GET\n9.0.0.1 x 10.20.0.1\n203.0.113.9 y\n"
+
+
+def test_the_addresses_of_a_log_are_counted(tab: Any, console: RunningConsole, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text(LOG)
+    tab.goto(console.url)
+    tab.get_by_label("A log or a list").set_input_files(log)
+    tab.get_by_role("button", name="Count them").click()
+    assert "5 addresses found; 1 not covered" in tab.get_by_role("status").inner_text()
+    rows = tab.get_by_role("region", name="Countries", exact=True).last.get_by_role("row")
+    assert re.match(r"Germany DE\s+4\s+80.0%", rows.nth(1).inner_text())
+    assert "Berlin" in tab.get_by_role("region", name="Cities", exact=True).last.inner_text()
+
+
+def test_a_log_may_be_dropped_on_the_page(tab: Any, console: RunningConsole) -> None:
+    tab.goto(console.url)
+    dropped = tab.evaluate_handle(
+        "text => { const data = new DataTransfer(); data.items.add(new File([text], 'x.log')); return data; }", LOG
+    )
+    tab.dispatch_event("body", "drop", {"dataTransfer": dropped})
+    tab.get_by_text("5 addresses found; 1 not covered").wait_for()
+
+
+def test_a_file_that_cannot_be_counted_says_why(mine: Visitor) -> None:
+    fields = hidden(mine.get("/").text)
+    for name, content, said in (
+        ("x.zip", b"PK\x03\x04 etc", "is a zip archive"),
+        ("x.csv", b"a,b\n1,2\n", "ip"),
+        ("", b"", "Choose a file first."),
+    ):
+        answer = mine.post("/count", data=fields, files={"file": (name, content)})
+        assert answer.status_code == 422, answer.text
+        assert said in answer.text
+    packed = mine.post("/count", data=fields, files={"file": ("x.log.gz", gzip.compress(LOG.encode()))})
+    assert "5 addresses found; 1 not covered" in packed.text
+    assert mine.post("/count", files={"file": ("x.log", LOG)}).status_code == 403
+
+
+def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
+    at = world.spot(51.0, 10.0)
+    assert (at.x, at.y) == (1900, 390)
+    left, top, wide, high = map(float, at.view.split())
+    assert left < at.x < left + wide
+    assert top < at.y < top + high
+    assert world.spot(90, 180).view == "2800 0 800 400"
+    picture = world.picture()
+    assert 50_000 < len(picture) < 250_000
+    assert b"NaN" not in picture
+    # Every ring of the land, followed step by step: some corner is near Berlin's border, none in the South Atlantic.
+    corners = []
+    for ring in re.findall(r"M(-?\d+) (-?\d+)([^Mz]*)z", picture.decode()):
+        x, y = int(ring[0]), int(ring[1])
+        corners.append((x, y))
+        for wide, high in re.findall(r"l(-?\d+) (-?\d+)", ring[2]):
+            x, y = x + int(wide), y + int(high)
+            corners.append((x, y))
+    assert all(0 <= x <= world.WIDTH and 0 <= y <= world.HEIGHT for x, y in corners)
+    poland = world.spot(52.5, 14.6)
+    assert any(abs(x - poland.x) < 15 and abs(y - poland.y) < 15 for x, y in corners)
+    assert not any(1450 < x < 1800 and 1150 < y < 1300 for x, y in corners)

@@ -1,0 +1,110 @@
+"""`geolookup console` for the length of a test: in a thread of this process, and the browser that it lets in."""
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from geolookup.console.app import application
+from geolookup.console.console import Console
+from geolookup.console.forms import TOKEN
+from geolookup.service.process.listener import bind
+from geolookup.service.process.options import Options
+from geolookup.service.process.server import Server
+from geolookup.settings.load import load
+from geolookup.settings.table import Settings
+from tests.support.browser import Watched
+from tests.support.plain_http import PLAIN
+
+_PATIENCE_S = 60
+
+
+class RunningConsole:
+    """A console in a thread. ``address`` is the one to open, which opens it once; ``url`` its base address."""
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str],
+        *,
+        settings: Callable[[], Settings] = load,
+        read_only: bool = False,
+    ) -> None:
+        self.home = os.fspath(home)
+        self.console = Console(settings, home=self.home, read_only=read_only)
+        self._socket = bind("127.0.0.1", 0)
+        self.server = Server(application(self.console), self._socket, Options(asks_itself=True))
+        self.url = self.server.url
+        self.address = self.console.session.address(self.url)
+        ready = threading.Event()
+        self.server.when_ready = lambda _url: ready.set()
+        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        assert ready.wait(_PATIENCE_S), "the console did not start"
+
+    def stranger(self) -> httpx.Client:
+        """A client that the console does not know."""
+        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
+
+    @cached_property
+    def cookie(self) -> tuple[str, str]:
+        """The session's cookie: this opens the address, once."""
+        with self.stranger() as client:
+            client.get(self.address)
+            ((name, value),) = client.cookies.items()
+        return name, value
+
+    def client(self) -> "Visitor":
+        """A client of the browser that opened the address."""
+        visitor = Visitor(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN, follow_redirects=True)
+        visitor.cookies.set(*self.cookie)
+        return visitor
+
+    def tab(self, browser: Any, **options: Any) -> Watched:
+        """A real browser that opened the address."""
+        watched = Watched(browser, self.url, **options)
+        name, value = self.cookie
+        cookie = {"name": name, "value": value, "url": self.url, "httpOnly": True, "sameSite": "Strict"}
+        watched.context.add_cookies([cookie])
+        return watched
+
+    def stop(self) -> None:
+        """End it."""
+        self.server.should_exit = True
+        self._thread.join(_PATIENCE_S)
+        assert not self._thread.is_alive(), "the console did not stop"
+
+    def __enter__(self) -> "RunningConsole":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class Visitor(httpx.Client):
+    """A client that sends forms as a browser does, with the hidden fields of the page that has the form."""
+
+    def fill(self, path: str, /, **fields: str) -> httpx.Response:
+        """Open a page, fill its form in, and send it to the same address."""
+        page = self.get(path)
+        assert page.status_code == 200, page.text
+        return self.post(path, data={**hidden(page.text), **fields})
+
+
+def hidden(page: str) -> dict[str, str]:
+    """The hidden fields of a page that has one form that writes."""
+    found = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page))
+    assert TOKEN in found
+    return found
+
+
+def static_files() -> Path:
+    """Where the pages' own files are."""
+    return Path(__file__).parents[2] / "src" / "geolookup" / "console"

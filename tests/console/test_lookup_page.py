@@ -84,6 +84,18 @@ def test_the_pieces_of_a_range_are_whole_and_answer_as_single_lookups(console: R
         assert at == whole.last + 1
 
 
+def test_correcting_begins_with_the_place_and_the_range(tab: Any, console: RunningConsole) -> None:
+    ask(tab, console, "9.0.0.7")
+    tab.get_by_role("link", name="Correct this").click()
+    assert tab.get_by_label("City").input_value() == "München"
+    assert tab.get_by_label("Postal code").input_value() == "80331"
+    assert tab.get_by_label("Latitude").input_value() == "48.125"
+    assert tab.get_by_label("Block").input_value() == "9.0.0.0/24"
+    ask(tab, console, "10.20.0.1")
+    tab.get_by_role("link", name="Correct this").click()
+    assert tab.get_by_role("heading", level=1).inner_text() == "Change geolocation -1000000000000001"
+
+
 LOG = "10.20.0.1 - - GET /\n10.20.0.2 GET\n9.0.0.1 x 10.20.0.1\n203.0.113.9 y\n"
 
 

@@ -11,11 +11,13 @@ from geolookup.columns.counts.files import batches_of
 from geolookup.console import world
 from geolookup.console.console import Answer, Console, Page
 from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.console.pages.edits import correction
 from geolookup.errors import GeoLookupError
 from geolookup.exports.countries import countries
 from geolookup.lookup.ranges import pieces
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import IPBlock, range_ends
+from geolookup.model import IPBlock, Match, range_ends
+from geolookup.sites.site import block_text
 from geolookup.sources.files.content import content_of
 
 PAGE = Page(title="Look up", path="/")
@@ -34,7 +36,7 @@ _MOST_GROUPS = 100
 def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
     """The start, with the answer for what was asked for, if anything was."""
     asked = query(request, "q")
-    values: dict[str, Any] = dict.fromkeys(("match", "explained", "error", "pieces", "rest", "spot"))
+    values: dict[str, Any] = dict.fromkeys(("match", "explained", "correct", "error", "pieces", "rest", "spot"))
     status = 200
     if asked:
         try:
@@ -49,7 +51,9 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
     block = IPBlock.parse(*range_ends(asked))
     if block.first != block.last:
         found, rest = pieces(geo, block, _MOST_PIECES)
-        return {"pieces": found, "rest": rest, "block": block}
+        answers = {piece.match.geolocation if piece.match else None for piece in found}
+        same = found[0].match if len(answers) == 1 and rest is None else None
+        return {"pieces": found, "rest": rest, "correct": _correct(block, same), "block": block}
     match = geo.match(block.startip)
     at_once = geo.with_snapshot(_explained_soon)
     found_block = block if match is None else IPBlock.parse(match.first, match.last)
@@ -59,6 +63,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
         "address": block.startip,
         "match": match,
         "explained": geo.explain(block.startip) if why or at_once else None,
+        "correct": _correct(found_block, match),
         "spot": world.spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
         "block": found_block,
     }
@@ -68,6 +73,11 @@ def _explained_soon(snapshot: Snapshot) -> bool:
     """Whether all that is read to explain an address is little."""
     blocks = snapshot.current.published["rows"]["blocks"]
     return bool(blocks <= _AT_ONCE_BLOCKS and snapshot.custom.reader.location_count <= _AT_ONCE_CUSTOM)
+
+
+def _correct(block: IPBlock, match: Match | None) -> dict[str, str]:
+    """What the form that corrects an answer begins with."""
+    return {"block": block_text(block)} if match is None else correction(match.geolocation.fields(), block)
 
 
 @post("/count", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)

@@ -1,0 +1,174 @@
+"""Forms that edit: what was typed, then what it would change, then it is saved, unless the form was overtaken."""
+
+from typing import Any
+
+from geolookup.console import proposals
+from geolookup.console.console import Answer, Console
+from geolookup.console.forms import AnyRequest, Form
+from geolookup.console.proposals import Does, OvertakenError
+from geolookup.errors import GeoLookupError, RequestRefusedError
+from geolookup.fields import FIELDS
+from geolookup.state.edits.editor import Editor
+
+#: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.
+_AT_ONCE_EDITS = 500
+
+#: What was typed, by the name of the input.
+Values = dict[str, str]
+
+
+class Edit:
+    """One edit, of what it found when the request came: its words, its inputs, and what it does with them."""
+
+    #: The button that saves.
+    button: str
+    #: Whether the button should look dangerous.
+    risky = False
+    has_fields = False
+    #: The label of the input for a block, if there is one; and whether it may stay empty.
+    block_label = ""
+    block_may_wait = False
+    #: The label of the input for a locid, if there is one.
+    locid_label = ""
+    #: Fields that no person sees.
+    hidden: tuple[str, ...] = ()
+    #: A sentence above the form.
+    hint = ""
+
+    def heading(self, values: Values) -> str:
+        """What it is, with what it is about."""
+        raise NotImplementedError
+
+    @property
+    def back(self) -> str:
+        """Where somebody goes who leaves it."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> str:
+        """The place that it is about, in words."""
+        return ""
+
+    def seen(self, editor: Editor) -> str:
+        """What the form carries of what it shows: another text if that has changed. Empty if nothing can."""
+        raise NotImplementedError
+
+    def shown(self, console: Console) -> str:
+        """`seen`, for a page: by the layer that is kept, if that is enough."""
+        return self.seen(console.editor())
+
+    def now(self) -> dict[str, str]:
+        """What it is about, by the names of the inputs: for a form that was overtaken."""
+        return {}
+
+    def begin(self, request: AnyRequest) -> Values:
+        """What the inputs have at first."""
+        raise NotImplementedError
+
+    def does(self, values: Values) -> Does:
+        """The edit.
+
+        :raises GeoLookupError: if what was typed cannot be
+        """
+        raise NotImplementedError
+
+    def after(self, locid: int) -> str:
+        """Where it leads once it is saved."""
+        return f"/custom/{locid}"
+
+    def names(self) -> list[str]:
+        """The names of the inputs."""
+        found = [field.name for field in FIELDS] if self.has_fields else []
+        found += ["block"] if self.block_label else []
+        return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
+
+
+def field_texts(fields: dict[str, Any]) -> Values:
+    """The fields of a geolocation as a form shows them."""
+    return {name: "" if value is None else str(value) for name, value in fields.items()}
+
+
+def show(request: AnyRequest, console: Console, edit: Edit) -> Answer:
+    """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
+    values = edit.begin(request)
+    visible = edit.has_fields or edit.block_label or edit.locid_label or len(console.layer().edits) > _AT_ONCE_EDITS
+    return _page(request, console, edit, values, step="" if visible else "check")
+
+
+def handle(request: AnyRequest, console: Console, edit: Edit) -> Answer:
+    """What was typed into a form: what it would change, or that it was saved."""
+    form: Form = request.state.form
+    values = {name: form.as_sent(name) for name in edit.names()}
+    once = values.get("once", "")
+    if once and (made := console.made_once(once)) is not None:
+        return console.go(made)  # sent twice: by a double click, or after a lost answer
+    editor = console.editor()
+    if form.text("step") == "save" and form.text("checked") == _digest(values):
+        try:
+            locid, told = proposals.make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
+        except OvertakenError as error:
+            return _page(request, console, edit, values, error=str(error), overtaken=True, status=409)
+        except GeoLookupError as error:
+            return _page(request, console, edit, values, error=str(error), status=422)
+        where = edit.after(locid)
+        if once:
+            console.remember_made(once, where)
+        return console.go(where, f"{told}. {console.pending_text(editor)}.")
+    overtaken = edit.shown(console) != form.text("seen")
+    return _page(request, console, edit, values, step=form.text("step"), overtaken=overtaken)
+
+
+def _require(edit: Edit, editor: Editor, form: Form) -> None:
+    if edit.seen(editor) != form.text("seen"):
+        raise OvertakenError(_OVERTAKEN)
+
+
+_OVERTAKEN = (
+    "It was changed meanwhile, in another tab, by a command or by a run: nothing was saved. "
+    "Look at both, and save again if you still want to."
+)
+
+
+def _digest(values: Values) -> str:
+    """What was looked at: saved is what was shown, and nothing that was typed since."""
+    return proposals.digest_of(sorted(values.items()))
+
+
+def _page(
+    request: AnyRequest,
+    console: Console,
+    edit: Edit,
+    values: Values,
+    *,
+    step: str = "",
+    error: str | None = None,
+    overtaken: bool = False,
+    status: int = 200,
+) -> Answer:
+    """The form, with what it would change if that was asked for (``step``: ``check``, or ``whole`` for all of it)."""
+    if console.read_only:
+        raise RequestRefusedError("this console was started with --read-only", problem="insufficient-scope")
+    preview = None
+    if overtaken and error is None:
+        status, error = 409, _OVERTAKEN
+    elif step and error is None:
+        try:
+            preview = proposals.preview(console.directory(), console.editor(), edit.does(values), whole=step == "whole")
+        except GeoLookupError as failed:
+            status, error = 422, str(failed)
+    if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:
+        return console.page(request, "preview_part.html", status, preview=preview, error=error)
+    return console.page(
+        request,
+        "edit.html",
+        status,
+        edit=edit,
+        heading=edit.heading(values),
+        values=values,
+        fields=FIELDS,
+        seen=edit.shown(console),
+        checked=_digest(values) if preview is not None else "",
+        preview=preview,
+        error=error,
+        now=edit.now() if overtaken else None,
+    )

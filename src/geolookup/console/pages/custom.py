@@ -1,0 +1,139 @@
+"""Custom geolocations: the table, and one of them with all that is known of it."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from litestar import get
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from geolookup.addresses import parse_range
+from geolookup.console.console import Answer, Console, Page
+from geolookup.console.forms import AnyRequest, query
+from geolookup.console.tables import Table
+from geolookup.errors import GeoLookupError
+from geolookup.fields import TEXT_NAMES
+from geolookup.model import Geolocation, IPBlock, range_ends
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.linter import Finding
+
+PAGE = Page(title="Custom", path="/custom")
+
+_SHOW = ("all", "pending", "doubtful")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A line of the table."""
+
+    laid: Laid
+    name: str
+    ipv4: int
+    ipv6: int
+    findings: int
+
+    @property
+    def place(self) -> Geolocation:
+        """The geolocation."""
+        return self.laid.place
+
+
+#: The columns that the table can be sorted by, each with its key.
+_COLUMNS: dict[str, Any] = {
+    "locid": lambda row: -row.place.locid,
+    "place": lambda row: row.place.place_text().casefold(),
+    "country": lambda row: (row.place.country.casefold(), row.place.city.casefold()),
+    "name": lambda row: row.name.casefold(),
+    "blocks": lambda row: -len(row.place.ipblocks),
+    "addresses": lambda row: (-row.ipv4, -row.ipv6),
+}
+
+
+@get("/custom", sync_to_thread=True)
+def table(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """The table: filtered, sorted and paged here."""
+    find, country = query(request, "find"), query(request, "country")
+    show = query(request, "show")
+    layer = console.layer()
+    found, names = layer.laid, layer.names
+    findings = Counter(finding.locid for finding in layer.findings)
+    wanted = _filter(find)
+    rows = [
+        _row(laid, names, findings)
+        for laid in found
+        if (not country or laid.place.country.casefold() == country.casefold())
+        and (show != "pending" or laid.pending)
+        and (show != "doubtful" or findings[laid.place.locid])
+        and wanted(laid.place, names.get(laid.place.locid, ""))
+    ]
+    shown = Table(request, rows, _COLUMNS, default="locid")
+    return console.page(
+        request,
+        "custom.html",
+        table=shown,
+        find=find,
+        country=country,
+        show=show if show in _SHOW else "all",
+        shows=_SHOW,
+        countries=sorted({laid.place.country for laid in found if laid.place.country}),
+        every=len(found),
+        pending=layer.pending,
+        doubtful=sum(findings.values()),
+    )
+
+
+def _row(laid: Laid, names: dict[int, str], findings: Counter[int]) -> Row:
+    sizes = {4: 0, 6: 0}
+    for block in laid.place.ipblocks:
+        sizes[block.family] += block.last - block.first + 1
+    locid = laid.place.locid
+    return Row(laid=laid, name=names.get(locid, ""), ipv4=sizes[4], ipv6=sizes[6], findings=findings[locid])
+
+
+def _filter(find: str) -> Any:
+    """Whether a geolocation is what somebody looks for: an address or range of its blocks, its number, or any text."""
+    if not find:
+        return lambda _place, _name: True
+    try:
+        family, first, last = parse_range(*range_ends(find))
+    except GeoLookupError:
+        text = find.casefold()
+        return lambda place, name: any(
+            text in each.casefold() for each in (name, str(place.locid), *(getattr(place, one) for one in TEXT_NAMES))
+        )
+    return lambda place, _name: any(
+        block.family == family and block.first <= last and first <= block.last for block in place.ipblocks
+    )
+
+
+@get("/custom/{locid:int}", sync_to_thread=True)
+def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int]) -> Answer:
+    """One geolocation: fields, blocks, findings, history, pending edits."""
+    editor, layer = console.editor(), console.layer()
+    laid = next((each for each in layer.laid if each.place.locid == locid), None) or editor.get(locid)
+    findings = [finding for finding in layer.findings if finding.locid == laid.place.locid]
+    stored = editor.stored().get(laid.place.locid)
+    history = list(reversed(editor.history(locid)))
+    doubtful: dict[IPBlock | None, list[Finding]] = {}
+    for finding in findings:
+        doubtful.setdefault(finding.block, []).append(finding)
+    return console.page(
+        request,
+        "custom_one.html",
+        laid=laid,
+        place=laid.place,
+        name=layer.names.get(laid.place.locid, ""),
+        findings=findings,
+        doubtful=doubtful,
+        stored=stored,
+        history=history[:_MOST_HISTORY],
+        more_history=max(0, len(history) - _MOST_HISTORY),
+        lines=Table(request, list(laid.place.ipblocks), {}, default=""),
+    )
+
+
+_MOST_HISTORY = 50
+
+
+HANDLERS = [table, one]

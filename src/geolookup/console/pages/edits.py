@@ -1,0 +1,243 @@
+"""Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
+
+import secrets
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from geolookup import words
+from geolookup.console import proposals
+from geolookup.console.console import Answer, Console
+from geolookup.console.editing import Edit, Values, field_texts, handle, show
+from geolookup.console.forms import AnyRequest, query, typed
+from geolookup.console.proposals import Does
+from geolookup.errors import EditError, RequestRefusedError
+from geolookup.fields import FIELDS, UNKNOWN
+from geolookup.model import IPBlock, range_ends
+from geolookup.sites.site import block_text
+from geolookup.state.edits.editor import Editor
+from geolookup.state.edits.layer import Laid
+
+
+class Create(Edit):
+    """A new geolocation, perhaps with its first block."""
+
+    button, has_fields, block_label, block_may_wait = "Create it", True, "Block", True
+    hidden = ("once",)
+    back = "/custom"
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        """See `Edit`."""
+        return "New custom geolocation"
+
+    def seen(self, editor: Editor) -> str:  # noqa: ARG002
+        """See `Edit`."""
+        return ""
+
+    def begin(self, request: AnyRequest) -> Values:
+        """Empty, or as the link has it that led here."""
+        given = {field.name: query(request, field.name) for field in FIELDS}
+        return {**given, "block": query(request, "block"), "once": secrets.token_urlsafe(9)}
+
+    def does(self, values: Values) -> Does:
+        """See `Edit`."""
+        fields: Any = {field.name: values[field.name].strip() for field in FIELDS}
+        fields |= {field.name: UNKNOWN[field.name] for field in FIELDS if field.later and not fields[field.name]}
+        ends = range_ends(values["block"]) if values["block"].strip() else None
+
+        def create(editor: Editor) -> tuple[int, str]:
+            locid = editor.create(**fields)
+            told = words.created(locid)
+            if ends is not None:
+                told = f"{told}; {words.added(editor.add_block(locid, *ends), locid)}"
+            return locid, told
+
+        return create
+
+
+class _OfOne(Edit):
+    """An edit of one geolocation."""
+
+    def __init__(self, laid: Laid) -> None:
+        self.laid = laid
+        self.locid = laid.place.locid
+
+    @property
+    def back(self) -> str:
+        """See `Edit`."""
+        return f"/custom/{self.locid}"
+
+    @property
+    def place(self) -> str:
+        """See `Edit`."""
+        return self.laid.place.place_text()
+
+    def seen(self, editor: Editor) -> str:
+        """See `Edit`."""
+        return proposals.version(editor.get(self.locid))
+
+    def shown(self, console: Console) -> str:
+        """See `Edit`."""
+        return proposals.version(_laid(console, self.locid))
+
+    def now(self) -> dict[str, str]:
+        """See `Edit`."""
+        blocks = ", ".join(block_text(block) for block in self.laid.place.ipblocks)
+        return {**field_texts(self.laid.place.fields()), "blocks": blocks}
+
+    def begin(self, request: AnyRequest) -> Values:
+        """What the link has that led here."""
+        return {name: query(request, name) for name in self.names()}
+
+
+class _Update(_OfOne):
+    button, has_fields = "Save the change", True
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        return f"Change geolocation {self.locid}"
+
+    def begin(self, request: AnyRequest) -> Values:  # noqa: ARG002
+        return field_texts(self.laid.place.fields())
+
+    def does(self, values: Values) -> Does:
+        shown = field_texts(self.laid.place.fields())
+        # What came back as the browser was given it was not touched: it stays, also what no browser can send.
+        changed = {name: values[name].strip() for name in shown if values[name] != typed(shown[name])}
+
+        def update(editor: Editor) -> tuple[int, str]:
+            if not changed:
+                raise EditError(f"geolocation {self.locid} has these values already: nothing was changed")
+            editor.update(self.locid, **changed)
+            return self.locid, words.updated(self.locid)
+
+        return update
+
+
+class _Delete(_OfOne):
+    button, risky = "Delete it", True
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        return f"Delete geolocation {self.locid} with {words.count(len(self.laid.place.ipblocks), 'block')}"
+
+    def does(self, values: Values) -> Does:  # noqa: ARG002
+        def delete(editor: Editor) -> tuple[int, str]:
+            editor.delete(self.locid)
+            return self.locid, words.deleted(self.locid)
+
+        return delete
+
+    def after(self, locid: int) -> str:  # noqa: ARG002
+        return "/custom"
+
+
+class _AddBlock(_OfOne):
+    button, block_label = "Add it", "Block"
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        return f"Add a block to geolocation {self.locid}"
+
+    def does(self, values: Values) -> Does:
+        ends = range_ends(values["block"])
+        return lambda editor: (self.locid, words.added(editor.add_block(self.locid, *ends), self.locid))
+
+
+class _ReplaceBlock(_OfOne):
+    button, block_label, hidden = "Replace it", "New block", ("old",)
+
+    def heading(self, values: Values) -> str:
+        return f"Replace {values['old']} of geolocation {self.locid}"
+
+    def begin(self, request: AnyRequest) -> Values:
+        return {"old": query(request, "old"), "block": query(request, "old")}
+
+    def does(self, values: Values) -> Does:
+        (first, last), new = range_ends(values["old"]), range_ends(values["block"])
+
+        def replace(editor: Editor) -> tuple[int, str]:
+            was, now = editor.replace_block(self.locid, first, last, *new)
+            return self.locid, words.replaced(was, now, self.locid)
+
+        return replace
+
+
+class _RemoveBlock(_OfOne):
+    button, hidden = "Remove it", ("old",)
+
+    def heading(self, values: Values) -> str:
+        return f"Remove {values['old']} from geolocation {self.locid}"
+
+    def does(self, values: Values) -> Does:
+        old = range_ends(values["old"])
+        return lambda editor: (self.locid, words.removed(editor.remove_block(self.locid, *old), self.locid))
+
+
+class _ClearBlocks(_OfOne):
+    button, risky = "Remove them all", True
+
+    def heading(self, values: Values) -> str:  # noqa: ARG002
+        return f"Remove all {words.count(len(self.laid.place.ipblocks), 'block')} of geolocation {self.locid}"
+
+    def does(self, values: Values) -> Does:  # noqa: ARG002
+        return lambda editor: (self.locid, words.cleared(editor.clear_blocks(self.locid), self.locid))
+
+
+#: The edits of one geolocation, by the last part of their address, which is the command's name.
+EDITS: dict[str, type[_OfOne]] = {
+    "update": _Update,
+    "delete": _Delete,
+    "add-block": _AddBlock,
+    "replace-block": _ReplaceBlock,
+    "remove-block": _RemoveBlock,
+    "clear-blocks": _ClearBlocks,
+}
+
+
+@get("/custom/create", sync_to_thread=True)
+def create_form(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """The form of a new geolocation, perhaps filled in by what leads there."""
+    return show(request, console, Create())
+
+
+@post("/custom/create", sync_to_thread=True)
+def create(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """What a new geolocation would change, or the new geolocation."""
+    return handle(request, console, Create())
+
+
+@get("/custom/{locid:int}/{what:str}", sync_to_thread=True)
+def edit_form(
+    request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]
+) -> Answer:
+    """The form of an edit."""
+    return show(request, console, _edit(console, locid, what))
+
+
+@post("/custom/{locid:int}/{what:str}", sync_to_thread=True)
+def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Answer:
+    """What an edit would change, or the edit."""
+    return handle(request, console, _edit(console, locid, what))
+
+
+def _edit(console: Console, locid: int, what: str) -> Edit:
+    if what not in EDITS:
+        raise RequestRefusedError("there is no such page", problem="not-found")
+    return EDITS[what](_laid(console, locid))
+
+
+def _laid(console: Console, locid: int) -> Laid:
+    """A geolocation as it is now.
+
+    :raises UnknownGeolocationError: if the custom geolocation does not exist
+    """
+    found = next((laid for laid in console.layer().laid if laid.place.locid == locid), None)
+    return found or console.editor().get(locid)
+
+
+def correction(place: dict[str, Any], block: IPBlock) -> dict[str, str]:
+    """What the form of a new geolocation begins with, to correct what a block has."""
+    return {**{name: text for name, text in field_texts(place).items() if text}, "block": block_text(block)}
+
+
+HANDLERS = [create_form, create, edit_form, edit]

@@ -1,0 +1,225 @@
+"""The page Custom: the table, one geolocation, and every edit, shown before it is saved."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from geolookup.lookup.first import open_editor
+from tests.service.share.conftest import NOTHING
+from tests.support.running_console import RunningConsole, Visitor, hidden
+
+
+def new(console: RunningConsole, block: str | None = None, **fields: Any) -> int:
+    """A geolocation, made as a command makes it."""
+    with open_editor(console.home) as editor:
+        locid = editor.create(**{**NOTHING, "city": "Oldtown", **fields})
+        if block is not None:
+            editor.add_block(locid, block)
+    return locid
+
+
+def save(client: Visitor, path: str, **fields: str) -> httpx.Response:
+    """Fill a form in, look at what it would change, and save it."""
+    looked = client.fill(path, **fields, step="check")
+    assert looked.status_code == 200, looked.text
+    assert "Nothing is saved yet." in looked.text
+    return client.post(path, data={**hidden(looked.text), **fields, "step": "save"})
+
+
+def test_a_person_makes_a_geolocation_and_sees_first_what_it_changes(tab: Any, console: RunningConsole) -> None:
+    tab.goto(f"{console.url}/custom")
+    tab.get_by_role("link", name="New custom geolocation").click()
+    tab.get_by_label("City").fill("Potsdam")
+    tab.get_by_label("Country code").fill("DE")
+    tab.get_by_label("Latitude").fill("52.4")
+    tab.get_by_label("Longitude").fill("13.0")
+    tab.get_by_label("Block").fill("9.0.0.0/25")
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    changes = tab.get_by_role("region", name="Whose answer would change")
+    assert "Addresses whose answer differs: 128 IPv4, 0 IPv6." in changes.inner_text()
+    row = changes.get_by_role("row").nth(1).inner_text()
+    assert re.search(
+        r"München, Bayern, 80331, DE \(city \d+\)\s+Potsdam, DE \(custom -\d+\)\s+128\s+0\s+9.0.0.0/25", row
+    )
+    assert console.console.geo().match("9.0.0.1").geolocation.city == "München"  # type: ignore[union-attr]
+    tab.get_by_role("button", name="Create it").click()
+    assert re.search(
+        r"created geolocation -\d+; 9.0.0.0-9.0.0.127 now resolves", tab.get_by_role("status").inner_text()
+    )
+    assert console.console.geo().match("9.0.0.1").geolocation.city == "Potsdam"  # type: ignore[union-attr]
+    assert tab.get_by_role("heading", level=1).inner_text().startswith("Geolocation -")
+
+
+def test_the_same_form_sent_twice_makes_one(console: RunningConsole, mine: Visitor) -> None:
+    fields = {"country": "FR", "city": "Twice", "latitude": "1", "longitude": "2"}
+    looked = mine.fill("/custom/create", **fields, step="check")
+    sent = {**hidden(looked.text), **fields, "step": "save"}
+    first, second = mine.post("/custom/create", data=sent), mine.post("/custom/create", data=sent)
+    assert first.url.path == second.url.path
+    with open_editor(console.home) as editor:
+        assert [laid.place.city for laid in editor.custom()].count("Twice") == 1
+
+
+def test_fields_are_changed_and_what_no_browser_can_send_stays(console: RunningConsole, mine: Visitor) -> None:
+    locid = new(console, city="Old\ntown", region="<b>\u202e\u2066", dmacode="7")
+    path = f"/custom/{locid}/update"
+    page = mine.get(path).text
+    assert "<b>" not in page
+    sent = {"country": "", "region": "<b>\u202e\u2066", "city": "Oldtown", "postalcode": "", "areacode": ""}
+    sent |= {"latitude": "1.5", "longitude": "2.5", "dmacode": "8"}
+    answer = save(mine, path, **sent)
+    assert f"updated geolocation {locid}" in answer.text
+    with open_editor(console.home) as editor:
+        place = editor.get(locid).place
+        assert (place.city, place.region, place.dmacode) == ("Old\ntown", "<b>\u202e\u2066", "8")
+    sent["dmacode"] = "8"
+    assert "has these values already" in mine.fill(path, **sent, step="check").text
+
+
+def test_what_cannot_be_is_said_beside_what_was_typed(console: RunningConsole, mine: Visitor) -> None:
+    locid = new(console)
+    fields = {**dict.fromkeys(NOTHING, ""), "latitude": "91", "longitude": "2.5", "city": "Typed & kept"}
+    answer = mine.fill(f"/custom/{locid}/update", **fields, step="check")
+    assert answer.status_code == 422
+    assert "latitude is a number of degrees from -90 to 90, not &#39;91&#39;" in answer.text
+    assert 'value="Typed &amp; kept"' in answer.text
+    answer = mine.fill(f"/custom/{locid}/add-block", block="10.0.0.1/8", step="check")
+    assert "has host bits set: did you mean 10.0.0.0/8?" in answer.text
+    answer = mine.fill(f"/custom/{locid}/add-block", block="10.20.0.0/16", step="check")
+    assert "belongs to custom geolocation" in answer.text
+
+
+@pytest.mark.parametrize(
+    "typed", ["11.1.0.0-11.1.0.9", "11.1.0.0 - 11.1.0.9", "11.1.0.0 11.1.0.9", "11.1.0.0–11.1.0.9"]
+)
+def test_a_block_is_added_replaced_and_removed(console: RunningConsole, mine: Visitor, typed: str) -> None:
+    locid = new(console)
+    path = f"/custom/{locid}"
+    looked = mine.fill(f"{path}/add-block", block=typed, step="check").text
+    assert "Addresses whose answer differs: 10 IPv4, 0 IPv6." in looked
+    assert "not covered" in looked
+    assert f"11.1.0.0-11.1.0.9 now resolves to {locid}" in save(mine, f"{path}/add-block", block=typed).text
+    old = f"{path}/replace-block?old=11.1.0.0-11.1.0.9"
+    told = save(mine, old, block="11.1.0.8/29", old="11.1.0.0-11.1.0.9").text
+    assert f"11.1.0.8-11.1.0.15 now resolves to {locid}, in place of 11.1.0.0-11.1.0.9" in told
+    shown = mine.get(f"{path}/remove-block?old=11.1.0.8/29").text
+    assert "Addresses whose answer differs: 8 IPv4, 0 IPv6." in shown
+    told = mine.post(f"{path}/remove-block", data={**hidden(shown), "step": "save"}).text
+    assert f"11.1.0.8-11.1.0.15 no longer resolves to {locid}" in told
+    assert "No address resolves to it yet." in told
+    shown = mine.get(f"{path}/delete").text
+    told = mine.post(f"{path}/delete", data={**hidden(shown), "step": "save"})
+    assert told.url.path == "/custom"
+    assert f"deleted geolocation {locid}" in told.text
+    assert mine.get(path).status_code == 404
+
+
+def test_what_was_typed_after_the_look_is_looked_at_again(console: RunningConsole, mine: Visitor) -> None:
+    path = f"/custom/{new(console)}/add-block"
+    looked = mine.fill(path, block="11.2.0.0/24", step="check")
+    answer = mine.post(path, data={**hidden(looked.text), "block": "11.2.0.0/16", "step": "save"})
+    assert "Nothing is saved yet." in answer.text or "Show whose answer would change" in answer.text
+    assert console.console.geo().match("11.2.0.1") is None
+
+
+def test_an_overtaken_form_says_so_and_shows_both(console: RunningConsole, mine: Visitor) -> None:
+    """By a command meanwhile; another tab is the same."""
+    locid = new(console)
+    path = f"/custom/{locid}/update"
+    fields = {**dict.fromkeys(NOTHING, ""), "latitude": "1.5", "longitude": "2.5", "city": "Newtown"}
+    looked = mine.fill(path, **fields, step="check")
+    with open_editor(console.home) as editor:
+        editor.update(locid, city="Elsewhere", postalcode="12345")
+    answer = mine.post(path, data={**hidden(looked.text), **fields, "step": "save"})
+    assert answer.status_code == 409
+    assert "It was changed meanwhile" in answer.text
+    assert "<dd>Elsewhere</dd>" in answer.text
+    assert "<mark>Newtown</mark>" in answer.text
+    with open_editor(console.home) as editor:
+        assert editor.get(locid).place.city == "Elsewhere"
+    looked = mine.post(path, data={**hidden(answer.text), **fields, "step": "check"})
+    assert looked.status_code == 200
+    mine.post(path, data={**hidden(looked.text), **fields, "step": "save"})
+    with open_editor(console.home) as editor:
+        assert (editor.get(locid).place.city, editor.get(locid).place.postalcode) == ("Newtown", "")
+
+
+def test_what_was_typed_for_a_geolocation_that_is_gone_is_still_there(console: RunningConsole, mine: Visitor) -> None:
+    locid = new(console)
+    looked = mine.fill(f"/custom/{locid}/add-block", block="11.3.0.0/24", step="check")
+    with open_editor(console.home) as editor:
+        editor.delete(locid)
+    sent = {**hidden(looked.text), "block": "11.3.0.0/24", "step": "save"}
+    answer = mine.post(f"/custom/{locid}/add-block", data=sent)
+    assert answer.status_code == 404
+    assert f"custom geolocation {locid} does not exist" in answer.text
+    assert "<dd>11.3.0.0/24</dd>" in answer.text
+
+
+def test_a_form_of_another_origin_changes_nothing(console: RunningConsole, mine: Visitor) -> None:
+    locid = new(console)
+    for token in ("", "x"):
+        answer = mine.post(f"/custom/{locid}/delete", data={"form-token": token, "step": "save"})
+        assert answer.status_code == 403
+    good = hidden(mine.get(f"/custom/{locid}/delete").text)
+    for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}):
+        assert mine.post(f"/custom/{locid}/delete", data={**good, "step": "save"}, headers=headers).status_code == 403
+    own = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
+    assert mine.post(f"/custom/{locid}/delete", data={**good, "step": "save"}, headers=own).status_code == 200
+
+
+def test_the_table_is_found_in_filtered_sorted_and_paged(tab: Any, console: RunningConsole) -> None:
+    with open_editor(console.home) as editor, editor.transaction():
+        for number in range(60):
+            editor.create(**{**NOTHING, "country": "NL", "city": f"Dorp {number:02}"})
+    tab.goto(f"{console.url}/custom")
+    tab.get_by_label("Country").select_option("NL")
+    tab.get_by_text("1 to 50 of 60").wait_for()
+    tab.get_by_role("link", name="Place").click()
+    assert "Dorp 00, NL" in tab.get_by_role("row").nth(1).inner_text()
+    tab.get_by_role("link", name="Place").click()
+    assert "Dorp 59, NL" in tab.get_by_role("row").nth(1).inner_text()
+    tab.get_by_role("link", name="Next").click()
+    assert "51 to 60 of 60" in tab.get_by_role("status").inner_text()
+    assert "Dorp 09, NL" in tab.get_by_role("row").nth(1).inner_text()
+    tab.get_by_label("Find").fill("dorp 3")
+    tab.get_by_text("1 to 10 of 10").wait_for()
+    tab.get_by_label("Country").select_option("")
+    tab.get_by_label("Find").fill("10.20.3.4")
+    tab.get_by_text("1 to 1 of 1").wait_for()
+    assert "Berlin, DE" in tab.get_by_role("row").nth(1).inner_text()
+
+
+def test_the_linters_findings_stand_where_the_blocks_are(console: RunningConsole, mine: Visitor) -> None:
+    locid = new(console, "12.0.0.0/24")
+    looked = mine.fill(f"/custom/{locid}/add-block", block="12.0.0.0/25", step="check").text
+    assert "The linter would find" in looked
+    save(mine, f"/custom/{locid}/add-block", block="12.0.0.0/25")
+    assert "12.0.0.0-12.0.0.127 of" in mine.get(f"/custom/{locid}").text
+    assert str(locid) in mine.get("/custom?show=doubtful").text
+
+
+def test_of_many_edits_what_a_deletion_changes_is_asked_for(
+    console: RunningConsole, mine: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geolookup.console.editing._AT_ONCE_EDITS", -1)
+    path = f"/custom/{new(console, '11.4.0.0/24')}/delete"
+    page = mine.get(path).text
+    assert "Whose answer would change" not in page.replace("Show whose answer", "")
+    looked = mine.post(path, data={**hidden(page), "step": "check"}).text
+    assert "256 IPv4" in looked
+    assert "deleted geolocation" in mine.post(path, data={**hidden(looked), "step": "save"}).text
+
+
+def test_what_is_kept_of_the_layer_follows_every_change(console: RunningConsole) -> None:
+    kept = console.console.layer()
+    assert console.console.layer() is kept
+    locid = new(console)
+    after = console.console.layer()
+    assert locid in {laid.place.locid for laid in after.laid}
+    assert locid not in {laid.place.locid for laid in kept.laid}
+    with open_editor(console.home) as editor:
+        editor.update(locid, city="Elsewhere")
+        assert [laid.place for laid in console.console.layer().laid] == [laid.place for laid in editor.custom()]

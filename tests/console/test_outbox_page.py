@@ -1,0 +1,185 @@
+"""The page Outbox, against a real service: what a push would send, the push, a conflict, and what a person decides."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.errors import StateBusyError
+from geolookup.lookup.first import open_editor
+from geolookup.settings.table import Settings
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.outbox.row import State
+from geolookup.sync.pull.pull import pull
+from tests.service.share.conftest import NOTHING
+from tests.support.running_console import RunningConsole, Visitor, hidden
+from tests.support.running_service import FIELDS, RunningService
+from tests.support.service_fixtures import DEFAULTS
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    folder = tmp_path_factory.mktemp("service")
+    csv = folder / "defaults.csv"
+    csv.write_text(DEFAULTS)
+    with RunningService(folder / "service.db", load=[csv]) as running:
+        running.create(("10.1.0.0", "10.1.0.255"), city="Oldtown")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def console(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningConsole]:
+    """A console of a state that was pulled from the service."""
+    home = str(tmp_path_factory.mktemp("console") / "home")
+    settings = Settings(url=service.url, attempts=1)
+    pull(StateDirectory(home), settings)
+    with RunningConsole(home, settings=lambda: settings) as running:
+        yield running
+
+
+def edit(console: RunningConsole, work: Callable[[Any], Any]) -> Any:
+    """Edit as a command does."""
+    with open_editor(console.home, settings=console.console.settings()) as editor:
+        return work(editor)
+
+
+def change_there(service: RunningService, locid: int, **fields: Any) -> None:
+    """Somebody else changes a geolocation at the service."""
+    with service.client() as client:
+        client.put(f"/geolocations?locid={locid}", json={**FIELDS, **fields}).raise_for_status()
+
+
+def pushed(tab: Any) -> str:
+    """Push from the outbox, wait for its end, and say what it said."""
+    tab.get_by_role("link", name="Push", exact=True).click()
+    tab.get_by_role("button", name="Push now").click()
+    tab.get_by_text(" done in ").wait_for()
+    return str(tab.locator("#run").inner_text())
+
+
+def test_a_person_pushes_meets_a_conflict_and_takes_theirs(
+    tab: Any, console: RunningConsole, service: RunningService
+) -> None:
+    edit(console, lambda editor: editor.update(-1, city="Mine"))
+    number = edit(console, lambda editor: editor.pending()[-1].id)
+    tab.goto(f"{console.url}/outbox")
+    assert "1 edit pending" in tab.locator("main").inner_text()
+    tab.get_by_role("link", name="Push", exact=True).click()
+    plan = tab.get_by_role("region", name="Requests").inner_text()
+    assert "PUT /geolocations?locid=-1" in plan
+    assert f"edit {number}: update geolocation -1:" in plan
+    tab.get_by_role("link", name="Leave it").click()
+    change_there(service, -1, city="Theirs")
+    assert "held: update geolocation -1" in pushed(tab)
+    tab.get_by_role("link", name="To the outbox").click()
+    assert "1 of them held or rejected: they wait for you" in tab.locator("main").inner_text()
+    tab.get_by_role("link", name=str(number), exact=True).click()
+    row = tab.get_by_role("row").filter(has=tab.get_by_role("rowheader", name="city", exact=True))
+    assert row.inner_text().split("\t")[:3] == ["city", "Oldtown", "Mine"]
+    assert "Theirs" in row.get_by_role("cell").nth(2).inner_text()
+    tab.get_by_role("link", name="Drop").click()
+    assert "Mine" in tab.get_by_role("region", name="Whose answer would change").inner_text()
+    tab.get_by_role("button", name="Drop it").click()
+    assert f"dropped edit {number}: update geolocation -1. nothing is pending".casefold() in (
+        tab.get_by_role("status").inner_text().casefold()
+    )
+    assert edit(console, lambda editor: editor.pending()) == []
+
+
+def test_mine_may_go_over_theirs(tab: Any, console: RunningConsole, service: RunningService) -> None:
+    locid = service.create(("10.2.0.0", "10.2.0.255"), city="Before")
+    pull(StateDirectory(console.home), console.console.settings())
+    edit(console, lambda editor: editor.update(locid, city="Mine"))
+    change_there(service, locid, city="Theirs")
+    tab.goto(f"{console.url}/outbox")
+    assert "1 held" in pushed(tab)
+    tab.get_by_role("link", name="held", exact=True).click()
+    tab.get_by_role("link", name="Retry").click()
+    tab.get_by_role("button", name="Queue it again").click()
+    assert f"update geolocation {locid}: queued" in tab.get_by_role("status").inner_text()
+    tab.goto(f"{console.url}/outbox")
+    assert "1 done in" in pushed(tab)
+    with service.client() as client:
+        (there,) = client.get(f"/geolocations?locid={locid}").json()
+    assert there["city"] == "Mine"
+
+
+def test_an_edit_is_amended_before_it_is_sent(console: RunningConsole, mine: Visitor) -> None:
+    locid = edit(console, lambda editor: editor.create(**{**NOTHING, "city": "Tpyo"}))
+    edit(console, lambda editor: editor.add_block(locid, "10.3.0.0/24"))
+    create, block = edit(console, lambda editor: [row.id for row in editor.pending()[-2:]])
+    fields = {**{name: str(value) for name, value in NOTHING.items()}, "city": "Typo"}
+    looked = mine.fill(f"/outbox/{create}/edit", **fields, step="check")
+    assert "Typo" in looked.text
+    told = mine.post(f"/outbox/{create}/edit", data={**hidden(looked.text), **fields, "step": "save"}).text
+    assert f"edit {create}: create geolocation {locid}: queued" in told
+    looked = mine.fill(f"/outbox/{block}/edit", block="10.3.0.0/25", step="check")
+    mine.post(f"/outbox/{block}/edit", data={**hidden(looked.text), "block": "10.3.0.0/25", "step": "save"})
+    place = edit(console, lambda editor: editor.get(locid).place)
+    assert (place.city, [str(each) for each in place.ipblocks]) == ("Typo", ["10.3.0.0-10.3.0.127"])
+    looked = mine.get(f"/outbox/{create}/drop")
+    told = mine.post(f"/outbox/{create}/drop", data={**hidden(looked.text), "step": "save"}).text
+    assert f"dropped edit {create}: create geolocation {locid}; dropped edit {block}: add 10.3.0.0" in told
+
+
+def test_a_decision_that_was_overtaken_is_not_made(console: RunningConsole, mine: Visitor) -> None:
+    locid = edit(console, lambda editor: editor.create(**NOTHING))
+    number = edit(console, lambda editor: editor.pending()[-1].id)
+    looked = mine.get(f"/outbox/{number}/drop")
+    edit(console, lambda editor: editor.amend(number, fields={"city": "Meanwhile"}))
+    answer = mine.post(f"/outbox/{number}/drop", data={**hidden(looked.text), "step": "save"})
+    assert answer.status_code == 409
+    assert "<dd>Meanwhile</dd>" in answer.text
+    assert edit(console, lambda editor: editor.edit(number)).state == State.QUEUED
+    edit(console, lambda editor: editor.delete(locid))
+
+
+def test_the_edits_are_listed_by_state(mine: Visitor) -> None:
+    assert "dropped" in mine.get("/outbox?state=dropped").text
+    assert "No edit is in this state." in mine.get("/outbox?state=rejected").text
+    assert mine.get("/outbox/999999").status_code == 409
+    assert mine.get("/outbox/1/nothing").status_code == 404
+    assert mine.get("/custom/-1/nothing").status_code == 404
+
+
+def test_a_service_that_does_not_answer_is_said(tmp_path: Path, service: RunningService) -> None:
+    home = str(tmp_path / "home")
+    pull(StateDirectory(home), Settings(url=service.url, attempts=1))
+    with open_editor(home) as editor:
+        editor.create(**NOTHING)
+    gone = Settings(url="http://127.0.0.1:9", attempts=1)
+    with RunningConsole(home, settings=lambda: gone) as running, running.client() as client:
+        assert f"this state belongs to {service.url}" in client.get("/outbox/plan").text
+        client.post("/outbox/push", data=hidden(client.get("/").text))
+        running.console.runs.close()
+        assert f"this state belongs to {service.url}" in client.get("/outbox/push").text
+
+
+def test_a_run_goes_on_without_its_page_and_is_found_again(console: RunningConsole, mine: Visitor) -> None:
+    going, end = threading.Event(), threading.Event()
+
+    def work(run: Any) -> None:
+        run.progress(1, 3)
+        going.set()
+        assert end.wait(60)
+
+    runs = console.console.runs
+    runs.start("push", work)
+    assert going.wait(60)
+    for _ in range(2):
+        page = mine.get("/outbox/push").text
+        assert "Under way since" in page
+        assert ": 1 of 3 edits." in page
+        assert '<meta http-equiv="refresh" content="2">' in page
+    assert "A push is under way" in mine.get("/outbox").text
+    with pytest.raises(StateBusyError, match="a push is under way since"):
+        runs.start("push", work)
+    answer = mine.post("/outbox/push", data=hidden(mine.get("/").text))
+    assert answer.status_code == 503
+    end.set()
+    runs.close()
+    page = mine.get("/outbox/push").text
+    assert "Under way" not in page
+    assert "http-equiv" not in page

@@ -35,18 +35,24 @@ class Keeping:
         self._local = local
         self._keep_generations = keep_generations
 
-    def rollback(self, generation: int | None = None, *, reason: str = "") -> Current:
+    def rollback(self, generation: int | None = None, *, reason: str = "", instead_of: int | None = None) -> Current:
         """Serve another kept generation: by default the one served before, of those that were not rolled back.
 
         A publish like any other, under the run lock. What was served until now is not published by itself again.
-        ``reason`` goes into the history.
+        ``reason`` goes into the history. With ``instead_of`` it takes the place of that generation alone.
 
         :raises UnknownGenerationError: if the generation is not kept
+        :raises StateError: if another one than ``instead_of`` is served by now
         :raises StateDamagedError: if it is not, byte for byte, what was published
         :raises StateBusyError: if a run is under way: it would publish over this
         """
         with self._locks.run():
             current = required_current(self._home)
+            if instead_of not in (None, current.generation):
+                raise StateError(
+                    f"generation {current.generation} is served by now, and not {instead_of} any more: look again "
+                    "before you go back"
+                )
             kept = numbered(os.path.join(self._home, "generations"))
             target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:

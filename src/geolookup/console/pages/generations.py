@@ -1,0 +1,167 @@
+"""Generations: what was served when, what changed from one to another, going back, pins, and what is held."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+
+from geolookup import words
+from geolookup.console.console import Answer, Console, Page
+from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.errors import GeoLookupError, InvalidAddressError
+from geolookup.history import diff as history
+from geolookup.history.diff import Sides
+from geolookup.history.impact import ChangedAnswer
+from geolookup.lookup.log_field import read_field
+from geolookup.settings.moments import shown
+from geolookup.sources.files.content import content_of
+from geolookup.state.generations.kept import PREVIOUS, SERVED, Generations, Kept
+from geolookup.sync.pull.accept import accept
+
+PAGE = Page(title="Generations", path="/generations")
+
+#: Rows of each kind that a comparison shows.
+_MOST_ROWS = 50
+#: Blocks of a state that is compared at once; comparing reads all of them.
+_AT_ONCE_BLOCKS = 300_000
+#: Addresses of a dropped list that a page shows with their answers.
+_MOST_ANSWERS = 500
+_MAX_FILE_BYTES = 1 << 30
+_MAX_LINE_BYTES = 4096
+
+
+@get("/generations", sync_to_thread=True)
+def table(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """All that are kept, the newest first, and what is held."""
+    return _table(request, console)
+
+
+def _table(request: AnyRequest, console: Console, status: int = 200, error: str | None = None) -> Answer:
+    directory = console.directory()
+    found = Generations(directory).kept()
+    reasons = {source.name: source.problem for source in console.geo().status().sources if source.held}
+    stack = directory.holding.stack()
+    return console.page(
+        request,
+        "generations.html",
+        status,
+        kept=sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True),
+        held=[each for each in found if each.held],
+        reasons=reasons,
+        stack_reasons=[] if stack is None else stack.get("reasons", []),
+        served=directory.require_current().generation,
+        contents=_contents,
+        when=shown,
+        error=error,
+    )
+
+
+def _contents(each: Kept) -> str:
+    return words.contents(each.rows) if each.rows else ""
+
+
+@post("/generations", sync_to_thread=True)
+def change(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """Go back to a generation, pin or unpin it, or accept what is held."""
+    form: Form = request.state.form
+    try:
+        told = _done(console, form)
+    except GeoLookupError as error:
+        return _table(request, console, 409, str(error))
+    return console.go("/generations", told[0].upper() + told[1:])
+
+
+def _done(console: Console, form: Form) -> str:
+    directory = console.directory()
+    step = form.text("step")
+    if step == "accept":
+        return words.pulled(accept(directory, form.text("digest")))
+    number = form.number("number")
+    if step == "pin":
+        directory.keeping.pin(number)
+        return words.pinned(number, "it is unpinned")
+    if step == "unpin":
+        directory.keeping.unpin(number)
+        return words.unpinned(number)
+    before = form.number("served")
+    published = directory.keeping.rollback(number, reason=form.text("reason"), instead_of=before)
+    return words.served_again(published.generation, before, "serve it again on this page")
+
+
+@get("/generations/diff", sync_to_thread=True)
+def diff(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """What changed from one generation to another; of large ones only if it is asked for."""
+    return _diff(request, console, None)
+
+
+@post("/generations/diff", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)
+def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """The same, and which addresses of a dropped list get another answer."""
+    form: Form = request.state.form
+    sent = form.file("file")
+    if sent is None:
+        return _diff(request, console, None, status=422, error="Choose a file first.")
+    with contextlib.closing(sent.file):
+        return _diff(request, console, content_of(sent.filename, sent.file))
+
+
+def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 200, error: str | None = None) -> Answer:
+    directory = console.directory()
+    old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
+    values: dict[str, Any] = dict.fromkeys(("sources", "impact", "stacks", "changed", "numbers"))
+    try:
+        with history.opened(directory, old, new) as sides:
+            values["numbers"] = sides.old.current.generation, sides.new.current.generation
+            values["stacks"] = sides.stacks()
+            blocks = max(side.current.published["rows"]["blocks"] for side in (sides.old, sides.new))
+            if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or stream is not None:
+                values["sources"] = sides.sources(top=_MOST_ROWS, blocks=True)
+                values["impact"] = sides.impact()
+            if stream is not None:
+                values["changed"] = _Changed(sides, stream)
+    except GeoLookupError as wrong:
+        status, error = 422, str(wrong)
+    kept = [each for each in Generations(directory).kept() if each.number is not None]
+    return console.page(
+        request, "generations_diff.html", status, old=old, new=new, kept=kept[::-1], when=shown, error=error,
+        most=_MOST_ROWS, **values,
+    )  # fmt: skip
+
+
+class _Changed:
+    """The addresses of a list whose answer differs: the first ones with both answers, and how many there are."""
+
+    def __init__(self, sides: Sides, stream: Any) -> None:
+        comparison = sides.comparison()
+        self.rows: list[ChangedAnswer] = []
+        self.asked = self.count = self.malformed = 0
+        self.first_malformed: str | None = None
+        for number, text in _lines(stream):
+            try:
+                addresses = read_field(text)
+            except InvalidAddressError as error:
+                self.malformed += 1
+                self.first_malformed = self.first_malformed or f"line {number}: {error}"
+                continue
+            for address in addresses:
+                self.asked += 1
+                found = comparison.answer(address)
+                if found is not None:
+                    self.count += 1
+                    if len(self.rows) < _MOST_ANSWERS:
+                        self.rows.append(found)
+
+
+def _lines(stream: Any) -> Iterator[tuple[int, str]]:
+    number = 0
+    while line := stream.readline(_MAX_LINE_BYTES):
+        number += 1
+        rest = line
+        while not rest.endswith(b"\n") and len(rest) == _MAX_LINE_BYTES:
+            rest = stream.readline(_MAX_LINE_BYTES)
+        yield number, line.decode("utf-8-sig", "replace").strip()
+
+
+HANDLERS = [table, change, diff, diff_for]

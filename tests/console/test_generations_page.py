@@ -1,0 +1,174 @@
+"""The page Generations: comparing, going back, pinning, and accepting what is held."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from geolookup.console.pages import generations as page
+from geolookup.errors import HeldError
+from tests.console.files_console import HOSTILE, FilesConsole
+from tests.support.running_console import Visitor, hidden
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[FilesConsole]:
+    """Two generations: in the second one, town 7 is called otherwise, and 20 towns are new."""
+    made = FilesConsole(tmp_path)
+    made.write(220, city="Town")
+    text = (tmp_path / "towns.csv").read_text("utf-8").replace("DE,Town 7,", "FR,Ville 7,")
+    (tmp_path / "towns.csv").write_text(text, encoding="utf-8")
+    made.sync()
+    with made.running:
+        yield made
+
+
+@pytest.fixture
+def visitor(files: FilesConsole) -> Iterator[Visitor]:
+    with files.running.client() as client:
+        yield client
+
+
+def form_of(text: str, button: str) -> dict[str, str]:
+    """The hidden fields of the form that has a button, and what it sends."""
+    (form,) = [each for each in re.findall(r"<form.*?</form>", text, re.DOTALL) if button in each]
+    (step,) = re.findall(r'name="step" value="([^"]*)"', form)
+    return {**hidden(form), "step": step}
+
+
+def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any) -> None:
+    watched = files.running.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{files.running.url}/generations")
+    rows = tab.get_by_role("region", name="Kept generations").get_by_role("row")
+    assert re.match(r"2\s.*220 geolocations \(0 custom\), 220 blocks\s+towns\s+served", rows.nth(1).inner_text())
+    rows.nth(2).get_by_role("link", name="what changed since generation 1").click()
+    assert tab.get_by_role("heading", level=1).inner_text() == "What changed from generation 1 to 2"
+    answers = tab.get_by_role("region", name="Answers", exact=True)
+    assert "5,376 IPv4, 0 IPv6" in answers.inner_text()
+    assert re.search(r"DE\s+FR\s+256\s+0", answers.inner_text())
+    places = tab.get_by_role("region", name="Geolocations of towns").inner_text()
+    assert re.search(r"added\s+\d+\s+Town 200, DE", places)
+    assert "Ville 7" in places
+    assert "20.0.200.0/24" in tab.get_by_role("region", name="Blocks of towns").inner_text()
+    tab.go_back()
+    tab.get_by_role("button", name="Serve it again generation 1").click()
+    told = tab.get_by_role("status").inner_text()
+    assert told.startswith("Generation 1 is served again, in place of 2, which is not published again by itself")
+    assert files.served == 1
+    assert "rolled back" in rows.nth(1).inner_text()
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser: Any, tmp_path: Path) -> None:
+    watched = files.running.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{files.running.url}/generations/diff?old=1&new=2")
+    (tmp_path / "list.txt").write_text("20.0.7.1\n20.0.210.1\n20.0.8.1\n\nnothing\n")
+    tab.get_by_label("A list of addresses, one a line").set_input_files(tmp_path / "list.txt")
+    tab.get_by_role("button", name="Show which answer otherwise").click()
+    told = tab.get_by_role("status").inner_text()
+    assert told == "Of 3 addresses, 2 answer otherwise; 1 malformed (line 5: 'nothing' is not an IP address)."
+    rows = tab.get_by_role("region", name="Addresses whose answer differs").get_by_role("row")
+    assert re.match(r"20.0.7.1\s+Town 7, DE \(default \d+\)\s+Ville 7, FR", rows.nth(1).inner_text())
+    assert re.match(r"20.0.210.1\s+not covered\s+Town 210, DE", rows.nth(2).inner_text())
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_a_generation_is_pinned_and_unpinned(files: FilesConsole, visitor: Visitor) -> None:
+    text = visitor.get("/generations").text
+    answer = visitor.post("/generations", data=form_of(text, 'Pin <span class="unseen">generation 1<'))
+    assert "Generation 1 is kept until it is unpinned" in answer.text
+    assert files.directory.require_current().pins == (1,)
+    answer = visitor.post("/generations", data=form_of(answer.text, "Unpin"))
+    assert "Generation 1 is no longer pinned" in answer.text
+    assert files.directory.require_current().pins == ()
+
+
+def test_a_page_that_was_overtaken_goes_nowhere(files: FilesConsole, visitor: Visitor) -> None:
+    sent = form_of(visitor.get("/generations").text, "Serve it again")
+    files.write(221)
+    assert files.sync().generation == 3
+    answer = visitor.post("/generations", data=sent)
+    assert answer.status_code == 409
+    assert "generation 3 is served by now, and not 2 any more: look again before you go back" in answer.text
+    assert files.served == 3
+    again = form_of(answer.text, 'again <span class="unseen">generation 1<')
+    assert "Generation 1 is served again, in place of 3" in visitor.post("/generations", data=again).text
+
+
+def test_what_is_held_is_accepted_with_its_reasons_seen(files: FilesConsole, browser: Any) -> None:
+    files.write(100)
+    with pytest.raises(HeldError):
+        files.sync()
+    watched = files.running.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{files.running.url}/generations")
+    held = tab.get_by_role("region", name="Held for a person")
+    assert "fewer than 95%" in held.inner_text()
+    assert "100 geolocations (0 custom), 100 blocks" in held.inner_text()
+    held.get_by_role("button", name="Accept it, and publish it").click()
+    assert "Published generation 3: 100 geolocations" in tab.get_by_role("status").inner_text()
+    assert files.served == 3
+    assert tab.get_by_role("region", name="Held for a person").count() == 0
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_of_large_generations_the_comparison_comes_afterwards(
+    files: FilesConsole, visitor: Visitor, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "_AT_ONCE_BLOCKS", 0)
+    without_scripts = visitor.get("/generations/diff").text
+    assert "Ville 7" not in without_scripts
+    (link,) = re.findall(r'<a href="([^"]*)">Show what changed</a>', without_scripts)
+    assert "Ville 7" in visitor.get(link.replace("&amp;", "&")).text
+    watched = files.running.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{files.running.url}/generations/diff")
+    tab.get_by_text("Ville 7").first.wait_for()
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_wrong_questions_are_answered_in_words(visitor: Visitor) -> None:
+    answer = visitor.get("/generations/diff?old=77&new=2")
+    assert (answer.status_code, "generation 77 is not kept" in answer.text) == (422, True)
+    answer = visitor.get("/generations/diff?old=%3Cb%3E&new=2")
+    assert (answer.status_code, "<b>" in answer.text) == (422, False)
+    sent = form_of(visitor.get("/generations").text, 'again <span class="unseen">generation 1<')
+    answer = visitor.post("/generations", data={**sent, "number": "77"})
+    assert (answer.status_code, "generation 77 is not kept" in answer.text) == (409, True)
+    answer = visitor.post("/generations/diff?old=1&new=2", data=hidden(visitor.get("/generations/diff").text))
+    assert (answer.status_code, "Choose a file first." in answer.text) == (422, True)
+
+
+def test_hostile_places_stay_text(files: FilesConsole, visitor: Visitor) -> None:
+    quoted = '"' + HOSTILE.replace('"', '""') + '"'
+    text = (files.folder / "towns.csv").read_text("utf-8").replace("Town 9,", f"{quoted},")
+    (files.folder / "towns.csv").write_text(text, encoding="utf-8")
+    files.sync()
+    found = visitor.get("/generations/diff").text
+    assert "<script>alert" not in found
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in found
+    assert "\u202e" not in found
+    assert "49" not in re.findall(r"onclick=.{0,20}", found)[0]
+
+
+def test_a_console_that_only_reads_changes_nothing(tmp_path: Path) -> None:
+    made = FilesConsole(tmp_path, read_only=True)
+    made.write(201)
+    made.sync()
+    with made.running as running, running.client() as client:
+        text = client.get("/generations").text
+        assert "Serve it again" not in text
+        assert "Pin <" not in text
+        token = hidden(client.get("/generations/diff").text)
+        answer = client.post("/generations", data={**token, "step": "rollback", "number": "1", "served": "2"})
+        assert (answer.status_code, made.served) == (403, 2)
+        compared = client.post("/generations/diff", data=token, files={"file": ("list", b"20.0.200.1\n")})
+        assert "Of 1 address, 1 answer otherwise" in compared.text

@@ -11,12 +11,13 @@ from geolookup.console.door import Door
 from geolookup.console.files import one_file
 from geolookup.console.forms import AnyRequest, require_own_form
 from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
+from geolookup.console.pages import map as map_page
 from geolookup.service.http.methods import Methods
 from geolookup.service.http.paths import Paths
 from geolookup.service.process.application import Application
 
 #: Every page, in the order of the navigation. Each module has ``PAGE`` and ``HANDLERS``.
-PAGES: tuple[ModuleType, ...] = (lookup, custom, outbox, generations, sources)
+PAGES: tuple[ModuleType, ...] = (lookup, map_page, custom, outbox, generations, sources)
 #: What they lead to: ``HANDLERS`` without a place in the navigation.
 _BEHIND: tuple[ModuleType, ...] = (edits,)
 #: No form is larger, except one with a file.

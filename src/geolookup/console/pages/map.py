@@ -1,0 +1,171 @@
+"""Map: the custom geolocations as points, and the countries shaded by addresses, or by the rows of a dropped log."""
+
+import contextlib
+import gzip
+import hashlib
+import json
+import threading
+from functools import cache
+from typing import Any
+
+from litestar import get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+from litestar.response.base import ASGIResponse
+
+from geolookup.columns.counts.counts import Counts, count
+from geolookup.columns.counts.files import batches_of
+from geolookup.columns.maps import drawing, outlines
+from geolookup.columns.maps.answering import Answering
+from geolookup.columns.maps.custom import CustomPlace, custom_places
+from geolookup.console.console import Answer, Console, Page
+from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.console.tables import Table
+from geolookup.errors import GeoLookupError, RequestRefusedError
+from geolookup.exports.countries import countries
+from geolookup.index.reader import IndexReader
+from geolookup.sources.files.content import content_of
+from geolookup.text import harmless
+
+PAGE = Page(title="Map", path="/map")
+
+#: Segments of a state that are walked at once; for more, the countries are shaded afterwards.
+_AT_ONCE_SEGMENTS = 300_000
+_MAX_FILE_BYTES = 4 << 30
+#: Letters of a place's name that go with its point.
+_LABEL_LENGTH = 40
+
+_lock = threading.Lock()
+#: The walk over what is served, for as long as that stays.
+_walked: list[Answering] = []
+
+_COLUMNS: dict[str, Any] = {
+    "locid": lambda each: -each.place.locid,
+    "place": lambda each: each.place.place_text().casefold(),
+    "addresses": lambda each: (-each.addresses_v4, -each.networks_v6),
+    "networks": lambda each: (-each.networks_v6, -each.addresses_v4),
+}
+
+
+@get("/map", sync_to_thread=True)
+def show_map(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """The map of what is served."""
+    return _page(request, console, None)
+
+
+@post("/map", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)
+def map_of_file(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+    """The map of a log or a list: the countries shaded by its rows."""
+    form: Form = request.state.form
+    sent = form.file("file")
+    if sent is None:
+        return _page(request, console, None, status=422, error="Choose a file first.")
+    name = sent.filename
+    with contextlib.closing(sent.file):
+        try:
+            stream = content_of(name, sent.file)
+            found = count(console.geo(), ((name, batch) for batch in batches_of(name, stream)))
+        except GeoLookupError as error:
+            return _page(request, console, None, status=422, error=str(error))
+    return _page(request, console, found, name=name)
+
+
+def _page(
+    request: AnyRequest,
+    console: Console,
+    counted: Counts | None,
+    *,
+    name: str = "",
+    status: int = 200,
+    error: str | None = None,
+) -> Answer:
+    geo = console.geo()
+    base, overlay = geo.with_readers(lambda *readers: readers)
+    sources = base.sources or ("service",)
+    show = query(request, "show")
+    show = show if show in ("custom", "default", *(f"source:{each}" for each in sources)) else "all"
+    numbers: dict[str, int] | None = None
+    if counted is not None:
+        numbers = {str(group.fields["country"]): group.count for group in counted.groups("country")}
+    elif query(request, "count") == "all" or base.segment_count_v4 + base.segment_count_v6 <= _AT_ONCE_SEGMENTS:
+        numbers = _by_country(base, overlay, show)
+    places = custom_places(geo) if show in ("all", "custom") else []
+    begins = drawing.steps(max(numbers.values(), default=0)) if numbers else []
+    known = countries()
+    rows = [(code, known[code].name if code in known else "", number) for code, number in (numbers or {}).items()]
+    return console.page(
+        request,
+        "map.html",
+        status,
+        show=show,
+        shows=[("all", "all"), ("custom", "custom layer"), ("default", "default layer")]
+        + ([(f"source:{each}", f"source {each}") for each in sources] if len(sources) > 1 else []),
+        numbers=numbers,
+        rows=rows,
+        unit="requests" if counted else "IPv4 addresses",
+        counted=counted,
+        name=name,
+        legend=list(enumerate(drawing.labels(begins))) if begins else [],
+        shades=_json(
+            {code: (drawing.shade(number, begins), known_name, f"{number:,}") for code, known_name, number in rows}
+        ),
+        points=_json(_points(places)),
+        outlines=f"/map/outlines/{_outlines()[1]}",
+        table=Table(request, places, _COLUMNS, default="locid"),
+        elsewhere=sum(each.place.latitude is None or each.place.longitude is None for each in places),
+        error=error,
+    )
+
+
+def _by_country(base: IndexReader, overlay: IndexReader, show: str) -> dict[str, int]:
+    with _lock:
+        if not _walked or _walked[0].base is not base or _walked[0].overlay is not overlay:
+            _walked[:] = [Answering(base, overlay)]
+        found = _walked[0]
+    if show in ("custom", "default"):
+        return found.by_country(layer=show)  # type: ignore[arg-type] # that is what a layer is
+    return found.by_country(source=show.removeprefix("source:") if show != "all" else None)
+
+
+def _points(places: list[CustomPlace]) -> list[tuple[float, float, int, float, str]]:
+    """Latitude, longitude, locid, size from 0 to 1, and what it is called."""
+    largest = max((each.size for each in places), default=0.0) or 1.0
+    return [
+        (
+            round(each.place.latitude, 3),
+            round(each.place.longitude, 3),
+            each.place.locid,
+            round(each.size / largest, 2),
+            harmless(each.place.place_text(), _LABEL_LENGTH),
+        )
+        for each in places
+        if each.place.latitude is not None and each.place.longitude is not None
+    ]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+@cache
+def _outlines() -> tuple[bytes, str]:
+    """The outlines of the countries, and a short hash of them."""
+    content = outlines.world_text().encode()
+    return gzip.compress(content, 9, mtime=0), hashlib.sha256(content).hexdigest()[:12]
+
+
+@get("/map/outlines/{digest:str}", sync_to_thread=True)
+def outlines_file(request: AnyRequest, digest: FromPath[str]) -> ASGIResponse:
+    """The outlines of the countries, which the page's script draws."""
+    content, known = _outlines()
+    if digest != known:
+        raise RequestRefusedError("there is no such file", problem="not-found")
+    headers = {"cache-control": "private, max-age=31536000, immutable", "vary": "accept-encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+    else:
+        content = gzip.decompress(content)
+    return ASGIResponse(body=content, media_type="application/json", headers=headers)
+
+
+HANDLERS = [show_map, map_of_file, outlines_file]

@@ -1,0 +1,127 @@
+"""What holds for every page: accessible on small and large screens, hostile text is text, no other host."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.console.rich import HOSTILE, Rich, rich
+from tests.support import browser as browsers
+
+_AXE = """async () => (await axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+})).violations.flatMap(each => each.nodes.map(node => `${each.id}: ${node.target} ${node.failureSummary}`))"""
+_FOCUS = """() => {
+    const style = getComputedStyle(document.activeElement);
+    return [document.activeElement.tagName, style.outlineStyle, style.outlineWidth];
+}"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rich]:
+    with rich(tmp_path_factory.mktemp("rich")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(made: Rich, browser: Any, width: int) -> None:
+    source = browsers.axe()
+    watched = made.console.tab(browser, viewport={"width": width, "height": 800})
+    tab = watched.page()
+    found = {}
+    for path in made.paths():
+        tab.goto(made.console.url + path)
+        tab.evaluate(source)
+        wrong = []
+        for scheme in ("light", "dark"):
+            tab.emulate_media(color_scheme=scheme)
+            wrong += [f"{scheme}: {each}" for each in tab.evaluate(_AXE)]
+        if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wrong.append("it is wider than the screen")
+        if wrong:
+            found[path] = wrong
+    watched.close()
+    assert found == {}
+    assert watched.unwanted == []
+
+
+def test_hostile_text_is_text_everywhere(made: Rich, browser: Any) -> None:
+    watched = made.console.tab(browser)
+    tab = watched.page()
+    dialogs: list[str] = []
+    tab.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    paths = [*made.paths(), *(f"/custom/{locid}" for locid in made.hostile), *(f"/?q=10.{n}.0.1" for n in range(1, 9))]
+    seen = ""
+    for path in paths:
+        tab.goto(made.console.url + path)
+        assert tab.evaluate("window.attacked") is None, path
+        assert tab.locator("main img, main script, main b, main [onfocus], main [autofocus]").count() == 0, path
+        text = tab.locator("body").inner_text()
+        assert not any(ord(each) in (7, 0x202E, 0x2066) for each in text), path
+        assert "49" not in text.split(), path
+        assert max(map(len, text.split())) < 400, path
+        seen += text
+    for text in (*HOSTILE[:4], HOSTILE[5], HOSTILE[6], "\\u202eevil\\u2066\\x07", "M" * 300 + "…"):
+        assert text in seen
+    assert dialogs == []
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_it_works_offline_and_with_scripts_off(made: Rich, browser: Any) -> None:
+    """Look a place up, and edit it, in a browser that runs no script."""
+    watched = made.console.tab(browser, java_script_enabled=False)
+    tab = watched.page()
+    tab.goto(made.console.url)
+    tab.get_by_label("Address, network or range").fill("10.200.0.9")
+    tab.get_by_role("button", name="Look up").click()
+    tab.get_by_role("link", name="Correct this").click()
+    tab.get_by_label("City").fill("By hand")
+    tab.get_by_role("button", name="Show whose answer would change").click()
+    assert "65,536 IPv4" in tab.get_by_role("region", name="Whose answer would change").inner_text()
+    tab.get_by_role("button", name="Save the change").click()
+    assert "updated geolocation" in tab.get_by_role("status").inner_text()
+    tab.goto(f"{made.console.url}/custom?sort=place")
+    tab.get_by_label("Find").fill("By hand")
+    tab.get_by_role("button", name="Filter").click()
+    assert "1 to 1 of 1" in tab.get_by_role("status").inner_text()
+    watched.close()
+    assert watched.unwanted == []
+
+
+def test_a_lost_connection_says_so_and_keeps_what_was_typed(tmp_path: Path, browser: Any) -> None:
+    with rich(tmp_path) as made:
+        watched = made.console.tab(browser)
+        tab = watched.page()
+        tab.goto(f"{made.console.url}/custom/create")
+        tab.get_by_label("City").fill("Kept")
+        tab.get_by_label("Latitude").fill("1")
+        tab.get_by_label("Longitude").fill("2")
+        made.console.stop()
+        tab.get_by_role("button", name="Show whose answer would change").click()
+        tab.get_by_text("The console does not answer").wait_for()
+        assert tab.get_by_label("City").input_value() == "Kept"
+        # After the end, the back button shows nothing of what was there.
+        watched.context.set_offline(False)
+        tab.goto("about:blank")
+        with pytest.raises(Exception, match="net::"):
+            tab.go_back()
+        watched.close()
+
+
+def test_every_page_can_be_used_by_the_keyboard(made: Rich, browser: Any) -> None:
+    """The first tab leads past the navigation, and wherever the focus is can be seen."""
+    watched = made.console.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{made.console.url}/custom")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.textContent") == "Skip to the content"
+    tab.keyboard.press("Enter")
+    reached = []
+    for _ in range(12):
+        tab.keyboard.press("Tab")
+        reached.append(tab.evaluate(_FOCUS))
+    assert all(style[1] == "solid" and style[2] == "3px" for style in reached), reached
+    assert {style[0] for style in reached} >= {"A", "INPUT", "SELECT", "BUTTON"}
+    watched.close()

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup check format lint types layers test docs outlines vendored bench clean
+.PHONY: setup check format lint types layers test docs outlines vendored pictures bench clean
 
 setup: $(BIN)/geolookup  ## a virtual environment with everything for development
 $(BIN)/geolookup: pyproject.toml
@@ -38,6 +38,9 @@ outlines: setup  ## get the outlines of the countries anew (npm, node)
 
 vendored:  ## get anew what the pages of the console are made with; needs npm
 	$(PYTHON) tools/vendored.py
+
+pictures: setup  ## draw the pages of the console for docs/pictures (Chromium)
+	$(BIN)/python -m tests.console.pictures
 
 bench: setup  ## print the benchmark tables, on a data set shaped like a city database
 	$(BIN)/python -m benchmarks.run

@@ -25,6 +25,11 @@ settings.load_profile("same" if os.environ.get("SAME_EXAMPLES") == "1" else "geo
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--implementation",
+        metavar="COMMAND",
+        help="for tests/contract: what starts the service to check, with {port}, {defaults} and {hotels}",
+    )
     parser.addoption("--full-sweep", action="store_true", help="run the whole of every sweep that CI runs in part")
 
 

@@ -9,7 +9,6 @@ import httpx
 import pytest
 
 from geolookup.errors import UpstreamRefusedError
-from geolookup.service.hotels.loader import load_hotels
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from tests.contract.answers import refused
@@ -31,7 +30,7 @@ HOTELS = [
 @pytest.fixture
 def hotels(service: RunningService, client: httpx.Client, tmp_path: Path) -> httpx.Client:
     """A client of a service that knows these hotels."""
-    load_hotels(service.store, [ndjson(tmp_path / "hotels.ndjson", HOTELS)])
+    service.load_hotels(ndjson(tmp_path / "hotels.ndjson", HOTELS))
     return client
 
 

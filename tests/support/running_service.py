@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from geolookup.service.geolocations.loader import load_files
+from geolookup.service.hotels.loader import load_hotels
 from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
 from geolookup.service.process.server import Server
@@ -31,7 +32,26 @@ FIELDS: dict[str, Any] = {
 _PATIENCE_S = 30
 
 
-class RunningService:
+class Asked:
+    """A service by its address: what tests ask of any implementation."""
+
+    url: str
+
+    def client(self) -> httpx.Client:
+        """An HTTP client whose paths are relative to the service."""
+        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
+
+    def create(self, *blocks: tuple[str, str], **fields: Any) -> int:
+        """Create a custom geolocation with blocks over HTTP: its locid."""
+        with self.client() as client:
+            locid = client.post("/geolocations", json={**FIELDS, **fields}).raise_for_status().json()["locid"]
+            for startip, endip in blocks:
+                body = {"startip": startip, "endip": endip}
+                client.post(f"/geolocations/ipblocks?locid={locid}", json=body).raise_for_status()
+        return int(locid)
+
+
+class RunningService(Asked):
     """A service in a thread. ``url`` is its base address, ``store`` its database, to look into or change directly.
 
     ``load`` are CSV files; ``options`` and ``ignore_idempotency_keys`` are as `geolookup.service.serve.serve` takes
@@ -62,18 +82,9 @@ class RunningService:
         self._thread.start()
         assert ready.wait(_PATIENCE_S), "the service did not start"
 
-    def client(self) -> httpx.Client:
-        """An HTTP client whose paths are relative to the service."""
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
-
-    def create(self, *blocks: tuple[str, str], **fields: Any) -> int:
-        """Create a custom geolocation with blocks over HTTP: its locid."""
-        with self.client() as client:
-            locid = client.post("/geolocations", json={**FIELDS, **fields}).raise_for_status().json()["locid"]
-            for startip, endip in blocks:
-                body = {"startip": startip, "endip": endip}
-                client.post(f"/geolocations/ipblocks?locid={locid}", json=body).raise_for_status()
-        return int(locid)
+    def load_hotels(self, path: str | os.PathLike[str]) -> None:
+        """Load hotels, one a line."""
+        load_hotels(self.store, [path])
 
     def stop(self) -> None:
         """End the service and close its database."""

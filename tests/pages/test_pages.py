@@ -1,105 +1,168 @@
-"""The README's commands, run as they stand there; those that install from a registry in part."""
+"""The README and each guide, run as they stand there: every block of shell and Python, in order, on a fresh state."""
 
 import re
-import shlex
-import socket
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.support.page_commands import end, offer_command
+from geolookup.lookup.first import open_first
+from geolookup.lookup.freshness import NO_LIMIT
+from tests.docs.pages import PAGES
+from tests.pages.given import GIVEN
+from tests.support.page_commands import ROOT, SHELL, Block, PageShell, blocks_of, is_like, session
 
-ROOT = Path(__file__).parents[1]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-SHELL = re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-PYTHON = re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> Path:
-    """A folder in which `geolookup` is a command and `access.log` is there."""
-    offer_command(tmp_path, monkeypatch, home)
-    (tmp_path / "access.log").write_text("8.8.8.8 - - GET /\n1.1.1.1 - - GET /\n")
-    return tmp_path
-
-
-def run(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=False, timeout=120
-    )
+README = ROOT / "README.md"
+#: Those that are generated have tests of their own, in tests/docs.
+GUIDES = [README, *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.name not in PAGES)]
+#: Its commands are run by a test of its own (test_web_apps.py), which looks at what several processes answer.
+ELSEWHERE = {"how-to-web-apps.md"}
+WITH_COMMANDS = [page for page in GUIDES if page.name not in ELSEWHERE and any(block.runs for block in blocks_of(page))]
+INSTALL = "python3 -m venv .venv && .venv/bin/pip install "
 
 
-def test_the_first_two_blocks_set_up_and_run_on_one_line_each() -> None:
-    first, second = (block.strip() for block in SHELL[:2])
+@pytest.fixture(scope="module")
+def first_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the first lookup on a machine makes: the bundled data. It takes seconds, so each page gets a copy."""
+    folder = tmp_path_factory.mktemp("first") / "state"
+    open_first(str(folder), NO_LIMIT).close()
+    return folder
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_a_page_works_as_written(page: Path, tmp_path: Path, first_state: Path) -> None:
+    for name in ("curl", "jq"):
+        used = any(
+            re.search(rf"(^|\$ |\| ){name} ", block.text, re.MULTILINE) for block in blocks_of(page) if block.runs
+        )
+        if used and shutil.which(name) is None:
+            pytest.skip(f"{name} is not installed")
+    with PageShell(tmp_path / "reader") as shell:
+        shutil.copytree(first_state, shell.state)
+        GIVEN.get(page.name, _nothing)(shell)
+        for block in blocks_of(page):
+            if block.not_run is None and (block.runs or block.file_name is not None):
+                shell.run(_installed(block))
+
+
+def _nothing(_shell: PageShell) -> None:
+    pass
+
+
+def _installed(block: Block) -> Block:
+    """A block without the installation, which the tests have had; nothing is left of the one that runs the tests."""
+    if not block.text.startswith(INSTALL):
+        return block
+    rest = block.text.partition("' && ")[2].replace(".venv/bin/", "")
+    return Block(block.page, block.line, block.language, "" if "pytest" in rest else rest, None)
+
+
+def test_the_first_two_shell_blocks_of_the_readme_set_up_and_run_on_one_line_each() -> None:
+    first, second, *_ = (block.text.strip() for block in blocks_of(README) if block.language == SHELL)
     for block in (first, second):
         assert "\n" not in block
-        assert block.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+        assert block.startswith(INSTALL)
     assert ".venv/bin/geolookup 8.8.8.8" in first
     assert "pytest" in second
 
 
-def test_the_first_commands_answer(shell: Path) -> None:
-    command = SHELL[0].strip().rpartition(" && ")[2].replace(".venv/bin/", "")
-    result = run(command)
-    assert result.returncode == 0, result.stderr
-    assert [line.split("\t")[1] for line in result.stdout.splitlines()] == ["US", "AU", "US"]
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_each_block_says_what_it_is(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = blocks_of(page)
+    assert text.count("```") == 2 * len(found), "each block begins and ends at the beginning of a line"
+    for block in found:
+        if not block.runs:
+            assert block.not_run is None, f"{block}: no test would run it"
+            assert not re.match(r"\$? ?(geolookup|python3? -m|curl|sudo) ", block.text), f"{block}: sh runs it"
+        if block.not_run is not None:
+            assert len(block.not_run) > 20, f"{block}: why not?"
 
 
-def test_the_commands_of_the_command_section_work(shell: Path) -> None:
-    lines = SHELL[2].strip().splitlines()
-    assert len(lines) >= 5
-    for line in lines:
-        result = run(line)
-        assert result.returncode == 0, (line, result.stderr)
-        assert result.stdout
+def test_the_sources_of_the_readme_can_be_added(tmp_path: Path) -> None:
+    """Their block is not run, since the sync in it needs the network."""
+    page, text = README.name, README.read_text(encoding="utf-8")
+    lines = re.findall(r"^geolookup source add [^\n]*(?:dbip|office|registry)[^\n]*", text, re.MULTILINE)
+    assert len(lines) == 2
+    with PageShell(tmp_path / "reader") as shell:
+        (shell.folder / "office.csv").write_text("first,last,city\n10.0.0.1,10.0.0.2,Austin\n")
+        shell.answer("\n".join(lines) + "\n", page)
+        assert shell.answer("geolookup source list\n", page).startswith("office\t")
 
 
-def test_the_sources_of_the_readme_and_of_their_page_are_added(shell: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (shell / "office.csv").write_text("first,last,city\n10.0.0.1,10.0.0.2,Austin\n")
-    page = (ROOT / "docs" / "how-to-sources.md").read_text(encoding="utf-8")
-    for text, count in ((TEXT, 2), (page, 3)):
-        monkeypatch.setenv("XDG_CONFIG_HOME", str(shell / str(count)))
-        lines = re.findall(r"^geolookup source add [^\n]*(?:dbip|office|registry)[^\n]*", text, re.MULTILINE)
-        assert len(lines) == count
-        for line in lines:
-            result = run(line)
-            assert result.returncode == 0, (line, result.stderr)
-        assert run("geolookup source list").stdout.splitlines()[0].startswith("office\t")
+FIGURE = re.compile(r"(\d[\d.]*) (?:µs|ns)")
 
 
-def test_the_library_example_works(shell: Path) -> None:
-    (example,) = PYTHON
-    result = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=False, timeout=120)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("US\n")
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
-
-
-def test_the_service_and_the_sync_work_together(shell: Path, port: int) -> None:
-    blocks = [block.strip() for block in SHELL]
-    serve = next(block for block in blocks if block.startswith("geolookup serve"))
-    sync = next(block for block in blocks if block.startswith("geolookup sync"))
-    service = subprocess.Popen(
-        [*shlex.split(serve), "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert service.stderr is not None
-        assert f"http://127.0.0.1:{port}" in service.stderr.readline()
-        result = run(sync.replace("8080", str(port)))
-        assert result.returncode == 0, result.stderr
-        assert "237 geolocations (0 custom), 207564 blocks" in result.stdout
-    finally:
-        end(service)
+def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
+    """If the benchmarks were run anew, the README says what they say."""
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    native = results.partition("## native")[2].partition("IPv4, uniform")[2].splitlines()[0].split()
+    column = results.partition("## columns")[2].partition("\ngeolookup ")[2].split()[0]
+    table = README.read_text(encoding="utf-8").partition("## Beside geoip2")[2].partition("\n\n## ")[0]
+    assert FIGURE.findall(table) == [native[0], native[1], native[3], column]
 
 
 def test_every_document_that_is_linked_exists() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for page in [README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(#[^)]*)?\)", text):
+            there = page if not target else page.parent / target
+            assert there.exists(), f"{page.name} links to {target}"
+            if anchor and there.suffix == ".md":
+                assert anchor[1:] in _anchors(there), f"{page.name} links to {target}{anchor}"
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+
+
+# --- what runs the pages
+
+
+def test_a_session_is_cut_at_its_prompts() -> None:
+    found = list(session("$ one \\\n    more\nsaid\n$ two | while\n> do\n> done\n$ three\nx\ny\n"))
+    assert found == [("one \\\n    more\n", "said\n"), ("two | while\ndo\ndone\n", ""), ("three\n", "x\ny\n")]
+
+
+@pytest.mark.parametrize(
+    ("shown", "said", "like"),
+    [
+        ("a  b\n", "a\tb\n", True),
+        ("a b\n", "a c\n", False),
+        ("glk_…\n", "glk_x+(y\n", True),
+        ("a\n…\nz\n", "a\nb\nc\nz\n", True),
+        ("a\n…\nz\n", "a\nz\n", True),
+        ("a   # the page's own\n", "a\n", True),
+        ("a\n", "a\nb\n", False),
+        ("", "a\n", False),
+    ],
+)
+def test_what_a_page_shows_is_compared(shown: str, said: str, like: bool) -> None:
+    assert is_like(shown, said) is like
+
+
+def _page(folder: Path, text: str) -> list[Block]:
+    page = folder / "page.md"
+    page.write_text(text)
+    return blocks_of(page)
+
+
+@pytest.mark.parametrize(
+    "block",
+    ["```sh\nfalse\n```\n", "```sh\nfalse | true\n```\n", "```python\n1 / 0\n```\n", "```console\n$ echo a\nb\n```\n"],
+)
+def test_a_block_that_fails_is_found(tmp_path: Path, block: str) -> None:
+    with PageShell(tmp_path / "reader") as shell, pytest.raises(AssertionError, match=r"page\.md, line 3"):
+        shell.run(_page(tmp_path, f"# Page\n\n{block}")[0])
+
+
+def test_a_block_has_what_the_ones_before_it_left(tmp_path: Path) -> None:
+    text = "```toml\n# sub/x.toml\na = 1\n```\n\n```sh\ncd sub\nexport A=1\n```\n\n"
+    text += "```console\n$ echo $A; ls\n1\nx.toml\n```\n"
+    text += "\n```sh\nexit 3  # exits with 3\n```\n\n*Not run by a test: it would\nfail here.*\n\n```sh\nfalse\n```\n"
+    found = _page(tmp_path, text)
+    assert [block.not_run for block in found] == [None] * 4 + ["it would fail here."]
+    with PageShell(tmp_path / "reader") as shell:
+        for block in found[:4]:
+            shell.run(block)

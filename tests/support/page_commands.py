@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120
 
@@ -26,17 +24,6 @@ _NAMED = re.compile(r"\A(?:#|//|<!--) ([\w./-]+\.(?:py|toml|csv|ndjson|ini|conf|
 #: A command that goes on until it is ended.
 _SERVER = re.compile(r"^(?:geolookup (?:serve|share)(?: |$)|uvicorn |gunicorn |celery .*worker)")
 _SAYS_READY = re.compile(r"serving on|sharing on|running on|Listening at|\[queues\]")
-
-
-def offer_command(folder: Path, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
-    """Make `geolookup` a command with a state of its own, and ``folder`` the working directory."""
-    command = folder / "bin" / "geolookup"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m geolookup "$@"\n')
-    command.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{command.parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("GEOLOOKUP_HOME", home)
-    monkeypatch.chdir(folder)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,92 @@
+"""What the reader of a page has before the first command: the files that the page calls theirs."""
+
+import gzip
+import sqlite3
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from mmdb_writer import MMDBWriter
+from netaddr import IPSet
+
+from tests.support.certificates import Certificates
+from tests.support.page_commands import PageShell
+
+_LINE = '{ip} - - [21/Nov/2025:06:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8"\n'
+ADDRESSES: Final = ("8.8.8.8", "1.1.1.1", "193.0.6.139", "2001:4860:4860::8888")
+LOG: Final = "".join(_LINE.format(ip=address) for address in ADDRESSES)
+
+
+def logs(shell: PageShell) -> None:
+    """A web server's logs, the last ones compressed."""
+    for name in ("access.log", "access.log.1"):
+        (shell.folder / name).write_text(LOG)
+    for name in ("access.log.2.gz", "access.log.gz"):
+        (shell.folder / name).write_bytes(gzip.compress(LOG.encode()))
+
+
+def visits(shell: PageShell) -> None:
+    """The same visits as a table, in every form, and a list of addresses."""
+    folder = shell.folder
+    rows = [f"{number},{address}\n" for number, address in enumerate(ADDRESSES)]
+    (folder / "visits.csv").write_text("number,client\n" + "".join(rows))
+    pq.write_table(pa.table({"client": ADDRESSES}), folder / "visits.parquet")
+    lines = "".join(f'{{"ip": "{address}", "status": 200}}\n' for address in ADDRESSES)
+    (folder / "log.ndjson.gz").write_bytes(gzip.compress(lines.encode()))
+    with sqlite3.connect(folder / "visits.db") as database:
+        database.execute("create table visits (ip text)")
+        database.executemany("insert into visits values (?)", [(address,) for address in ADDRESSES])
+    database.close()
+    for name in ("addresses.txt", "vips.txt"):
+        (folder / name).write_text("".join(f"{address}\n" for address in ADDRESSES))
+
+
+_HEADER = "locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip\n"
+
+
+def _cities(shell: PageShell) -> None:
+    """Two files of a service's places: the second has one more, one less, and one that is changed."""
+    first = "1,US,TX,Austin,78701,30.25,-97.75,635,512,192.0.2.0,192.0.2.127\n2,DE,,,,,,,,198.51.100.0,198.51.100.255\n"
+    later = "1,US,TX,AUSTIN,78701,30.25,-97.75,635,512,192.0.2.0,192.0.2.63\n3,FR,,,,,,,,198.51.100.0,198.51.100.255\n"
+    for name, rows in (("cities.csv", first), ("cities-of-march.csv", later)):
+        (shell.folder / name).write_text(_HEADER + rows)
+
+
+def _provider(shell: PageShell) -> None:
+    """A provider's file, one with keys of its own, and a spreadsheet of offices."""
+    place = {"country": {"iso_code": "DE"}, "city": {"names": {"en": "Bonn"}}}
+    ours = {"geo": {"iso": "DE", "town": {"en": "Bonn"}}}
+    for name, record, kind in (("dbip-city-lite", place, "DBIP-City-Lite"), ("ours", ours, "Ours")):
+        writer = MMDBWriter(4, kind, description="for a test")
+        writer.insert_network(IPSet(["193.0.0.0/16"]), record)
+        writer.to_db_file(str(shell.folder / f"{name}.mmdb"))
+    (shell.folder / "office.csv").write_text("first,last,country,city\n193.0.6.0,193.0.6.99,NL,Amsterdam\n")
+
+
+def _certificate(shell: PageShell) -> None:
+    Certificates(shell.folder)
+
+
+def _readme(shell: PageShell) -> None:
+    logs(shell)
+    (shell.folder / "rates.ndjson").write_text(
+        '{"hotelId": "H1001", "ratePlanCode": "BAR", "type": "rate", "name": "Best", "currency": "USD"}\n'
+    )
+
+
+def _logs_and_visits(shell: PageShell) -> None:
+    logs(shell)
+    visits(shell)
+
+
+GIVEN: Final[dict[str, Callable[[PageShell], None]]] = {
+    "README.md": _readme,
+    "how-to-columns.md": _logs_and_visits,
+    "how-to-generations.md": visits,
+    "how-to-look-up-over-http.md": logs,
+    "how-to-maps.md": _logs_and_visits,
+    "how-to-other-tools.md": _certificate,
+    "how-to-run-the-service.md": _cities,
+    "how-to-sources.md": _provider,
+}

@@ -22,7 +22,7 @@ def page() -> str:
         "Results go to standard output, everything else to standard error.",
         "",
     ]
-    _add(lines, app, click.Context(app, info_name="geolookup", terminal_width=100, max_content_width=100))
+    _add(lines, app, click.Context(app, info_name="geolookup", terminal_width=100, **app.context_settings))
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -32,4 +32,4 @@ def _add(lines: list[str], command: click.Command, context: click.Context) -> No
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             assert child is not None
-            _add(lines, child, click.Context(child, info_name=name, parent=context, max_content_width=100))
+            _add(lines, child, click.Context(child, info_name=name, parent=context))

@@ -9,6 +9,7 @@ from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
 from geolookup.cli import colour, exit_codes, interrupt, mistyped, streams
+from geolookup.cli.helping import MAX_WIDTH, Wrapping
 from geolookup.cli.lazy import Announced, LazyGroup, colour_option
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
@@ -89,7 +90,7 @@ class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no
     default="lookup",
     default_if_no_args=False,
     epilog=_EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MAX_WIDTH},
 )
 @click.version_option(__version__, "-V", "--version", prog_name="geolookup")
 def app() -> None:
@@ -98,6 +99,9 @@ def app() -> None:
     \b
     Example: geolookup 8.8.8.8 2001:db8::1
     """
+
+
+click.Context.formatter_class = Wrapping  # of every command: contexts do not hand theirs on
 
 
 app.params.append(colour_option(hidden=False))

@@ -4,6 +4,7 @@ One command needs few of the modules that all of them need together: importing t
 ``geolookup --help`` and of every short command.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,6 +13,9 @@ from typing import Any
 import click
 
 from geolookup.cli import colour, mistyped
+
+#: Words in what stands for a parameter in the help, if it is the name of a file or folder.
+_OF_FILES = {"FILE", "IN", "OUT", "DIR", "LOCATION", "PLAN", "BACKUP"}
 
 
 def _choose(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
@@ -65,6 +69,8 @@ class LazyGroup(click.Group):
         command = super().get_command(ctx, cmd_name)
         if command is not None and _COLOUR not in command.params:
             command.params.append(_COLOUR)  # after a command, too: `geolookup list --color never`
+        if command is not None and ctx.resilient_parsing:
+            _complete_files(command)
         return command
 
     def resolve_command(
@@ -96,3 +102,12 @@ class LazyGroup(click.Group):
         width = formatter.width - 6 - max(map(len, shown))
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in shown.items()])
+
+
+def _complete_files(command: click.Command) -> None:
+    """Have the shell complete names of files wherever a parameter says that it is one."""
+    for parameter in command.params:
+        shown = parameter.metavar or (parameter.name or "" if isinstance(parameter, click.Argument) else "").upper()
+        words = re.findall(r"[A-Z]+", shown)
+        if isinstance(parameter.type, click.types.StringParamType) and _OF_FILES & set(words):
+            parameter.type = click.Path()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.docs import api, cli, errors, settings
+from tests.docs import api, cli, errors, man, settings
 
 FOLDER = Path(__file__).parents[2] / "docs"
 
@@ -11,5 +11,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "api.md": api.page,
     "cli.md": cli.page,
     "errors.md": errors.page,
+    "geolookup.1": man.page,
     "settings.md": settings.page,
 }

@@ -8,9 +8,10 @@ import click
 from click_default_group import DefaultGroup
 
 from geolookup._version import __version__
-from geolookup.cli import colour, exit_codes, interrupt, mistyped, streams
-from geolookup.cli.helping import MAX_WIDTH, Wrapping
-from geolookup.cli.lazy import Announced, LazyGroup, colour_option
+from geolookup.cli import colour, exit_codes, interrupt, streams
+from geolookup.cli.groups import mistyped
+from geolookup.cli.groups.help import MAX_WIDTH, Wrapping
+from geolookup.cli.groups.lazy import Announced, LazyGroup, colour_option
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
 
@@ -42,7 +43,7 @@ _COMMANDS = {
     "config": Announced("setup.config", "config", "Show the settings, and write the first ones."),
     "doctor": Announced("setup.doctor", "doctor", "Say what is wrong on this machine, and what to do."),
     "console": Announced("service.console", "console", "Open pages in the browser: look up, edit, push."),
-    "completion": Announced("completion", "completion", "Print the completion script for a shell."),
+    "completion": Announced("setup.completion", "completion", "Print the completion script for a shell."),
 }
 
 _EPILOG = f"""\b

@@ -22,6 +22,7 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import HELD_MARK, Candidate, read_report
 from geolookup.state.generations.digest import digest
 from geolookup.state.generations.entries import entries
+from geolookup.state.generations.held import Held
 from geolookup.state.generations.keeping import Keeping
 from geolookup.state.generations.parts import (
     BUNDLED,
@@ -33,7 +34,6 @@ from geolookup.state.generations.parts import (
     snapshot_path,
 )
 from geolookup.state.generations.recovery import numbered
-from geolookup.state.held import Held
 from geolookup.state.locks import Locks
 from geolookup.state.marks import Begun, Start
 from geolookup.state.publish import Publish, publishing

@@ -10,7 +10,7 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import impact, showing
-from geolookup.cli.lazy import LazyGroup
+from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
 from geolookup.cli.tally import Tally
 from geolookup.history import diff as diff_module

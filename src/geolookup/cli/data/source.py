@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, interrupt, output
-from geolookup.cli.lazy import LazyGroup
+from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import (
     fields_of,
     fields_option,

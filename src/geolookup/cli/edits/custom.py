@@ -9,7 +9,7 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.editing import WithLocids, field_options, locid_of, pass_editor, ranges_of, require_fitting
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
-from geolookup.cli.lazy import Announced, LazyGroup
+from geolookup.cli.groups.lazy import Announced, LazyGroup
 from geolookup.cli.options import json_option
 from geolookup.fields import DEGREES
 from geolookup.model import IPBlock

@@ -11,7 +11,7 @@ from geolookup.cli import output
 from geolookup.cli.edits.editing import WithLocids, field_options, pass_editor, require_fitting
 from geolookup.cli.edits.pending import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
-from geolookup.cli.lazy import LazyGroup
+from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, state_directory
 from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import range_ends

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.cli.lazy import LazyGroup
+from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.cli.service.records import exactly, json_row, members, records
 from geolookup.http.transport import Transport

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import click
 
 from geolookup.cli import exit_codes, inputs, output
-from geolookup.cli.lazy import LazyGroup
+from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.cli.service.records import exactly, records
 from geolookup.errors import EditError, UpstreamError, UpstreamRefusedError

@@ -17,7 +17,7 @@ import msgspec
 
 from geolookup.addresses import is_loopback
 from geolookup.cli import inputs, interrupt, output
-from geolookup.cli.lazy import LazyGroup
+from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, url_option
 from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
 from geolookup.settings import edit

@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from geolookup.cli import colour, mistyped
+from geolookup.cli import colour
+from geolookup.cli.groups import mistyped
 
 #: Words in what stands for a parameter in the help, if it is the name of a file or folder.
 _OF_FILES = {"FILE", "IN", "OUT", "DIR", "LOCATION", "PLAN", "BACKUP"}

@@ -10,9 +10,9 @@ from tests.support import browser as browsers
 from tests.support.running_console import RunningConsole, Visitor
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
-    """A real browser."""
+    """A real browser, for these tests alone: while Playwright runs, no other test of the process can run a loop."""
     with browsers.running() as browser:
         yield browser
 

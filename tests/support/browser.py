@@ -1,4 +1,4 @@
-"""A real browser, driven by Playwright: Debian's Chromium, one for all tests of a process."""
+"""A real browser, driven by Playwright: Debian's Chromium, one for all tests of a package."""
 
 import os
 import re

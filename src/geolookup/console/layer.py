@@ -7,7 +7,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding, lint
-from geolookup.state.edits.outbox.row import OutboxRow
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +37,13 @@ class Kept:
             key = (directory.require_current().sequence, directory.edits.stamp())
             if self._found is None or self._found[0] != key:
                 with editor.rehearsal():
-                    laid, gone, sites = editor.custom(), editor.gone(), editor.sites()
-                    pending, edits = editor.pending(), editor.outbox()
+                    laid, gone, sites, edits = editor.custom(), editor.gone(), editor.sites(), editor.outbox()
+                    waits = editor.has_service()
                 found = CustomLayer(
                     laid=laid,
                     findings=lint([each.place for each in laid], gone=gone),
                     names={locid: name for name, locid in sites.items()},
-                    pending=pending,
+                    pending=[row for row in edits if waits and row.state in PENDING_STATES],
                     edits=edits,
                 )
                 self._found = (key, found)

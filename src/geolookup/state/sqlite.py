@@ -13,6 +13,8 @@ from geolookup.state import files
 
 #: The version of the library.
 VERSION = sqlite3.sqlite_version
+#: SQLite's whole numbers are below this, and not below its negative.
+END_OF_INTEGERS = 1 << 63
 
 
 @contextlib.contextmanager

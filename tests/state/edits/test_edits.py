@@ -50,6 +50,14 @@ def test_the_history_comes_back_as_it_was_recorded(edits: Edits) -> None:
     assert stat.S_IMODE(os.stat(edits.path).st_mode) == 0o600
 
 
+def test_the_history_of_some_geolocations_has_their_lines_only(edits: Edits) -> None:
+    for locid in (-1, -2, None, -1, -3):
+        edits.record("edit", "done", locid=locid)
+    assert [line["id"] for line in edits.history([-1, -3])] == [1, 4, 5]
+    assert edits.history([]) == edits.history([-(10**30), -7]) == []
+    assert len(edits.history()) == 5
+
+
 def test_a_line_of_the_history_that_is_no_json_is_damage(edits: Edits) -> None:
     edits.record("pull", "published", after=1)
     with sqlite3.connect(edits.path) as connection:

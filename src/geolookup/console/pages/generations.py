@@ -41,14 +41,17 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
 def _table(request: AnyRequest, console: Console, status: int = 200, error: str | None = None) -> Answer:
     directory = console.directory()
     found = Generations(directory).kept()
-    reasons = {source.name: source.problem for source in console.geo().status().sources if source.held}
+    held = [each for each in found if each.held]
+    # A status counts the pending edits too: it is asked for only if something is held.
+    sources = console.geo().status().sources if held else ()
+    reasons = {source.name: source.problem for source in sources if source.held}
     stack = directory.holding.stack()
     return console.page(
         request,
         "generations.html",
         status,
         kept=sorted((each for each in found if not each.held), key=lambda each: each.number or 0, reverse=True),
-        held=[each for each in found if each.held],
+        held=held,
         reasons=reasons,
         stack_reasons=[] if stack is None else stack.get("reasons", []),
         served=directory.require_current().generation,

@@ -184,11 +184,11 @@ class Editor:
 
     def custom(self) -> list[Laid]:
         """Every custom geolocation with its blocks and pending edits, as lookups see it; by locid, newest last."""
-        final = not self._has_service()
+        final = not self.has_service()
         found = self._sessions.ask(lambda session: [laid for _, laid in sorted(session.layer.items(), reverse=True)])
         return [replace(laid, edits=()) for laid in found] if final else found
 
-    def _has_service(self) -> bool:
+    def has_service(self) -> bool:
         """Whether a service is in the stack: without one every edit is final, and nothing waits to be pushed."""
         return has_service(self._directory.require_current().published)
 
@@ -199,7 +199,7 @@ class Editor:
         :raises DefaultGeolocationError: if it is a default one
         """
         found = self._sessions.ask(lambda session: session.find(locid)[2])
-        return found if not found.edits or self._has_service() else replace(found, edits=())
+        return found if not found.edits or self.has_service() else replace(found, edits=())
 
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
@@ -246,12 +246,12 @@ class Editor:
         If one comes later, it gets what was edited until then.
         """
         found = self._sessions.ask(lambda session: session.outbox.rows(*PENDING_STATES))
-        return found if found and self._has_service() else []
+        return found if found and self.has_service() else []
 
     def history(self, locid: int | None = None) -> list[dict[str, Any]]:
         """What was done on this machine, oldest first: all of it, or what bears on one geolocation."""
         numbers = self._sessions.ask(lambda session: None if locid is None else session.numbers_of(locid))
-        return [line for line in self._directory.edits.history() if numbers is None or line["locid"] in numbers]
+        return self._directory.edits.history(numbers)
 
     # The outbox, by a person
 

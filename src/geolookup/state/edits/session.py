@@ -81,8 +81,8 @@ class EditSession:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
         listed = {place.locid for place in self.listed.custom}
         rows = self.outbox.rows_to_lay(self.listed.begun)
-        created = {self.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
-        return [locid for locid in sorted(self.layer, reverse=True) if locid not in listed | created]
+        known = listed | {self.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
+        return [locid for locid in sorted(self.layer, reverse=True) if locid not in known]
 
     @property
     def step(self) -> int:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ from geolookup.state.edits.outbox.schema import RESTORING, migrate_m002, migrate
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
-from geolookup.state.sqlite import column_types, create_private, sqlite_errors
+from geolookup.state.sqlite import END_OF_INTEGERS, column_types, create_private, sqlite_errors
 
 if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
@@ -358,15 +358,18 @@ class Edits:
         with self.transaction() as database:
             insert_history(database, what, outcome, locid=locid, before=before, after=after)
 
-    def history(self) -> list[dict[str, Any]]:
-        """Every line of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
+    def history(self, locids: Collection[int] | None = None) -> list[dict[str, Any]]:
+        """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
+        :param locids: only the lines about geolocations with these numbers
         :raises StateDamagedError: if a line is not what was recorded
         """
         if not self.exists():
             return []
         with self.reading() as database:
-            rows = list(database.table("history").rows_where(order_by="id"))
+            numbers = [locid for locid in locids or () if -END_OF_INTEGERS <= locid < END_OF_INTEGERS]
+            where = None if locids is None else f"locid IN ({', '.join('?' * len(numbers))})"
+            rows = list(database.table("history").rows_where(where, numbers, order_by="id"))
         try:
             for row in rows:
                 for name in ("before", "after"):

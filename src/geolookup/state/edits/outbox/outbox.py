@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError, EditsDamagedError
@@ -28,6 +28,7 @@ from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.soundness import SOUND, is_custom
 from geolookup.state.edits.outbox.twins import Twins
 from geolookup.state.marks import Begun, Mark
+from geolookup.state.sqlite import END_OF_INTEGERS
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 MACHINE = "machine"
 #: As many as tell how a service stores what it is sent.
 _MOST_FORMS = 500
-
-#: SQLite has no larger whole numbers.
-_END_OF_INTEGERS = 1 << 63
 
 
 class Outbox:
@@ -51,6 +49,8 @@ class Outbox:
     def __init__(self, database: "Database") -> None:
         self._database = database
         self.baselines = Baselines(database)
+        self._read: dict[int, OutboxRow] = {}
+        self._read_at = -1
 
     @property
     def twins(self) -> Twins:
@@ -90,7 +90,7 @@ class Outbox:
 
         :raises EditError: if there is none of that number
         """
-        if abs(number) < _END_OF_INTEGERS:
+        if abs(number) < END_OF_INTEGERS:
             for found in self._database.query("SELECT * FROM outbox WHERE id = ?", (number,)):
                 return read_row(found)
         raise EditError(f"the outbox has no edit {number}: see `geolookup outbox list`")
@@ -105,7 +105,22 @@ class Outbox:
             conditions.append("locid = ?")
             parameters.append(locid)  # type: ignore[arg-type] # one list for all parameters
         sql = f"SELECT * FROM outbox WHERE {' AND '.join(conditions)} ORDER BY id"  # noqa: S608 - no values in it
-        return [read_row(row) for row in self._database.query(sql, parameters)]
+        return self._rows(sql, parameters)
+
+    def _rows(self, sql: str, parameters: Sequence[object]) -> list[OutboxRow]:
+        """What a query finds; a row that was read before is not decoded again, unless an edit changed since."""
+        head = self.head()
+        if head != self._read_at:
+            self._read.clear()
+            self._read_at = head
+        found = []
+        for columns in self._database.query(sql, parameters):
+            number = columns["id"]
+            row = self._read.get(number)
+            if row is None:
+                row = self._read[number] = read_row(columns)
+            found.append(row)
+        return found
 
     def rows_in_the_way(self, locid: int) -> list[OutboxRow]:
         """The pending edits that others may have to wait for: creates under way, and what takes blocks away.
@@ -127,7 +142,7 @@ class Outbox:
             " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
             " ORDER BY id"
         )
-        return [read_row(row) for row in self._database.query(sql, (begun.at, begun.counter))]
+        return self._rows(sql, (begun.at, begun.counter))
 
     # Marks
 
@@ -143,6 +158,7 @@ class Outbox:
                 f"UPDATE outbox SET {name} = ? WHERE {name} IS NOT NULL AND concluded IS NULL",  # noqa: S608 - our names
                 (found.text,),
             )
+        self._read.clear()
 
     def counter(self) -> int:
         """The counter of the newest mark."""

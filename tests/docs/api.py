@@ -26,7 +26,6 @@ INTERNAL = {
         "the push orders edits by it",
     ),
     "OutboxRow.laid_over": "the custom layer is made by it",
-    "OutboxRow.is_laid_over": "the custom layer is made by it",
     "Editor.stored": "belongs to `geolookup custom apply`",
     "GeoLookup.with_snapshot": "`export` reads a whole snapshot by it",
     "GeoLookup.with_readers": "the engines of `geolookup.columns` read whole columns by it",

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from geolookup.model import Geolocation, IPBlock
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.marks import Begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +24,15 @@ class Laid:
         return bool(self.edits)
 
 
-def lay_over(
-    places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: Mapping[int, int], *, begun: Begun
-) -> dict[int, Laid]:
-    """Lay edits, oldest first, over the custom geolocations of a list that began then.
+def lay_over(places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: Mapping[int, int]) -> dict[int, Laid]:
+    """Lay edits, oldest first, over the custom geolocations of a list.
 
-    An edit for which this list or an earlier one is conclusive is in the list already; any other is laid over it.
+    ``rows`` are those that the list may lack (`Outbox.rows_to_lay`): any other is in the list already.
     ``aliases`` maps provisional locids to the service's; the result has the service's
     if there is one.
     """
     layer = {place.locid: Laid(place=place) for place in places}
-    laid = [row for row in rows if row.is_laid_over(begun)]
+    laid = list(rows)
     deleted = {row.locid for row in laid if row.number is not None}
     for row in laid:
         if row.locid in deleted and row.number is None:

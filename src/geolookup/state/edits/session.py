@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
@@ -15,6 +15,9 @@ from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.edits.steps import SITES, Steps
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Begun
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +43,14 @@ class EditSession:
 
     def __init__(
         self,
+        database: "Database",
         outbox: Outbox,
-        names: SiteNames,
-        steps: Steps,
         read_listed: Callable[[], Listed],
         *,
         left: dict[int, Laid] | None,
     ) -> None:
+        self._database = database
         self.outbox = outbox
-        self.names = names
-        self.steps = steps
         self._step: int | None = None
         self.changed = False
         self._read_listed = read_listed
@@ -60,6 +61,16 @@ class EditSession:
         self._owners: dict[IPBlock, int] | None = None
 
     @property
+    def names(self) -> SiteNames:
+        """The names that files of sites gave."""
+        return SiteNames(self._database)
+
+    @property
+    def steps(self) -> Steps:
+        """What transactions did."""
+        return Steps(self._database)
+
+    @property
     def layer(self) -> dict[int, Laid]:
         """The custom geolocations as the edits leave them, by the locid that lookups show."""
         if self._layer is None:
@@ -67,8 +78,7 @@ class EditSession:
         return self._layer
 
     def _lay(self) -> dict[int, Laid]:
-        begun = self.listed.begun
-        return lay_over(self.listed.custom, self.outbox.rows_to_lay(begun), self._aliases, begun=begun)
+        return lay_over(self.listed.custom, self.outbox.rows_to_lay(self.listed.begun), self._aliases)
 
     @property
     def listed(self) -> Listed:
@@ -94,7 +104,6 @@ class EditSession:
     def create(self, edit: Create, number: int | None = None) -> int:
         """Add a create, for a new provisional locid, or for ``number``, which must be among the `forgotten`."""
         locid = self.outbox.next_provisional() if number is None else number
-        self.outbox.remember(locid, None)  # the outbox row refers to it
         listed = self.listed
         made = self.outbox.baselines.keep_published(
             listed.digest, lambda: {place.locid: digest(place) for place in listed.custom}
@@ -172,14 +181,12 @@ class EditSession:
         """Add the edit to the outbox, the layer and the history; ``made`` is as in `Outbox.add`."""
         before = self.layer.get(shown)
         place = None if before is None else before.place
-        if not isinstance(edit, Create):
-            self.outbox.remember(local, place)  # so that the row has what it refers to
-            if local == shown and not is_provisional(local):
-                self.outbox.assign(local, shown)
         base = described(place)
+        after = edit.laid_over(place, shown, base)
+        self.outbox.remember(local, after)  # first, since the row refers to it
+        if not isinstance(edit, Create) and local == shown and not is_provisional(local):
+            self.outbox.assign(local, shown)
         row = self.outbox.add(edit, local, base=base, made=made)
-        after = edit.laid_over(place, shown, row.base)
-        self.outbox.remember(local, after)
         self.layer.pop(shown, None)
         self._own(place, after, shown)
         if after is not None:

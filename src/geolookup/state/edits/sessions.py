@@ -11,8 +11,6 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.session import EditSession, Listed
-from geolookup.state.edits.site_names import SiteNames
-from geolookup.state.edits.steps import Steps
 from geolookup.state.marks import Begun
 from geolookup.state.publish import Publish
 
@@ -103,7 +101,7 @@ class Sessions:
         head = self._directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
         key = (current.sequence, head)
         left = self._left[1] if self._left is not None and self._left[0] == key else None
-        return EditSession(outbox, SiteNames(database), Steps(database), lambda: self._read_listed(current), left=left)
+        return EditSession(database, outbox, lambda: self._read_listed(current), left=left)
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
         """What ``look`` finds, which is called again if a publish removes what it reads."""

@@ -283,8 +283,8 @@ class Edits:
 
         :returns: the number of the newest edit
         """
-        head = outbox.head()
-        if head < edits or outbox.counter() < counter:
+        head, marks = outbox.counters()
+        if head < edits or marks < counter:
             path = shlex.quote(self.path)
             raise EditsDamagedError(
                 f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "

@@ -69,21 +69,24 @@ class Outbox:
         """Add an edit, queued; ``made`` is the number of `Baselines.keep_published` for a create."""
         if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
             self.keep_setting(MACHINE, machine.machine_id())
+        values: dict[str, Any] = {
+            "key": key or str(uuid.uuid4()),
+            "locid": locid,
+            "created_at": now_text(),
+            "attempts": 0,
+            "made": made,
+        }
         table = self._database.table("outbox")
         table.insert(
             {
-                "key": key or str(uuid.uuid4()),
-                "locid": locid,
+                **values,
                 "operation": str(edit.operation),
                 "payload": json.dumps(edit.payload),
                 "base": None if base is None else json.dumps(base),
                 "state": str(State.QUEUED),
-                "attempts": 0,
-                "created_at": now_text(),
-                "made": made,
             }
         )
-        return self.row(int(str(table.last_pk)))
+        return OutboxRow(**values, id=int(str(table.last_pk)), edit=edit, base=base, state=State.QUEUED)
 
     def row(self, number: int) -> OutboxRow:
         """One edit.
@@ -136,8 +139,8 @@ class Outbox:
         return [read_row(row) for row in self._database.query(sql, (locid, *texts))]
 
     def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
-        """The edits that a list begun then may lack, oldest first."""
-        sql = (  # as `OutboxRow.is_laid_over`, so that what was finished long ago is not read
+        """The edits that a list begun then may lack, oldest first: those for which no list until then is conclusive."""
+        sql = (  # the moment for what an earlier release acknowledged: it kept no marks
             "SELECT * FROM outbox WHERE state <> 'dropped' AND CASE WHEN acknowledged IS NULL"
             " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
             " ORDER BY id"
@@ -162,7 +165,7 @@ class Outbox:
 
     def counter(self) -> int:
         """The counter of the newest mark."""
-        return int(next(self._database.query("SELECT value FROM counters WHERE name = 'marks'"))["value"])
+        return self.counters()[1]
 
     def stored_forms(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """What was sent, and what the service made of it, newest first: those that differ, or one that does not."""
@@ -349,7 +352,12 @@ class Outbox:
 
     def head(self) -> int:
         """A number that rises whenever the overlay may have to be compiled anew."""
-        return int(next(self._database.query("SELECT value FROM counters WHERE name = 'edits'"))["value"])
+        return self.counters()[0]
+
+    def counters(self) -> tuple[int, int]:
+        """`head` and `counter` at once."""
+        found = {row["name"]: int(row["value"]) for row in self._database.query("SELECT name, value FROM counters")}
+        return found["edits"], found["marks"]
 
     def touch(self) -> None:
         """Note that the overlay must be compiled anew."""

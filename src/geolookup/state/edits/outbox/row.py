@@ -13,7 +13,7 @@ from geolookup.state.edits.outbox.journal import is_half_done, laid_over
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.schema import RESTORING, require_shapes
-from geolookup.state.marks import Begun, Mark
+from geolookup.state.marks import Mark
 
 
 class State(StrEnum):
@@ -73,12 +73,12 @@ class OutboxRow:
     state: State
     attempts: int
     created_at: str
-    attempted_at: str | None
-    ended_at: str | None
-    acknowledged_at: str | None
-    baseline: int | None
-    journal: dict[str, Any] | None
-    problem: str | None
+    attempted_at: str | None = None
+    ended_at: str | None = None
+    acknowledged_at: str | None = None
+    baseline: int | None = None
+    journal: dict[str, Any] | None = None
+    problem: str | None = None
     attempted: Mark | None = None
     ended: Mark | None = None
     acknowledged: Mark | None = None
@@ -115,14 +115,6 @@ class OutboxRow:
         if self.journal is None or not is_half_done(self.journal):
             return self.edit.laid_over(place, locid, self.base)
         return laid_over(self.journal, place or geolocation(locid, (self.base or {})["fields"], ()))
-
-    def is_laid_over(self, begun: Begun) -> bool:
-        """Whether a list that began then may lack the edit."""
-        if self.state == State.DROPPED:
-            return False
-        if self.acknowledged is None:  # by an earlier release, if at all
-            return self.acknowledged_at is None or self.acknowledged_at >= begun.at
-        return self.concluded is None or self.concluded > begun.counter
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""

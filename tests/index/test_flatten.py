@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from geolookup.index.flatten import EMPTY, covered_v4, covered_v6, flatten_v4, flatten_v6, table_v4, table_v6
+from geolookup.index.flatten import EMPTY, flatten_v4, flatten_v6
+from geolookup.index.segments import covered_v4, covered_v6, table_v4, table_v6
 from tests.index.building import V4_END, V6_END, around, blocks
 from tests.oracle.linear_scan import Block, narrowest_covering
 

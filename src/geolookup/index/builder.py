@@ -14,7 +14,8 @@ from geolookup.errors import IndexFileError
 from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.index import flatten
 from geolookup.index.layout import WIDE_EMPTY, require_little_endian
-from geolookup.index.writer import IndexSummary, segment_sections, string_table, write_index
+from geolookup.index.segments import segment_sections
+from geolookup.index.writer import IndexSummary, string_table, write_index
 
 _LOW64 = (1 << 64) - 1
 # Country, latitude and longitude are always there, so there are several of each kind.

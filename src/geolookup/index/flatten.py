@@ -1,4 +1,4 @@
-"""Overlapping blocks to disjoint sorted segments, by the precedence rule; and what is counted on segments.
+"""Overlapping blocks to disjoint sorted segments, by the precedence rule.
 
 The narrowest block that covers an address wins; between two of equal size, the one of the greater rank (the absolute
 value of its locid), or the later one if the source has no numbers. Nearly all blocks overlap no other: numpy passes
@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from sortedcontainers import SortedList
 
-from geolookup.addresses import IPV4_MAX, IPV6_MAX
-from geolookup.index.layout import EMPTY, TABLE_LENGTH
+from geolookup.addresses import IPV4_MAX
+from geolookup.index.layout import EMPTY
 
 U32: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 U64: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
@@ -26,7 +26,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 #: The ranks of blocks, by their slots and by their places among the sorted blocks.
 Ranks: TypeAlias = Callable[[U32, I64], I64]
 
-__all__ = ["EMPTY", "covered_v4", "covered_v6", "flatten_v4", "flatten_v6", "table_v4", "table_v6"]
+__all__ = ["EMPTY", "flatten_v4", "flatten_v6"]
 
 _CHUNK = 1 << 16
 _LOW64 = (1 << 64) - 1
@@ -131,49 +131,6 @@ def flatten_v6(
     del next_hi, first_hi, last_hi
     lo = _interleave(np.concatenate([zero, next_lo]), first_lo)[wanted]
     return hi, lo, _interleave(np.full(len(slot) + 1, EMPTY, np.uint32), slot)[wanted]
-
-
-def covered_v4(first: U32, slot: U32) -> int:
-    """How many IPv4 addresses the segments cover, without gaps: exact."""
-    covered = slot != EMPTY
-    total = int(np.sum(first[1:] - first[:-1], where=covered[:-1], dtype=np.uint64))
-    return total + (IPV4_MAX + 1 - int(first[-1]) if covered[-1] else 0)
-
-
-def covered_v6(hi: U64, lo: U64, slot: U32) -> int:
-    """How many IPv6 addresses the segments cover, without gaps: exact."""
-    covered = slot != EMPTY
-    total = span_v6(hi, lo, covered[:-1])
-    return total + (IPV6_MAX + 1 - (int(hi[-1]) << 64 | int(lo[-1])) if covered[-1] else 0)
-
-
-def span_v6(hi: U64, lo: U64, wanted: Flags) -> int:
-    """The sum of the addresses between each wanted start and the next start; there is one start more."""
-    upper = int(np.sum(hi[1:] - hi[:-1], where=wanted, dtype=np.uint64))
-    # Lower halves rise and fall, so they are summed separately, and in halves again, since a sum must fit into 64 bits.
-    lower = [
-        (int(np.sum(half >> np.uint64(32), where=wanted)) << 32)
-        + int(np.sum(half & np.uint64(0xFFFFFFFF), where=wanted))
-        for half in (lo[1:], lo[:-1])
-    ]
-    return (upper << 64) + lower[0] - lower[1]
-
-
-def table_v4(first: U32) -> U32:
-    """For each value of the upper 16 bits, how many segments begin before it; one past the last is their number."""
-    return _table(first, np.arange(TABLE_LENGTH - 1, dtype=np.uint32) << np.uint32(16))
-
-
-def table_v6(hi: U64) -> U32:
-    """As `table_v4`, from the upper halves."""
-    return _table(hi, np.arange(TABLE_LENGTH - 1, dtype=np.uint64) << np.uint64(48))
-
-
-def _table(starts: Array, keys: Array) -> U32:
-    table = np.empty(TABLE_LENGTH, np.uint32)
-    table[:-1] = np.searchsorted(starts, keys, side="left")
-    table[-1] = len(starts)
-    return table
 
 
 def _interleave(before: Array, own: Array) -> Array:

@@ -14,8 +14,9 @@ import numpy as np
 
 from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import EMPTY, I64, U32, U64, Array
+from geolookup.index.segments import segment_sections
 from geolookup.index.walk import Stretch, walk
-from geolookup.index.writer import IndexSummary, segment_sections, string_table, write_index
+from geolookup.index.writer import IndexSummary, string_table, write_index
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader

@@ -15,7 +15,6 @@ from geolookup.index import flatten
 from geolookup.index.layout import (
     COUNT_NAMES,
     CRC_PREFIX,
-    EMPTY,
     FORMAT,
     HEADER_CHECK,
     ITEM_FORMATS,
@@ -28,7 +27,6 @@ from geolookup.index.layout import (
     VERSION,
     encode_header,
 )
-from geolookup.index.segments import split_slots
 
 _LARGEST_I32 = (1 << 31) - 1
 
@@ -50,37 +48,6 @@ class IndexSummary:
     covered_v6: int
     bytes: int
     sha256: str
-
-
-def segment_sections(
-    v4: tuple[flatten.U32, flatten.U32],
-    v6: tuple[flatten.U64, flatten.U64, flatten.U32],
-    locations: int,
-    counts: Mapping[str, int],
-) -> tuple[dict[str, flatten.Array], dict[str, int]]:
-    """The sections that hold segments, and ``counts`` with the numbers of segments and covered addresses added.
-
-    ``v4`` and ``v6`` are as `flatten.flatten_v4` and `flatten.flatten_v6` return them.
-    """
-    (first, slot), (hi, lo, slot_v6) = v4, v6
-    counted = {
-        **counts,
-        "segments_v4": int(np.count_nonzero(slot != EMPTY)),
-        "segments_v6": int(np.count_nonzero(slot_v6 != EMPTY)),
-        "covered_v4": flatten.covered_v4(first, slot),
-        "covered_v6": flatten.covered_v6(hi, lo, slot_v6),
-    }
-    sections: dict[str, flatten.Array] = {
-        "v4.low": first.astype(np.uint16),
-        "v4.table": flatten.table_v4(first),
-        "v6.hi": hi,
-        "v6.table": flatten.table_v6(hi),
-    }
-    if lo.any():
-        sections["v6.lo"] = lo
-    for family, slots in (("v4", slot), ("v6", slot_v6)):
-        sections.update(split_slots(family, slots, locations))
-    return sections, counted
 
 
 def string_table(texts: Iterable[str]) -> tuple[flatten.Array, flatten.Array]:

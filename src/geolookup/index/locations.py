@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class Locations:
-    """The columns of one open file's locations. The methods are those of `IndexReader`, which describes them.
+    """The columns of one open file's locations. The methods are those of `IndexReader`, which describes them
+    and closes the file.
 
     ``count`` is the number of locations; ``sources`` names what the layer was made from. ``columns`` are the fields' in
     their order: a field's texts by their numbers, or its degrees; None if the file is older than the field.
@@ -132,17 +133,3 @@ class Locations:
             return slot if slot < self.count and self._locid[slot] == locid else None
         except ValueError as error:
             raise failed(self._path, error) from error
-
-    def close(self) -> None:
-        """Release every view of the map."""
-        for view in (
-            self._locid,
-            *self.columns,
-            self._country,
-            self._pending,
-            self._source,
-            self._offsets,
-            self._bytes,
-        ):
-            if view is not None:
-                view.release()

@@ -58,6 +58,7 @@ class IndexReader:
         "_empty",
         "_locations",
         "_map",
+        "_sections",
         "_v4_low",
         "_v4_slot",
         "_v4_slot_high",
@@ -98,6 +99,7 @@ class IndexReader:
             for name, section in header.sections.items()
             if section.dtype in ITEM_FORMATS  # a later minor version may have sections of types not known here
         }
+        self._sections = sections
         self._v4_low: memoryview[int] = sections["v4.low"]
         self._v4_slot: memoryview[int] = sections["v4.slot"]
         self._v4_slot_high = sections.get("v4.slot_high")
@@ -362,11 +364,8 @@ class IndexReader:
 
     def close(self) -> None:
         """Unmap the file; if arrays are still in use, the last of them unmaps it. A second call does nothing."""
-        self._locations.close()
-        for name in self.__slots__:
-            view = getattr(self, name, None)
-            if isinstance(view, memoryview):
-                view.release()
+        for view in self._sections.values():
+            view.release()
         try:  # noqa: SIM105 - contextlib would have to be imported
             self._map.close()
         except BufferError:

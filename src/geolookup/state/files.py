@@ -178,6 +178,16 @@ def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
         os.fsync(file.fileno())
 
 
+def rename_durably(path: str, target: str) -> None:
+    """Give a file or directory that is durable itself another name, durably.
+
+    :raises StateUnwritableError: naming ``target``, if that fails
+    """
+    with file_errors(target):
+        os.rename(path, target)
+        sync_directory(os.path.dirname(target))
+
+
 def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
     """Replace a file by rename, so that readers see the old bytes or the new ones.
 

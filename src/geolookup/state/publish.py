@@ -25,9 +25,9 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import HELD_MARK, dump, read_report
+from geolookup.state.generations.candidate import dump, read_report
 from geolookup.state.generations.parts import has_service
-from geolookup.state.generations.recovery import memory_text, remembered, standing
+from geolookup.state.generations.recovery import memory_text, remembered
 from geolookup.state.generations.timeline import advanced
 from geolookup.state.locks import Locks
 from geolookup.state.marks import Begun
@@ -76,11 +76,10 @@ class Publish:
         self.undo = contextlib.ExitStack()
         self._before = data
         said = self._open(data)
-        there = standing(home)
+        there, memory = remembered(home, said)
         self._generations = there.generations
         # Each with the generation that it was compiled for, as far as that is known.
         self._overlays: dict[int, int | None] = dict.fromkeys(there.overlays)
-        memory = remembered(home, said, there)
         self.sequence = 1 + memory.sequence
         self.newest = memory.newest
         self.refused = memory.refused
@@ -169,10 +168,8 @@ class Publish:
         overlay = 1 + max([current.overlay if current else 0, *self._overlays])
         target = overlay_path(self.home, overlay)
         readers.open_to_group(self.home, draft.path)
-        with files.file_errors(target):
-            os.rename(draft.path, target)
-            self.undo.callback(files.remove_file, target)
-            files.sync_directory(self._path("custom"))
+        self.undo.callback(files.remove_file, target)
+        files.rename_durably(draft.path, target)
         members = {
             "sequence": self.sequence,
             "overlay": overlay,
@@ -188,6 +185,15 @@ class Publish:
         published = Current(**members) if current is None else current.replace(**members)
         self._overlays[overlay] = published.generation
         self.write_current(published)
+        return published
+
+    def edited(self, layer: list[Laid], edits: int) -> Current:
+        """Publish ``layer``, the custom layer as the edits up to ``edits`` left it, over the generation of before."""
+        current = self.required()
+        draft = self.draft(current.generation, layer, edits, current.published)
+        published = self.commit(draft, published_at=draft.at)
+        # Generations go with the runs that make them, by the retention that those were told.
+        self.clean(published, keep_generations=None)
         return published
 
     def again(
@@ -230,9 +236,7 @@ class Publish:
         """Remove overlays no longer needed and, unless ``keep_generations`` is None, generations past retention."""
         # It is published already: what cannot be removed now waits for the next time.
         with contextlib.suppress(StateError, OSError):
-            files.remove_file(os.path.join(generation_path(self.home, published.generation), HELD_MARK))
-            retention.retain(self.home, published, keep_generations, overlays=self._overlays)
-            retention.remove_publish_temporaries(self.home)
+            retention.after_publish(self.home, published, keep_generations, overlays=self._overlays)
 
 
 def _rename_back(path: str, before: str) -> None:

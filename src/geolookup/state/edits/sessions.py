@@ -60,7 +60,7 @@ class Sessions:
             finally:
                 self._session = None
             if changed or head != current.edits:  # the latter if an earlier publish failed
-                self._publish(publish, current, head, layer)
+                self._publish(publish, head, layer)
 
     @contextlib.contextmanager
     def rehearsal(self) -> Iterator[EditSession]:
@@ -124,13 +124,10 @@ class Sessions:
             self._listed = Listed(generation=current.generation, digest=current.digest, begun=begun, custom=custom)
         return self._listed
 
-    def _publish(self, publish: Publish, current: Current, head: int, layer: dict[int, Laid]) -> None:
+    def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
         try:
-            draft = publish.draft(current.generation, list(layer.values()), head, current.published)
-            published = publish.commit(draft, published_at=draft.at)
-            # Generations go with the runs that make them, by the retention that those were told.
-            publish.clean(published, keep_generations=None)
+            published = publish.edited(list(layer.values()), head)
         except StateError as error:
             publish.take_back()
             self._left = None

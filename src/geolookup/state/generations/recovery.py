@@ -70,12 +70,15 @@ class Remembered(NamedTuple):
     newest_snapshot: int = 0
 
 
-def remembered(home: str, current: Current | None, there: Standing) -> Remembered:
-    """What was ever published, and what a person decided about it.
+def remembered(home: str, current: Current | None) -> tuple[Standing, Remembered]:
+    """What stands in the directory; and what was ever published, and what a person decided about it.
 
-    ``current`` is what CURRENT says, None if it cannot be read; ``there`` is what stands in the directory. A publish
-    must never count backwards: if CURRENT is lost, the names and the overlays remember.
+    ``current`` is what CURRENT says, None if it cannot be read. A publish must never count backwards: if CURRENT is
+    lost, the names and the overlays remember.
+
+    :raises StateDamagedError: if the directory cannot be read
     """
+    there = standing(home)
     if current is None:
         read = [metadata for _, metadata in _headers(home, there.overlays)]
         found = next((memory for metadata in read if (memory := _memory(metadata)) is not None), Remembered(0, 0))
@@ -84,7 +87,7 @@ def remembered(home: str, current: Current | None, there: Standing) -> Remembere
         read = [metadata for _, metadata in _headers(home, (each for each in there.overlays if each > current.overlay))]
         found = Remembered(current.sequence, current.newest, current.refused, current.pins, current.served)
         found = found._replace(sources=current.sources, newest_snapshot=current.newest_snapshot)
-    return found._replace(
+    return there, found._replace(
         sequence=max([found.sequence, *(int(metadata.get("sequence", 0)) for metadata in read)]),
         newest=max([found.newest, *there.generations]),
         newest_snapshot=max([found.newest_snapshot, *there.snapshots]),
@@ -96,7 +99,7 @@ def _remembered(home: str) -> Remembered:
         current = read_current(home)
     except StateError:
         current = None
-    return remembered(home, current, standing(home))
+    return remembered(home, current)[1]
 
 
 def memory_text(refused: Iterable[str], pins: Iterable[int], served: Iterable[Step]) -> str:

@@ -136,6 +136,13 @@ def past_retention(home: str, current: Current, keep: int) -> list[int]:
     return [number for number in found if number not in kept]
 
 
+def after_publish(home: str, current: Current, keep: int | None, *, overlays: Mapping[int, int | None]) -> None:
+    """Remove what the publish of ``current`` made needless: see `retain`. Under the publish lock."""
+    files.remove_file(os.path.join(generation_path(home, current.generation), HELD_MARK))
+    retain(home, current, keep, overlays=overlays)
+    remove_publish_temporaries(home)
+
+
 def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[int, int | None] | None = None) -> None:
     """Remove generations past retention, and overlays that nothing kept needs; failures wait for the next time.
 

@@ -9,7 +9,7 @@
 
 #include <time.h>
 
-#include "_search.h"
+#include "_columns.h"
 
 enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, SECTION_COUNT };
 

@@ -1,6 +1,7 @@
 """One snapshot's index files as Arrow arrays: slots of a column, and the answers that stand in those slots."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from geolookup.addresses import parse, to_text
 from geolookup.columns.arrowlib import pa, pc
-from geolookup.columns.kernel import ABSENT, EMPTY, OVERLAY, SlotFinder, Slots
+from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, Taken
 from geolookup.errors import ColumnError, IndexDamagedError
 from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.reader import IndexReader
@@ -24,6 +25,8 @@ TYPES: Final = {
     "pending": pa.bool_(),
     "source": pa.dictionary(pa.int16(), pa.string()),
 }
+#: The fields that stand in the file as they are answered: one item a location.
+_STORED: Final = frozenset(("locid", *TEXT_NAMES, *DEGREES))
 
 
 class Answers:
@@ -39,7 +42,7 @@ class Answers:
     def __init__(self, base: IndexReader, overlay: IndexReader) -> None:
         self.base = base
         self.overlay = overlay
-        self.finder = SlotFinder(base, overlay)
+        self.finder = SlotFinder(base, overlay, _room)
         self._arrays = base.arrays()
         self._over = overlay.arrays()
         self.texts = _string_table(base, self._arrays)
@@ -100,13 +103,23 @@ class Answers:
         found[~valid] = ABSENT
         return found
 
-    def columns(self, column: Any, slots: Slots, fields: Sequence[str]) -> list[Any]:
+    def rows(self, column: Any, slots: Slots, fields: Sequence[str]) -> "Rows":
+        """The rows of a column whose ``slots`` were found, ready to give these fields."""
+        own = [name for name in fields if name in _STORED]
+        pairs = [(self._arrays[f"loc.{name}"], self._over[f"loc.{name}"]) for name in own]
+        return Rows(column, slots, self.finder.take(slots, pairs), own)
+
+    def columns(self, rows: "Rows", fields: Sequence[str]) -> list[Any]:
         """One array for each field, null if no block covers the row's address or the field is unknown."""
-        rows = _Rows(slots)
-        ranges = self._ranges(column, rows) if "first" in fields or "last" in fields else {}
+        ranges = self._ranges(rows) if "first" in fields or "last" in fields else {}
         return [ranges[name] if name in ranges else self._column(name, rows) for name in fields]
 
-    def _column(self, name: str, rows: "_Rows") -> Any:
+    def _column(self, name: str, rows: "Rows") -> Any:
+        if name in TEXT_NAMES:
+            return pa.DictionaryArray.from_arrays(rows.array(pa.int32(), rows.values[name]), self.texts, safe=False)
+        if name in DEGREES:
+            values = rows.values[name]
+            return rows.array(pa.float64(), values, known=~np.isnan(values))
         if name == "layer":
             is_custom = np.zeros(rows.count, np.int8)
             is_custom[rows.over] = 1
@@ -126,23 +139,15 @@ class Answers:
             if int(numbers.max(initial=0)) >= len(names):
                 raise IndexDamagedError(f"{self.base.path}: loc.source names a source that is not there: it is damaged")
             return pa.DictionaryArray.from_arrays(rows.array(pa.int16(), numbers), pa.array(names), safe=False)
-        section = self._arrays[f"loc.{name}"]
-        values = np.zeros(rows.count, section.dtype)
-        values[rows.base] = section[rows.base_slots]
-        values[rows.over] = self._over[f"loc.{name}"][rows.over_slots]
-        if name in TEXT_NAMES:
-            return pa.DictionaryArray.from_arrays(rows.array(pa.int32(), values), self.texts, safe=False)
-        if name in DEGREES:
-            return rows.array(pa.float64(), values, known=~np.isnan(values))
-        return rows.array(TYPES[name], values)
+        return rows.array(TYPES[name], rows.values[name])
 
-    def _ranges(self, column: Any, rows: "_Rows") -> dict[str, Any]:
+    def _ranges(self, rows: "Rows") -> dict[str, Any]:
         # One at a time: the neighbours of both layers decide what a range is. Repeated addresses cost a dict's lookup.
         known: dict[Any, tuple[str, str]] = {}
         firsts: list[str | None] = [None] * rows.count
         lasts: list[str | None] = [None] * rows.count
-        covered = np.flatnonzero(rows.covered)
-        for row, address in zip(covered.tolist(), _take(column, covered).to_pylist(), strict=True):
+        covered = np.flatnonzero(rows.slots < ABSENT)
+        for row, address in zip(covered.tolist(), _take(rows.column, covered).to_pylist(), strict=True):
             found = known.get(address)
             if found is None:
                 found = known[address] = self._range(address)
@@ -158,24 +163,57 @@ class Answers:
         return to_text(family, first), to_text(family, last)
 
 
-class _Rows:
-    """Which rows each layer covers, and in which slots: found out once for all fields of a batch."""
+class Rows:
+    """The rows of one column: their slots, what was taken from those, and which rows each layer covers.
 
-    def __init__(self, slots: Slots) -> None:
+    ``values`` has the stored fields that were asked for, by name, an item a row.
+    """
+
+    def __init__(self, column: Any, slots: Slots, taken: Taken, names: Sequence[str]) -> None:
+        self.column = column
+        self.slots = slots
         self.count = len(slots)
-        self.covered: NDArray[np.bool_] = slots < ABSENT
-        self.base: Any = np.flatnonzero(slots < OVERLAY)
-        self.over = np.flatnonzero((slots >= OVERLAY) & self.covered)
-        self.base_slots = slots[self.base]
-        self.over_slots = slots[self.over] & np.uint32(~OVERLAY & EMPTY)
-        if len(self.base) == self.count:
-            self.base = slice(None)
+        self.taken = taken
+        self.values = dict(zip(names, taken.values, strict=True))
+
+    @cached_property
+    def malformed(self) -> NDArray[np.int64]:
+        """The rows whose address is malformed."""
+        return np.flatnonzero(self.slots == BAD) if self.taken.malformed else np.empty(0, np.int64)
+
+    @cached_property
+    def base(self) -> NDArray[np.int64]:
+        """The rows that the default layer answers."""
+        return np.flatnonzero(self.slots < OVERLAY)
+
+    @cached_property
+    def over(self) -> NDArray[np.int64]:
+        """The rows that the custom layer answers."""
+        return np.flatnonzero((self.slots >= OVERLAY) & (self.slots < ABSENT))
+
+    @property
+    def base_slots(self) -> Slots:
+        """The slots of `base`."""
+        return self.slots[self.base]
+
+    @property
+    def over_slots(self) -> Slots:
+        """The slots of `over`, in that layer."""
+        return self.slots[self.over] & np.uint32(~OVERLAY & EMPTY)
 
     def array(self, kind: Any, values: NDArray[Any], known: NDArray[np.bool_] | None = None) -> Any:
         """An Arrow array over ``values`` itself, null if a row is not covered or not ``known``."""
-        is_valid = self.covered if known is None else self.covered & known
-        validity = None if is_valid.all() else pa.py_buffer(np.packbits(is_valid, bitorder="little"))
-        return pa.Array.from_buffers(kind, self.count, [validity, pa.py_buffer(values)])
+        validity = None if self.taken.is_whole else self.taken.validity
+        if known is not None and not known.all():
+            validity = self.taken.validity & np.packbits(known, bitorder="little")
+        return pa.Array.from_buffers(
+            kind, self.count, [None if validity is None else pa.py_buffer(validity), pa.py_buffer(values)]
+        )
+
+
+def _room(length: int, kind: "np.dtype[Any]") -> NDArray[Any]:
+    """Memory from Arrow's pool, which keeps what was freed: from the system, each page costs more than to fill it."""
+    return np.frombuffer(pa.allocate_buffer(length * kind.itemsize), kind) if length else np.empty(0, kind)
 
 
 def _take(array: Any, rows: NDArray[np.int64]) -> Any:

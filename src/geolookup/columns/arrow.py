@@ -15,7 +15,7 @@ from geolookup.columns.answers import Answers, decoded, is_text
 from geolookup.columns.arrowlib import pa, pc
 from geolookup.columns.default_geo import default_geo
 from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
-from geolookup.columns.kernel import ABSENT, BAD, EMPTY
+from geolookup.columns.kernel import BAD
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
@@ -179,13 +179,13 @@ def locate_with(answers: Answers, column: Any, fields: tuple[str, ...], reread: 
         if is_text(plain.type):
             column = _read_again(plain, np.flatnonzero(slots == BAD), reread)
             slots = answers.slots(column)
-    arrays = answers.columns(column, slots, fields)
+    rows = answers.rows(column, slots, fields)
     return Located(
         column=column,
-        batch=pa.RecordBatch.from_arrays(arrays, names=list(fields)),
-        malformed=np.flatnonzero(slots == BAD),
-        not_covered=int(np.count_nonzero(slots == EMPTY)),
-        absent=int(np.count_nonzero(slots == ABSENT)),
+        batch=pa.RecordBatch.from_arrays(answers.columns(rows, fields), names=list(fields)),
+        malformed=rows.malformed,
+        not_covered=rows.taken.not_covered,
+        absent=rows.taken.absent,
     )
 
 

@@ -1,5 +1,10 @@
-"""From a column's buffers to location slots: the one place that knows whether the accelerator or numpy searches."""
+"""From a column's buffers to location slots, and from those to values.
 
+This is the one place that knows whether the accelerator or numpy does it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,14 +21,38 @@ from geolookup.index.segments import segments_v4, segments_v6
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ABSENT", "BAD", "EMPTY", "OVERLAY", "SlotFinder", "Slots"]
+__all__ = ["ABSENT", "BAD", "EMPTY", "OVERLAY", "SlotFinder", "Slots", "Taken"]
 
 Slots: TypeAlias = NDArray[np.uint32]
+#: Memory for so many items of a type, not yet written.
+Room: TypeAlias = Callable[[int, "np.dtype[Any]"], NDArray[Any]]
 
 #: Rows whose text is parsed together: their characters, 15 a row, stay in the processor's cache.
 _GROUP: Final = 8192
+_SLOT: Final = np.dtype(np.uint32)
 _LONGEST_QUAD: Final = 15
 _SHORTEST_QUAD: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The values that stand in the slots of a column.
+
+    ``values`` has an array a field, with an item a row, 0 if the row has no location; ``validity`` has a bit a row in
+    Arrow's order, set if it has one. The other rows are counted: ``not_covered`` by any block, ``malformed``, and
+    ``absent`` (a null).
+    """
+
+    values: list[NDArray[Any]]
+    validity: NDArray[np.uint8]
+    not_covered: int
+    malformed: int
+    absent: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row has a location."""
+        return not (self.not_covered or self.malformed or self.absent)
 
 
 class SlotFinder:
@@ -32,18 +61,21 @@ class SlotFinder:
     Every method takes a column in Arrow's memory layout (https://arrow.apache.org/docs/format/Columnar.html): its
     buffers, its ``offset`` and its ``length`` in rows; ``validity`` may be None. The answer has an unsigned 32-bit
     integer a row: a slot of the base, a slot of the overlay with `OVERLAY` set, `EMPTY` if no block covers the address,
-    `BAD` for what is not an address, `ABSENT` for a null. `accelerated` says whether C searches.
+    `BAD` for what is not an address, `ABSENT` for a null. `accelerated` says whether C searches; what it writes goes
+    into memory that ``room`` gives.
 
     :raises IndexDamagedError: if a file's slots lead outside it
     """
 
-    def __init__(self, base: IndexReader, overlay: IndexReader) -> None:
-        self._base = base
-        self._overlay = overlay
+    def __init__(self, base: IndexReader, overlay: IndexReader, room: Room = np.empty) -> None:
+        self._room = room
         module = native.accelerator()
         # Only single lookups use the record cache: one record is the smallest size that it accepts.
         self._native: Any = None if module is None else native.open_searcher(module, base, overlay, 1)[0]
         self.accelerated = self._native is not None
+        # A checkout may still hold a build that is older than this file.
+        self._take: Any = getattr(module, "take", None)
+        self._counts = base.location_count, overlay.location_count
         self._layers = [_Layer(base, 0)]
         if overlay.location_count:
             self._layers.insert(0, _Layer(overlay, OVERLAY))
@@ -60,7 +92,7 @@ class SlotFinder:
     ) -> Slots:
         """Strings one after another in ``data``; ``offsets`` are 64 bits wide if ``large``."""
         if self._native is not None:
-            out = np.empty(length, np.uint32)
+            out = self._room(length, _SLOT)
             self._native.locate_strings(data, offsets, validity, offset, length, out, large)
             return out
         if not length:  # a column without rows may come without offsets
@@ -76,14 +108,14 @@ class SlotFinder:
         self, views: "Buffer", buffers: "tuple[Buffer, ...]", validity: "Buffer | None", offset: int, length: int
     ) -> Slots:
         """String views. Only if `accelerated`: otherwise the caller first copies the text into one buffer."""
-        out = np.empty(length, np.uint32)
+        out: Slots = self._room(length, _SLOT)
         self._native.locate_views(views, buffers, validity, offset, length, out)
         return out
 
     def integers(self, values: "Buffer", validity: "Buffer | None", offset: int, length: int, *, bits: int) -> Slots:
         """IPv4 addresses as integers, unsigned if ``bits`` is 32, of either kind if it is 64."""
         if self._native is not None:
-            out = np.empty(length, np.uint32)
+            out = self._room(length, _SLOT)
             locate = self._native.locate_u32 if bits == 32 else self._native.locate_u64
             locate(values, validity, offset, length, out)
             return out
@@ -100,6 +132,18 @@ class SlotFinder:
             good &= valid
         out[good] = self._search4(numbers[good].astype(np.uint32))
         return out
+
+    def take(self, slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]") -> Taken:
+        """The values that stand in slots of this finder; a field is its values by slot in the base and in the overlay.
+
+        The arrays of a field are contiguous and of one type.
+        """
+        values = [self._room(len(slots), base.dtype) for base, _ in fields]
+        if self._take is None:
+            return _take(slots, fields, values)
+        validity = np.empty(-(-len(slots) // 8), np.uint8)
+        given = tuple((*field, out, out.itemsize) for field, out in zip(fields, values, strict=True))
+        return Taken(values, validity, *self._take(slots, *self._counts, given, validity))
 
     # Without the accelerator
 
@@ -185,6 +229,20 @@ def _lay_under(found: Slots, slots: Slots, layer: _Layer) -> None:
         raise IndexDamagedError(f"{layer.reader.path}: a slot points to no location: the file is damaged")
     covered &= found == EMPTY
     np.copyto(found, slots | layer.mark, where=covered)
+
+
+def _take(slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]", values: list[NDArray[Any]]) -> Taken:
+    """What `SlotFinder.take` does; ``values`` are filled."""
+    in_overlay = np.flatnonzero((slots >= OVERLAY) & (slots < ABSENT))
+    overlay_slots = slots[in_overlay] & np.uint32(~OVERLAY & EMPTY)
+    in_base = np.flatnonzero(slots < OVERLAY)
+    base_slots = slots[in_base]
+    for (base, overlay), out in zip(fields, values, strict=True):
+        out[:] = 0
+        out[in_base] = base[base_slots]
+        out[in_overlay] = overlay[overlay_slots]
+    counts = [int(np.count_nonzero(slots == mark)) for mark in (EMPTY, BAD, ABSENT)]
+    return Taken(values, np.packbits(slots < ABSENT, bitorder="little"), *counts)
 
 
 def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[np.bool_] | None:

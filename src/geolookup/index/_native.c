@@ -9,6 +9,7 @@
 
 #include <time.h>
 
+#include "_answers.h"
 #include "_columns.h"
 
 enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, SECTION_COUNT };
@@ -551,8 +552,75 @@ static PyObject *module_parse(PyObject *module, PyObject *address)
     return Py_BuildValue("iKK", family, (unsigned long long)hi, (unsigned long long)lo);
 }
 
+/* One item of `fields`: (the base's values, the overlay's, where the rows' go, bytes a value). False with an error set. */
+static int read_field(PyObject *item, Py_ssize_t rows, const uint32_t *limits, Py_buffer *buffers, Field *field)
+{
+    Py_ssize_t bytes;
+    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "y*y*w*n", &buffers[0], &buffers[1], &buffers[2], &bytes)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a field is a tuple");
+        return 0;
+    }
+    const Py_ssize_t items[] = {limits[0], limits[1], rows};
+    int fits = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+    for (int i = 0; i < 3; i++)
+        fits = fits && buffers[i].len / bytes >= items[i] && (!items[i] || (uintptr_t)buffers[i].buf % (size_t)bytes == 0);
+    if (!fits) {
+        for (int i = 0; i < 3; i++)
+            PyBuffer_Release(&buffers[i]);
+        PyErr_SetString(PyExc_ValueError, "a field's buffers do not fit its rows or locations");
+        return 0;
+    }
+    *field = (Field){buffers[0].buf, buffers[1].buf, buffers[2].buf, bytes};
+    return 1;
+}
+
+static PyObject *module_take(PyObject *module, PyObject *arguments)
+{
+    Py_buffer slots, validity;
+    PyObject *given, *taken = NULL;
+    Py_ssize_t locations[2], held = 0;
+    if (!PyArg_ParseTuple(arguments, "y*nnO!w*", &slots, &locations[0], &locations[1], &PyTuple_Type, &given, &validity))
+        return NULL;
+    Py_ssize_t rows = slots.len / 4, count = PyTuple_Size(given);
+    Py_buffer *buffers = PyMem_Calloc(count ? count : 1, 3 * sizeof(Py_buffer));
+    Field *fields = PyMem_Calloc(count ? count : 1, sizeof(Field));
+    if (!buffers || !fields) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (locations[0] < 0 || locations[0] > 0x7FFFFFFF || locations[1] < 0 || locations[1] > 0x7FFFFFFF ||
+        slots.len % 4 || (uintptr_t)slots.buf % 4 || validity.len < (rows + 7) / 8) {
+        PyErr_SetString(PyExc_ValueError, "the slots, the locations and the validity do not fit each other");
+        goto done;
+    }
+    const uint32_t limits[] = {(uint32_t)locations[0], (uint32_t)locations[1]};
+    while (held < count && read_field(PyTuple_GetItem(given, held), rows, limits, &buffers[3 * held], &fields[held]))
+        held++;
+    if (held < count)
+        goto done;
+    Counts counts = {0};
+    int sound;
+    Py_BEGIN_ALLOW_THREADS
+    sound = answer(slots.buf, rows, limits, fields, count, validity.buf, &counts);
+    Py_END_ALLOW_THREADS
+    if (sound)
+        taken = Py_BuildValue("nnn", counts.empty, counts.bad, counts.absent);
+    else
+        PyErr_SetString(PyExc_ValueError, "a slot is of no location");
+done:
+    for (Py_ssize_t i = 0; i < 3 * held; i++)
+        PyBuffer_Release(&buffers[i]);
+    PyMem_Free(buffers);
+    PyMem_Free(fields);
+    PyBuffer_Release(&slots);
+    PyBuffer_Release(&validity);
+    return taken;
+}
+
 static PyMethodDef module_functions[] = {
     {"parse", module_parse, METH_O, "(family, upper 64 bits, lower 64 bits) of strict address text, or None."},
+    {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

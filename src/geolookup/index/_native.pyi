@@ -13,6 +13,22 @@ GROUP: int
 def parse(text: str, /) -> tuple[int, int, int] | None:
     """(family, upper 64 bits, lower 64 bits) of strict address text, or None."""
 
+def take(
+    slots: Buffer,
+    base_locations: int,
+    overlay_locations: int,
+    fields: tuple[tuple[Buffer, Buffer, Buffer, int], ...],
+    validity: Buffer,
+    /,
+) -> tuple[int, int, int]:
+    """Write the values that stand in slots; returns how many rows are not covered, malformed and absent.
+
+    A field is the values of the base's locations and of the overlay's, where the value of each row goes, and the bytes
+    of a value (1, 2, 4 or 8); a row without a location gets zeros. ``validity`` gets a bit a row, as Arrow has it.
+
+    :raises ValueError: if buffers do not fit each other, or a slot is of no location; what was written is undefined
+    """
+
 @final
 class Layer(Generic[_Record]):
     """The search sections of one open index file, and a bounded mapping of slots to records.

@@ -2,6 +2,8 @@
  *
  * Nothing that a file or a column says is believed before it is used as an index. */
 
+#pragma once
+
 #include <Python.h>
 
 #include <stdint.h>

@@ -110,6 +110,36 @@ def test_a_lost_connection_says_so_and_keeps_what_was_typed(tmp_path: Path, brow
         watched.close()
 
 
+def test_a_form_that_is_refused_unread_says_why_and_keeps_what_was_typed(made: Rich, browser: Any) -> None:
+    """Of a console that was started again on the same port, and one that is too large."""
+    watched = made.console.tab(browser)
+    tab = watched.page()
+    tab.goto(f"{made.console.url}/custom/create")
+    tab.get_by_label("Latitude").fill("1")
+    tab.get_by_label("Longitude").fill("2")
+    box, button = tab.locator("#lost"), tab.get_by_role("button", name="Show whose answer would change")
+    tab.get_by_label("City").evaluate("each => { each.value = 'W'.repeat(1 << 20); }")
+    button.click()
+    tab.get_by_text("A form may have 1 MiB").wait_for()
+    tab.get_by_label("City").fill("Kept")
+    made.console.console.session.form_token, token = "another", made.console.console.session.form_token
+    button.click()
+    tab.get_by_text("This form does not come from the console").wait_for()
+    made.console.console.session.form_token = token
+    cookies = watched.context.cookies()
+    watched.context.clear_cookies()
+    button.click()
+    tab.get_by_text("This console does not know this browser").wait_for()
+    assert "What you typed is still here." in box.inner_text()
+    assert tab.get_by_label("City").input_value() == "Kept"
+    watched.context.add_cookies(cookies)
+    button.click()
+    tab.get_by_role("region", name="Whose answer would change").wait_for()
+    assert tab.get_by_label("City").input_value() == "Kept"
+    assert not box.is_visible()
+    watched.close()
+
+
 def test_every_page_can_be_used_by_the_keyboard(made: Rich, browser: Any) -> None:
     """The first tab leads past the navigation, and wherever the focus is can be seen."""
     watched = made.console.tab(browser)

@@ -12,6 +12,7 @@ from geolookup.console.files import one_file
 from geolookup.console.forms import AnyRequest, require_own_form
 from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
 from geolookup.console.pages import map as map_page
+from geolookup.console.refusals import Refusals
 from geolookup.service.http.methods import Methods
 from geolookup.service.http.paths import Paths
 from geolookup.service.process.application import Application
@@ -22,8 +23,6 @@ PAGES: tuple[ModuleType, ...] = (lookup, map_page, custom, outbox, generations, 
 _BEHIND: tuple[ModuleType, ...] = (edits,)
 #: No form is larger, except one with a file.
 _MAX_BODY_BYTES = 1 << 20
-#: Addresses and places that somebody looks up are nobody else's business: no log has them.
-_PATHS = Paths(private={"/": "/"})
 
 
 def application(console: Console) -> Application:
@@ -47,4 +46,6 @@ def application(console: Console) -> Application:
         openapi_config=None,
         logging_config=None,
     )
-    return Application(asgi=Door(Methods(app), console.session, console.templates), paths=_PATHS, close=console.close)
+    # Addresses and places that somebody looks up are nobody else's business: no log has them.
+    paths = Paths(private={"/": "/"}, error_page=Refusals(console.templates).page)
+    return Application(asgi=Door(Methods(app), console.session, console.templates), paths=paths, close=console.close)

@@ -6,25 +6,10 @@ from urllib.parse import parse_qs
 from litestar.response.base import ASGIResponse
 
 from geolookup.console.html import Templates
+from geolookup.console.refusals import HEADERS, NO_STORE, Refusals
 from geolookup.console.session import Session
 
 ASGIScope: TypeAlias = Any
-
-#: The page's own files alone: no inline script or style, no other host, no frame around it.
-POLICY = (
-    "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'; "
-    "img-src 'self' data:"
-)
-_HEADERS = (
-    ("content-security-policy", POLICY),
-    ("referrer-policy", "no-referrer"),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-    ("cross-origin-opener-policy", "same-origin"),
-    ("cross-origin-resource-policy", "same-origin"),
-)
-#: Neither a disk nor the back button shows a page again once the console has ended.
-_NO_STORE = ("cache-control", "no-store")
 
 
 class Door:
@@ -38,6 +23,7 @@ class Door:
         self.app = app
         self._session = session
         self._templates = templates
+        self._refusals = Refusals(templates)
 
     async def __call__(self, scope: ASGIScope, receive: Any, send: Any) -> None:
         """Admit, refuse, or pass on."""
@@ -54,36 +40,37 @@ class Door:
 
     def _answer(self, scope: ASGIScope, headers: dict[bytes, list[str]]) -> ASGIResponse | None:
         sites = headers.get(b"sec-fetch-site", [])
+        known = self._session.knows("; ".join(headers.get(b"cookie", [])))
         if scope["method"] == "GET" and scope["path"] == "/":
             token = parse_qs(scope["query_string"].decode("latin-1")).get("token")
+            if token is not None and known:  # the same address again, in the browser that it let in
+                return ASGIResponse(status_code=303, headers={"location": "/"})
             if token is not None:
                 return self._admitted(token, sites)
-        known = self._session.knows("; ".join(headers.get(b"cookie", [])))
         # Without it, pages of other sites could learn how our answers differ, by loading them as scripts or images.
         if not known or (
             any(site not in ("same-origin", "none") for site in sites)
             and headers.get(b"sec-fetch-mode", []) != ["navigate"]
         ):
-            return self._page(403, "stranger.html", scope, used=False)
+            return _page(403, self._refusals.text("unknown-browser"), head=scope["method"] == "HEAD")
         return None
 
     def _admitted(self, tokens: list[str], sites: list[str]) -> ASGIResponse:
         cookie = self._session.admit(tokens[0]) if len(tokens) == 1 else None
         if cookie is None:
-            return self._page(403, "stranger.html", used=True)
+            return _page(403, self._refusals.text("used-address"))
         # Of a link on another site's page, a redirect would still count as that site's: the cookie would not be sent.
         if all(site == "none" for site in sites):
             return ASGIResponse(status_code=303, headers={"location": "/", "set-cookie": cookie})
-        answer = self._page(200, "admitted.html")
+        answer = _page(200, self._templates.render("admitted.html"))
         answer.headers.add("set-cookie", cookie)
         return answer
 
-    def _page(self, status: int, name: str, scope: ASGIScope | None = None, **values: Any) -> ASGIResponse:
-        body = self._templates.render(name, **values).encode()
-        head = scope is not None and scope["method"] == "HEAD"
-        return ASGIResponse(
-            body=b"" if head else body, is_head_response=head, status_code=status, media_type="text/html"
-        )
+
+def _page(status: int, text: str, *, head: bool = False) -> ASGIResponse:
+    return ASGIResponse(
+        body=b"" if head else text.encode(), is_head_response=head, status_code=status, media_type="text/html"
+    )
 
 
 def _with_headers(send: Any) -> Any:
@@ -93,7 +80,7 @@ def _with_headers(send: Any) -> Any:
         if message["type"] == "http.response.start":
             headers = list(message.get("headers", ()))
             given = {name.lower() for name, _ in headers}
-            added = _HEADERS if b"cache-control" in given else (*_HEADERS, _NO_STORE)
+            added = HEADERS if b"cache-control" in given else (*HEADERS, NO_STORE)
             message = {**message, "headers": [*headers, *((name.encode(), value.encode()) for name, value in added)]}
         await send(message)
 

@@ -36,6 +36,7 @@ class Templates:
             "grouped": lambda number: f"{number:,}",
             "in_words": in_words,
             "moment": moment,
+            "with_code": with_code,
         }
 
     def render(self, template: str, /, **values: Any) -> str:
@@ -60,3 +61,13 @@ def shown(value: Any) -> Any:
 def as_typed(value: str) -> Markup:
     """The value of a form's field: escaped, and otherwise exactly what it is, since it comes back."""
     return escape(value)
+
+
+def with_code(text: str | None) -> Markup:
+    """A text whose commands stand between backticks, as messages have them: those as code."""
+    parts = [escape(part) for part in shown(text).split("`")]
+    if len(parts) % 2 == 0:
+        return Markup("`").join(parts)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)
+    )

@@ -6,6 +6,7 @@ from typing import Any
 from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 
+from geolookup.console import refusals
 from geolookup.console.console import Answer, Console
 from geolookup.console.forms import TOKEN, AnyRequest
 from geolookup.errors import (
@@ -51,27 +52,31 @@ _KINDS: tuple[tuple[type[GeoLookupError], int, str], ...] = (
 _NOT_TYPED = frozenset({TOKEN, "seen", "checked", "step", "once"})
 
 
-def kind_of(error: GeoLookupError) -> tuple[int, str]:
-    """The status and the heading for an error."""
+def words_of(error: GeoLookupError) -> tuple[int, str, str]:
+    """The status, the heading and the text for an error."""
     if isinstance(error, RequestRefusedError):
-        return PROBLEMS[error.problem]
-    return next((status, title) for kind, status, title in _KINDS if isinstance(error, kind))
+        return PROBLEMS[error.problem][0], *refusals.words(error.problem, str(error))
+    return next((status, title, str(error)) for kind, status, title in _KINDS if isinstance(error, kind))
 
 
 def handlers(console: Console) -> dict[int | type[Exception], Any]:
     """For Litestar: every exception that leaves a handler, or the routing before it."""
 
     def page(request: AnyRequest, status: int, title: str, text: str) -> Answer:
-        return console.page(request, "error.html", status, title=title, text=text, no_state=False, typed={})
+        return console.page(
+            request, "error.html", status, title=title, text=text, no_state=False, typed={}, refused=status == 413
+        )
 
     def known(request: AnyRequest, error: GeoLookupError) -> Answer:
-        status, title = kind_of(error)
+        status, title, text = words_of(error)
         if isinstance(error, RequestRefusedError):
             note(request.scope, problem(error.problem, str(error)))
         form = getattr(request.state, "form", None)
         kept = {} if form is None else {name: text for name, text in form.typed().items() if name not in _NOT_TYPED}
-        no_state = isinstance(error, NoStateError)
-        return console.page(request, "error.html", status, title=title, text=str(error), no_state=no_state, typed=kept)
+        return console.page(
+            request, "error.html", status, title=title, text=text, typed=kept,
+            no_state=isinstance(error, NoStateError), refused=status == 403,
+        )  # fmt: skip
 
     def by_routing(request: AnyRequest, error: HTTPException) -> Answer:
         if error.status_code >= 500:
@@ -83,6 +88,8 @@ def handlers(console: Console) -> dict[int | type[Exception], Any]:
             return page(request, 405, "This page does not take that", "Open it by its link instead.")
         if error.status_code == 404:
             return page(request, 404, "There is no such page", "The links at the top lead to those that there are.")
+        if error.status_code == 413:
+            return page(request, 413, *refusals.words("body-too-large"))
         return page(request, error.status_code, "The request cannot be used", error.detail)
 
     def failed(request: AnyRequest, error: Exception) -> Answer:

@@ -2,11 +2,22 @@
 // All that the pages do by themselves. Without it they work too, with a reload for each step.
 
 const lost = () => document.getElementById("lost");
+const LOST = lost() ? lost().textContent : "";
+const say = (text) => { const box = lost(); if (box) { box.textContent = text; box.hidden = false; } };
 
 // A form whose request never arrived keeps what was typed, and says so.
-document.addEventListener("htmx:sendError", () => { const box = lost(); if (box) box.hidden = false; });
-document.addEventListener("htmx:timeout", () => { const box = lost(); if (box) box.hidden = false; });
+document.addEventListener("htmx:sendError", () => say(LOST));
+document.addEventListener("htmx:timeout", () => say(LOST));
 document.addEventListener("htmx:beforeOnLoad", () => { const box = lost(); if (box) box.hidden = true; });
+
+// So does one that was refused unread: of a console that was started again meanwhile, or too large.
+document.addEventListener("htmx:beforeSwap", (event) => {
+  if (event.detail.xhr.status < 400) return;
+  const answer = new DOMParser().parseFromString(event.detail.serverResponse, "text/html").querySelector("[data-refused]");
+  if (!answer) return;
+  event.detail.shouldSwap = false;
+  say([...answer.querySelectorAll("h1, p")].map((each) => each.textContent).join(". ").replace(/([.:])\. /g, "$1 ") + " What you typed is still here.");
+});
 
 // After a form was answered, whoever reads by ear or by keyboard begins where the answer does.
 document.addEventListener("htmx:afterSettle", (event) => {

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 #: Renders a problem in another form than its own: (name, status, detail) to a value for JSON.
 ErrorForm: TypeAlias = Callable[[str, int, str], Any]
+#: Renders a problem for a person: (name, status, detail) to a page of HTML and the headers that it needs.
+ErrorPage: TypeAlias = Callable[[str, int, str], tuple[str, Mapping[str, str]]]
 
 #: What tokens look like that `geolookup serve-token` makes.
 _TOKEN = re.compile(r"glk_[A-Za-z0-9_-]+", re.ASCII)
@@ -28,6 +30,8 @@ class Paths:
     after_token: frozenset[str] = frozenset()
     #: Beginnings of paths whose errors have another form than that of problems.
     error_forms: Mapping[str, ErrorForm] = field(default_factory=dict)
+    #: What a problem is for a browser, if people use the application: programs that ask for JSON get the problem.
+    error_page: ErrorPage | None = None
 
     def __or__(self, other: "Paths") -> "Paths":
         """The paths of both."""
@@ -38,6 +42,7 @@ class Paths:
             basic=self.basic or other.basic,
             after_token=self.after_token | other.after_token,
             error_forms={**self.error_forms, **other.error_forms},
+            error_page=self.error_page or other.error_page,
         )
 
     def is_list(self, method: str, path: str) -> bool:
@@ -68,6 +73,12 @@ class Paths:
         """The form of the errors of this path if it is not that of problems."""
         plain = plain_path(path)
         return next((form for begin, form in self.error_forms.items() if plain.startswith(begin)), None)
+
+    def page_for(self, accepted: str) -> ErrorPage | None:
+        """How to render errors for a client whose ``Accept`` this is; None for one that wants problems."""
+        accepted = accepted.lower()
+        asks_for_json = "json" in accepted and "text/html" not in accepted
+        return None if asks_for_json else self.error_page
 
 
 #: Methods that change nothing (RFC 9110, section 9.2.1), of those that are answered here.

@@ -1,7 +1,7 @@
 """Errors as RFC 9457 problems: their stable names, their statuses, and how each exception becomes one."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,8 @@ from geolookup.text import harmless
 logger = logging.getLogger("geolookup.service")
 
 MEDIA_TYPE = "application/problem+json"
+#: Of a problem that is a page.
+HTML = "text/html"
 
 #: The names by which programs know the problems, with status and title. A published name never changes its meaning.
 PROBLEMS: dict[str, tuple[int, str]] = {
@@ -88,6 +90,8 @@ RECORD = "geolookup.record"
 ASKS_FOR_METHODS = "geolookup.asks_for_methods"
 #: Where an ASGI scope has the form of its path's errors (`geolookup.service.http.paths.ErrorForm`), if it has one.
 FORM = "geolookup.form"
+#: Where an ASGI scope has how a problem becomes a page (`geolookup.service.http.paths.ErrorPage`), if it does.
+PAGE = "geolookup.page"
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
 
 
@@ -118,9 +122,15 @@ def problem(name: str, detail: str, errors: tuple[tuple[str, str], ...] = ()) ->
 async def send_problem(scope: Any, receive: Any, send: Any, body: Problem, headers: dict[str, str]) -> None:
     """Answer an ASGI request with a problem, without any part of the application."""
     head = scope["method"] == "HEAD"
-    content, media_type = _formed(scope, body)
+    page: Callable[[str, int, str], tuple[str, Mapping[str, str]]] | None = scope.get(PAGE)
+    if page is None:
+        formed, media_type = _formed(scope, body)
+        content = msgspec.json.encode(formed)
+    else:
+        text, more = page(name_of(body), body.status, body.detail)
+        content, media_type, headers = text.encode(), HTML, {**headers, **more}
     answer = ASGIResponse(
-        body=b"" if head else msgspec.json.encode(content),
+        body=b"" if head else content,
         is_head_response=head,
         status_code=body.status,
         media_type=media_type,

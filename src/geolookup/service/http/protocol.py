@@ -9,7 +9,7 @@ import contextlib
 import fcntl
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 from geolookup.service.http.access.guard import CROWDED
 from geolookup.service.http.access.limits import Limits
 from geolookup.service.http.paths import Paths
-from geolookup.service.http.problems import MEDIA_TYPE, problem
+from geolookup.service.http.problems import HTML, MEDIA_TYPE, Problem, problem
 
 #: The minor version of uvicorn whose insides are overridden here and in `geolookup.service.process.server`.
 #: pyproject.toml allows no other, and a test fails with any other.
@@ -178,12 +178,10 @@ class Protocol(H11Protocol):
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             self.transport.close()
             return
-        # Of a head that is too long or too slow, the path is known nevertheless.
-        form = self._paths.error_form(_path_in(self.conn.trailing_data[0]))
-        content = msgspec.json.encode(body if form is None else form(name, body.status, detail))
-        media_type = MEDIA_TYPE if form is None else "application/json"
+        content, media_type, more = self._formed(name, body)
         headers = [
             *self.server_state.default_headers,
+            *((key.encode(), value.encode()) for key, value in more.items()),
             (b"content-type", media_type.encode()),
             (b"content-length", str(len(content)).encode()),
             (b"x-request-id", identity.encode()),
@@ -203,6 +201,24 @@ class Protocol(H11Protocol):
         if self._overdue is not None:
             self._overdue.cancel()
         self._overdue = self.loop.call_later(_LAST_WORDS_S, self.transport.abort)
+
+    def _formed(self, name: str, body: Problem) -> tuple[bytes, str, Mapping[str, str]]:
+        """What is sent for a problem, its media type, and more headers."""
+        # Of a head that is too long or too slow, the path and what is accepted are known nevertheless.
+        head = self.conn.trailing_data[0]
+        if (page := self._paths.page_for(_accepted_in(head))) is not None:
+            text, headers = page(name, body.status, body.detail)
+            return text.encode(), f"{HTML}; charset=utf-8", headers
+        form = self._paths.error_form(_path_in(head))
+        if form is not None:
+            return msgspec.json.encode(form(name, body.status, body.detail)), "application/json", {}
+        return msgspec.json.encode(body), MEDIA_TYPE, {}
+
+
+def _accepted_in(head: bytes) -> str:
+    """What the beginning of a request's head says that the client accepts."""
+    lines = head.split(b"\n")[1:]
+    return ", ".join(line.decode("latin-1").strip() for line in lines if line[:7].lower() == b"accept:")
 
 
 def _path_in(head: bytes) -> str:

@@ -12,7 +12,7 @@ from geolookup.service.http.access.auth import Client, Scope, Tokens
 from geolookup.service.http.access.host import allowed_host, canonical_address, host_of
 from geolookup.service.http.access.limits import Limits, RateLimit, address_key
 from geolookup.service.http.paths import SAFE, Paths, plain_path
-from geolookup.service.http.problems import FORM, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
+from geolookup.service.http.problems import FORM, PAGE, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
 from geolookup.service.http.watch.health import FREE_PATHS, Health
 
 HTTPScope: TypeAlias = Any
@@ -71,6 +71,8 @@ class Guard:
         headers: dict[bytes, list[str]] = {}
         for name, value in scope["headers"]:
             headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
+        if (page := self._paths.page_for(", ".join(headers.get(b"accept", [])))) is not None:
+            scope[PAGE] = page
         refused = (
             self._too_much(scope, headers)
             or self._stranger(scope, headers)

@@ -34,6 +34,7 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (500003, "empty row"),
         (700007, "lag restore"),
         (700144, "normalise"),
+        (720184, "lie"),
     ],
 )
 def test_what_once_went_wrong(seed: int, names: str) -> None:

@@ -90,6 +90,9 @@ class _Account:
             later = [other for other in self._rows[position + 1 :] if other.locid == row.locid]
             place = self._places.get(row.number or self._aliases.get(row.locid, row.locid))
             assert row.acknowledged is not None
+            if self._is_misnamed(row, place):
+                self._find_create(row, place)
+                continue
             conclusive = is_conclusive(self._start.mark, row.acknowledged, self._settle_s)
             shown = self._is_shown(row, place, later, conclusive=conclusive)
             if shown and row.seen is None:
@@ -224,6 +227,19 @@ class _Account:
             journal={**(row.journal or {}), **shown(match)},
         )
         self._notice(row, reason)
+
+    def _is_misnamed(self, row: OutboxRow, place: Geolocation | None) -> bool:
+        """Whether a create was answered with a number that is another create's.
+
+        Alone, what is there could be how a service that drops fields stores this one. It is not if what this one sent
+        is there as well, under a number that nothing here was given; and no later list can be clearer than that.
+        """
+        if not isinstance(row.edit, Create) or place is None or self._forms.same(row.edit.fields, place.fields()):
+            return False
+        fields, ours = row.edit.fields, self._outbox.created_here()
+        return self._is_of_another_create(row, place) and any(
+            locid not in ours and self._forms.same(fields, found.fields()) for locid, found in self._places.items()
+        )
 
     def _is_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:
         """Whether a geolocation is just what another create of ours sent: branches in one town are like each other."""

@@ -50,21 +50,8 @@ if TYPE_CHECKING:
     from geolookup.lookup.engine import GeoLookup
     from geolookup.lookup.first import open_editor
     from geolookup.lookup.open import open  # noqa: A004 - `geolookup.open` is the library's front door
-    from geolookup.model import (
-        AnswerSince,
-        CoveringBlock,
-        Explanation,
-        Geolocation,
-        IPBlock,
-        Layer,
-        Match,
-        NewGeolocation,
-        RunFailure,
-        Segment,
-        SourceStatus,
-        StaleRule,
-        Status,
-    )
+    from geolookup.model import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
+    from geolookup.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.edits.editor import Editor
@@ -145,11 +132,11 @@ __all__ = [
 
 #: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
-    "AnswerSince": "model",
-    "CoveringBlock": "model",
+    "AnswerSince": "reports",
+    "CoveringBlock": "reports",
     "EditState": "state.edits.outbox.row:State",
     "Editor": "state.edits.editor",
-    "Explanation": "model",
+    "Explanation": "reports",
     "ExportForm": "exports.export",
     "Exported": "exports.export",
     "GeoLookup": "lookup.engine",
@@ -166,10 +153,10 @@ _HOMES = {
     "Segment": "model",
     "Settings": "settings.table",
     "SourceSettings": "settings.source",
-    "RunFailure": "model",
-    "SourceStatus": "model",
+    "RunFailure": "reports",
+    "SourceStatus": "reports",
     "StaleRule": "model",
-    "Status": "model",
+    "Status": "reports",
     "__version__": "_version",
     "export": "exports.export",
     "open": "lookup.open",

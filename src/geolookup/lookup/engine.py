@@ -23,7 +23,8 @@ from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import Explanation, Geolocation, Layer, Match, Segment, Status
+from geolookup.model import Geolocation, Layer, Match, Segment
+from geolookup.reports import Explanation, Status
 from geolookup.state import notices
 from geolookup.state.current import Published
 from geolookup.state.served import open_other, open_served

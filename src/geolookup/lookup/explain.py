@@ -8,7 +8,8 @@ from geolookup.errors import StateDamagedError, StateUnwritableError
 from geolookup.fields import UNKNOWN
 from geolookup.lookup.since import answer_since
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import CoveringBlock, Explanation, Geolocation, IPBlock, Layer, Match
+from geolookup.model import Geolocation, IPBlock, Layer, Match
+from geolookup.reports import CoveringBlock, Explanation
 from geolookup.state.clock import age_s
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory

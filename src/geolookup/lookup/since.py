@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from geolookup.errors import GeoLookupError, StateError
 from geolookup.lookup.snapshot import OpenLayer, match_in
-from geolookup.model import AnswerSince, IPBlock, Match
+from geolookup.model import IPBlock, Match
+from geolookup.reports import AnswerSince
 from geolookup.state.clock import age_s
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import OutboxRow

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from geolookup.errors import GeoLookupError, HeldError, StateError
-from geolookup.model import RunFailure, Stage
+from geolookup.reports import RunFailure, Stage
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.generations.retention import FAILURES

@@ -29,7 +29,7 @@ from geolookup.errors import (
 from geolookup.http.transport import Transport
 from geolookup.index import native
 from geolookup.lookup import open as opening
-from geolookup.model import Status
+from geolookup.reports import Status
 from geolookup.settings.durations import in_words
 from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, settings_path

@@ -33,12 +33,18 @@ print(1000 * elapsed, sum(name.partition(".")[0] == "geolookup" for name in sys.
 
 
 def _whole(home: str, address: str) -> list[float]:
-    """Milliseconds of import, open and first answer in a bare process, and how many modules of ours that imported."""
+    """Milliseconds of import, open and first answer in a bare process; how many modules of ours that imported.
+
+    And the milliseconds of a whole process that does nothing, just before: machines differ, and one with its load.
+    """
     command = [sys.executable, "-c", _WHOLE, home, address]
     # No settings file: this is what most machines have.
     env = environment(XDG_CONFIG_HOME=home)
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], env=env, check=True)
+    nothing = 1000 * (time.perf_counter() - began)
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
-    return [float(word) for word in done.stdout.split()]
+    return [*(float(word) for word in done.stdout.split()), nothing]
 
 
 def _forget(home: str) -> None:
@@ -120,15 +126,17 @@ def main() -> None:
     whole = [
         (
             *(name, f"{_column(runs, 0):.1f}", f"{min(run[0] for run in runs):.1f}", f"<= {_WHOLE_MS}"),
+            f"{median(run[0] / run[2] for run in runs):.2f}",
             *(f"{max(run[1] for run in runs):.0f}", f"<= {_MODULES}"),
         )
         for name, runs in wholes.items()
     ]
     print_table(
         "Import, open and the first answer together, a fresh process each",
-        ("state", "median ms", "least ms", "target", "modules of ours", "target"),
+        ("state", "median ms", "least ms", "target", "to nothing", "modules of ours", "target"),
         whole,
         f"medians of {options.rounds} alternated processes; no settings file; load average {load_average()}",
+        "to nothing: to the whole time of `python -c pass` just before",
     )
 
 

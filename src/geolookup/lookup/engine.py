@@ -1,10 +1,9 @@
 """GeoLookup: open a state directory, look addresses up, explain answers, follow what is published."""
 
-import logging
 import os
+from _thread import RLock  # what `threading` hands on, without that module's own import
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
-from threading import RLock
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
@@ -24,7 +23,6 @@ from geolookup.index.reader import IndexReader
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import Geolocation, Layer, Match, Segment
-from geolookup.reports import Explanation, Status
 from geolookup.state import notices
 from geolookup.state.current import Published
 from geolookup.state.served import open_other, open_served
@@ -32,12 +30,11 @@ from geolookup.state.served import open_other, open_served
 if TYPE_CHECKING:
     from geolookup.addresses import AddressLike
     from geolookup.index import _native
+    from geolookup.reports import Explanation, Status
     from geolookup.state.edits.editor import Editor
     from geolookup.state.generations.kept import Reference
 
 _T = TypeVar("_T")
-
-_log = logging.getLogger("geolookup")
 
 #: How often a lookup looks whether something new was published.
 LOOK_INTERVAL_S = 1.0
@@ -235,7 +232,7 @@ class GeoLookup:
         """
         return self.with_snapshot(lambda snapshot: snapshot.match(str(address), *parse_any(address)))
 
-    def explain(self, address: "AddressLike") -> Explanation:
+    def explain(self, address: "AddressLike") -> "Explanation":
         """Why an address resolves as it does: every covering block of both layers, and which wins by which rule.
 
         It also says since when that is so, as far as older generations are kept. Reads the generation's cache.db from
@@ -289,7 +286,7 @@ class GeoLookup:
                 self._look_next(0.0)  # the next lookup must still find out whether the data are too old
         return None if self._problem is None else self._problem[0]
 
-    def status(self) -> Status:
+    def status(self) -> "Status":
         """What is served, how old it is, and why newer data are not served, if there is a problem."""
         if monotonic() >= self._look_at:
             self._follow()  # not _look: the status itself says that the data are too old
@@ -386,7 +383,9 @@ class GeoLookup:
         if published.current.sequence < snapshot.current.sequence:
             # An older state was restored. If this process stayed with the newer one, its answers would differ from
             # those of all processes that start from now on.
-            _log.warning(
+            import logging  # late: its import takes longer than opening a state
+
+            logging.getLogger("geolookup").warning(
                 "%s went back from sequence %d to %d: following it, to generation %d",
                 self._current_path,
                 snapshot.current.sequence,

@@ -1,17 +1,13 @@
 """How old the data behind lookups may be, and what happens to a lookup if they are older."""
 
-import logging
 from dataclasses import dataclass
 
 from geolookup.errors import StaleDataError
 from geolookup.model import StaleRule
-from geolookup.state.clock import age_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from geolookup.state.current import Current
-
-_log = logging.getLogger("geolookup")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,25 +48,31 @@ class Freshness:
 
     def _too_old(self, current: "Current") -> "tuple[str, str, float] | None":
         """The source that is furthest past its limit."""
-        past = [
-            (age_s(since) - limit, name, since, limit)
-            for name, since, limit in self.limits(current)
-            if limit is not None and age_s(since) > limit
-        ]
+        limited = [(name, since, limit) for name, since, limit in self.limits(current) if limit is not None]
+        if not limited:
+            return None
+        from geolookup.state.clock import age_s  # late: without a limit nobody asks how late it is
+
+        past = [(age_s(since) - limit, name, since, limit) for name, since, limit in limited if age_s(since) > limit]
         return max(past)[1:] if past else None
 
     def warn(self, current: "Current") -> None:
         """Write in the log that stale data are served."""
-        _log.warning("%s", self._describe(current))
+        import logging  # late: its import takes longer than opening a state
+
+        logging.getLogger("geolookup").warning("%s", self._describe(current))
 
     def error(self, current: "Current") -> StaleDataError:
         """The error that refuses a lookup."""
+        from geolookup.state.clock import age_s
+
         return StaleDataError(
             f'{self._describe(current)}; or set stale = "warn" to get answers anyway', age_s=age_s(current.dated)
         )
 
     def _describe(self, current: "Current") -> str:
         from geolookup.settings import durations, moments
+        from geolookup.state.clock import age_s
 
         found = self._too_old(current)
         assert found is not None

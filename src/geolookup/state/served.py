@@ -1,7 +1,6 @@
 """Opening what is served: what CURRENT names, or the newest whole generation if that is damaged."""
 
 import os
-import shlex
 
 from geolookup.errors import IndexFileError, IndexTooNewError, NoStateError, StateDamagedError, StateTooNewError
 from geolookup.settings.paths import default_home
@@ -58,6 +57,8 @@ def required_current(home: str) -> Current:
 
 def nothing_published(home: str) -> NoStateError:
     """The error of who needs what is published, and finds nothing: what is there instead, and what to do."""
+    import shlex  # late: opening what is there needs none of it
+
     shown = shlex.quote(home)
     if os.path.isfile(home):
         folder = os.path.dirname(home)

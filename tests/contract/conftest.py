@@ -8,10 +8,11 @@ import pytest
 from tests.contract.implementation import Implementation
 from tests.contract.test_hotels import HOTELS
 from tests.support.hotels import ndjson
+from tests.support.kept_service import Keeper, kept_on_postgresql, kept_on_sqlite
 from tests.support.running_service import RunningService
-from tests.support.service_fixtures import DEFAULTS, client, db
+from tests.support.service_fixtures import DEFAULTS, client, sqlite_db
 
-__all__ = ["client", "db", "service"]
+__all__ = ["client", "kept_on_postgresql", "kept_on_sqlite", "service", "sqlite_db"]
 
 _HERE = Path(__file__).parent
 
@@ -23,23 +24,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     other = []
     for item in items:
         names = getattr(item, "fixturenames", ())
-        database = getattr(getattr(item, "callspec", None), "params", {}).get("db", "sqlite")
+        database = getattr(getattr(item, "callspec", None), "params", {}).get("service", "sqlite")
         if _HERE not in item.path.parents or "service" not in names or database != "sqlite":
             other.append(item)
     config.hook.pytest_deselected(items=other)
     items[:] = [item for item in items if item not in other]
 
 
-@pytest.fixture
-def service(request: pytest.FixtureRequest, tmp_path: Path, db: str) -> Iterator[RunningService | Implementation]:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningService | Implementation]:
     """A running service with two default geolocations."""
-    defaults = tmp_path / "defaults.csv"
-    defaults.write_text(DEFAULTS)
     command = request.config.getoption("--implementation")
     if command is None:
-        with RunningService(db, load=[defaults]) as running:
+        keeper: Keeper = request.getfixturevalue(f"kept_on_{request.param}")
+        with keeper.service() as running:
             yield running
         return
+    defaults = tmp_path / "defaults.csv"
+    defaults.write_text(DEFAULTS)
     hotels = ndjson(tmp_path / "first-hotels.ndjson", HOTELS)
     with Implementation(command, {"defaults": str(defaults), "hotels": str(hotels)}) as other:
         yield other

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.implementation import Implementation
+
 ROOT = Path(__file__).parents[2]
 OURS = f"{shlex.quote(sys.executable)} -m geolookup serve --port {{port}} --load {{defaults}} --load-hotels {{hotels}}"
 #: It has the list and nothing else; each geolocation has lost its blocks.
@@ -54,7 +56,6 @@ def test_one_that_does_not_is_found(tmp_path: Path) -> None:
     assert "1 failed" in done.stdout
 
 
-def test_one_that_does_not_start_is_told(tmp_path: Path) -> None:
-    done = check("exit 3", "tests/contract/test_ipblocks.py", "-k", "create_block_answers_201")
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert "exit 3: it ended" in done.stdout
+def test_one_that_does_not_start_is_told() -> None:
+    with pytest.raises(AssertionError, match="exit 3: it ended"):
+        Implementation("exit 3", {})

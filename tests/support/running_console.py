@@ -14,6 +14,7 @@ import httpx
 from geolookup.console.app import application
 from geolookup.console.console import Console
 from geolookup.console.forms import TOKEN
+from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
 from geolookup.service.process.server import Server
@@ -34,11 +35,14 @@ class RunningConsole:
         *,
         settings: Callable[[], Settings] = load,
         read_only: bool = False,
+        limits: Limits | None = None,
     ) -> None:
         self.home = os.fspath(home)
         self.console = Console(settings, home=self.home, read_only=read_only)
         self._socket = bind("127.0.0.1", 0)
-        self.server = Server(application(self.console), self._socket, Options(asks_itself=True))
+        self.server = Server(
+            application(self.console), self._socket, Options(asks_itself=True, limits=limits or Limits())
+        )
         self.url = self.server.url
         self.address = self.console.session.address(self.url)
         ready = threading.Event()

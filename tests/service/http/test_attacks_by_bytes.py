@@ -40,9 +40,10 @@ def test_no_identifier_leads_out_of_its_place(running: RunningService, value: st
         assert "set-cookie" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    "target", ["http://evil.example/geolocations", "//evil.example/geolocations", "*", "/geolocations/../../x", "/%2e"]
-)
+TARGETS = ("http://evil.example/geolocations", "//evil.example/geolocations", "*", "/geolocations/../../x", "/%2e")
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_no_odd_target_is_taken_for_a_good_one(running: RunningService, target: str) -> None:
     refused(ask(running, f"GET {target} HTTP/1.1"), 404, "not-found")
 
@@ -83,17 +84,16 @@ def test_doubtful_framing_is_refused_and_nothing_behind_it_is_a_request(
     assert answer.headers["connection"] == "close"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\0" * 100,
-        b"rubbish\r\n\r\n",
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
-    ],
-    ids=["NULs", "one word", "no target", "no version of ours", "TLS"],
-)
+NO_REQUESTS: dict[str, bytes] = {
+    "NULs": b"\0" * 100,
+    "one word": b"rubbish\r\n\r\n",
+    "no target": b"GET\r\n\r\n",
+    "no version of ours": b"GET / HTTP/9.9\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("data", NO_REQUESTS.values(), ids=NO_REQUESTS)
 def test_what_is_no_request_is_a_problem_too(running: RunningService, data: bytes) -> None:
     refused(exchange(running.url, data), 400, "bad-request")
 

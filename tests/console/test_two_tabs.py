@@ -1,0 +1,135 @@
+"""Two tabs of one browser on the same form, and a command meanwhile: whoever comes second is told, and sees both."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from geolookup.lookup.first import open_editor
+from geolookup.model import Geolocation
+from tests.console.test_custom_page import new
+from tests.support.running_console import RunningConsole
+
+SHOW, SAVE = "Show whose answer would change", "Save the change"
+
+
+class Tabs:
+    """Two tabs of the browser that the console let in."""
+
+    def __init__(self, console: RunningConsole, browser: Any) -> None:
+        self.watched = console.tab(browser)
+        self.first, self.second = self.watched.page(), self.watched.page()
+        self.url = console.url
+
+    def open(self, path: str) -> None:
+        for tab in (self.first, self.second):
+            tab.goto(self.url + path)
+
+
+@pytest.fixture
+def tabs(console: RunningConsole, browser: Any) -> Iterator[Tabs]:
+    tabs = Tabs(console, browser)
+    yield tabs
+    tabs.watched.close()
+    assert tabs.watched.unwanted == []
+
+
+def place(console: RunningConsole, locid: int) -> Geolocation:
+    with open_editor(console.home) as editor:
+        return editor.get(locid).place
+
+
+def press(tab: Any, name: str) -> None:
+    tab.get_by_role("button", name=name, exact=True).click()
+
+
+def save(tab: Any, button: str = SAVE) -> str:
+    """Look at what it changes, save it, and what the page says then."""
+    press(tab, SHOW)
+    tab.get_by_role("region", name="Whose answer would change").wait_for()
+    press(tab, button)
+    tab.get_by_role("status").wait_for()
+    return str(tab.get_by_role("status").first.inner_text())
+
+
+def told_that_it_was_overtaken(tab: Any) -> tuple[str, str]:
+    """What the page says it is now, and what was typed."""
+    tab.get_by_text("It was changed meanwhile").wait_for()
+    both = tab.get_by_role("region", name="What it is now, and what you typed")
+    now, typed = (both.locator(".sides > div").nth(number).inner_text() for number in (0, 1))
+    assert now.startswith("Now")
+    assert typed.startswith("You typed")
+    return now, typed
+
+
+@pytest.mark.parametrize("looked_first", [True, False], ids=["the second had looked", "the second had only typed"])
+def test_the_second_tab_is_told_and_sees_both(console: RunningConsole, tabs: Tabs, looked_first: bool) -> None:
+    locid = new(console, city="Oldtown", dmacode="7")
+    tabs.open(f"/custom/{locid}/update")
+    tabs.first.get_by_label("City").fill("Of the first")
+    tabs.second.get_by_label("City").fill("Of the second")
+    if looked_first:
+        press(tabs.second, SHOW)
+        tabs.second.get_by_role("button", name=SAVE).wait_for()
+    assert f"updated geolocation {locid}" in save(tabs.first)
+    press(tabs.second, SAVE if looked_first else SHOW)
+    now, typed = told_that_it_was_overtaken(tabs.second)
+    assert "Of the first" in now
+    assert "Of the second" in typed
+    assert place(console, locid).city == "Of the first"
+    assert tabs.second.get_by_label("City").input_value() == "Of the second"
+    # Whoever has seen both may still want it.
+    assert f"updated geolocation {locid}" in save(tabs.second)
+    found = place(console, locid)
+    assert (found.city, found.dmacode) == ("Of the second", "7")
+
+
+def test_a_command_meanwhile_is_not_overwritten(console: RunningConsole, tabs: Tabs) -> None:
+    locid = new(console, city="Oldtown")
+    tabs.open(f"/custom/{locid}/update")
+    tabs.first.get_by_label("City").fill("Of the tab")
+    press(tabs.first, SHOW)
+    tabs.first.get_by_role("button", name=SAVE).wait_for()
+    command = [sys.executable, "-m", "geolookup", "custom", "update", str(locid), "--city", "Of the command"]
+    environment = {"GEOLOOKUP_HOME": console.home, "PATH": "/usr/bin:/bin"}
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    press(tabs.first, SAVE)
+    now, typed = told_that_it_was_overtaken(tabs.first)
+    assert "Of the command" in now
+    assert "Of the tab" in typed
+    assert place(console, locid).city == "Of the command"
+    # The other tab has typed nothing yet: what it opened is overtaken as well.
+    tabs.second.get_by_label("Postal code").fill("12345")
+    press(tabs.second, SHOW)
+    told_that_it_was_overtaken(tabs.second)
+    assert place(console, locid).postalcode == ""
+
+
+def test_of_two_removals_of_one_block_the_second_finds_it_gone(console: RunningConsole, tabs: Tabs) -> None:
+    locid = new(console, "12.99.0.0/24", city="Blocks")
+    tabs.open(f"/custom/{locid}/remove-block?old=12.99.0.0/24")
+    press(tabs.first, "Remove it")
+    tabs.first.get_by_text("no longer resolves to").first.wait_for()
+    press(tabs.second, "Remove it")
+    now, _ = told_that_it_was_overtaken(tabs.second)
+    assert "12.99.0.0" not in now
+    tabs.second.go_back()
+    tabs.open(f"/custom/{locid}/delete")
+    press(tabs.first, "Delete it")
+    tabs.first.get_by_text(f"deleted geolocation {locid}").first.wait_for()
+    press(tabs.second, "Delete it")
+    tabs.second.get_by_text(f"custom geolocation {locid} does not exist").wait_for()
+
+
+def test_a_double_click_saves_once(console: RunningConsole, tabs: Tabs) -> None:
+    tab = tabs.first
+    tab.goto(f"{tabs.url}/custom/create")
+    for label, text in (("City", "Clicked twice"), ("Latitude", "1"), ("Longitude", "2")):
+        tab.get_by_label(label).fill(text)
+    tab.get_by_role("button", name=SHOW, exact=True).dblclick()
+    tab.get_by_role("button", name="Create it", exact=True).dblclick()
+    tab.get_by_text("created geolocation").wait_for()
+    with open_editor(console.home) as editor:
+        assert [laid.place.city for laid in editor.custom()].count("Clicked twice") == 1

@@ -20,6 +20,8 @@ from geolookup.state.edits.linter import Finding
 
 PAGE = Page(title="Custom", path="/custom")
 
+#: Letters of what is offered as a filter; an address cannot be as long as some texts.
+_MAX_COUNTRY = 100
 _SHOW = ("all", "pending", "doubtful")
 
 
@@ -76,7 +78,7 @@ def table(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
         country=country,
         show=show if show in _SHOW else "all",
         shows=_SHOW,
-        countries=sorted({laid.place.country for laid in found if laid.place.country}),
+        countries=sorted({laid.place.country for laid in found if 0 < len(laid.place.country) <= _MAX_COUNTRY}),
         every=len(found),
         pending=layer.pending,
         doubtful=sum(findings.values()),

@@ -2,6 +2,7 @@
 
 import secrets
 from typing import Any
+from urllib.parse import urlencode
 
 from litestar import get, post
 from litestar.di import NamedDependency
@@ -183,6 +184,9 @@ class _ClearBlocks(_OfOne):
         return lambda editor: (self.locid, words.cleared(editor.clear_blocks(self.locid), self.locid))
 
 
+#: Letters of a link: half of what a request may have.
+_MAX_LINK = 4096
+
 #: The edits of one geolocation, by the last part of their address, which is the command's name.
 EDITS: dict[str, type[_OfOne]] = {
     "update": _Update,
@@ -235,9 +239,16 @@ def _laid(console: Console, locid: int) -> Laid:
     return found or console.editor().get(locid)
 
 
-def correction(place: dict[str, Any], block: IPBlock) -> dict[str, str]:
-    """What the form of a new geolocation begins with, to correct what a block has."""
-    return {**{name: text for name, text in field_texts(place).items() if text}, "block": block_text(block)}
+def correction(place: dict[str, Any], block: IPBlock) -> str:
+    """Where the form of a new geolocation is, filled in with a block and what it has now.
+
+    A text that would make the address too long for a request is left out.
+    """
+    given = {"block": block_text(block)}
+    for name, text in field_texts(place).items():
+        if text and len(urlencode({**given, name: text})) <= _MAX_LINK:
+            given[name] = text
+    return f"/custom/create?{urlencode(given)}"
 
 
 HANDLERS = [create_form, create, edit_form, edit]

@@ -17,7 +17,6 @@ from geolookup.exports.countries import countries
 from geolookup.lookup.ranges import pieces
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import IPBlock, Match, range_ends
-from geolookup.sites.site import block_text
 from geolookup.sources.files.content import content_of
 
 PAGE = Page(title="Look up", path="/")
@@ -75,9 +74,9 @@ def _explained_soon(snapshot: Snapshot) -> bool:
     return bool(blocks <= _AT_ONCE_BLOCKS and snapshot.custom.reader.location_count <= _AT_ONCE_CUSTOM)
 
 
-def _correct(block: IPBlock, match: Match | None) -> dict[str, str]:
-    """What the form that corrects an answer begins with."""
-    return {"block": block_text(block)} if match is None else correction(match.geolocation.fields(), block)
+def _correct(block: IPBlock, match: Match | None) -> str:
+    """Where the form that corrects an answer is."""
+    return correction({} if match is None else match.geolocation.fields(), block)
 
 
 @post("/count", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)

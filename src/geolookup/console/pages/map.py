@@ -107,7 +107,11 @@ def _page(
         name=name,
         legend=list(enumerate(drawing.labels(begins))) if begins else [],
         shades=_json(
-            {code: (drawing.shade(number, begins), known_name, f"{number:,}") for code, known_name, number in rows}
+            {
+                code: (drawing.shade(number, begins), label, f"{number:,}")
+                for code, label, number in rows
+                if len(code) == 2
+            }
         ),
         points=_json(_points(places)),
         outlines=f"/map/outlines/{_outlines()[1]}",

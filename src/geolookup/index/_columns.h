@@ -9,6 +9,42 @@ typedef struct {
     int length;
 } Group;
 
+/* What last_not_after_group4 does, by lines: their first keys say in which line the key is, and only that one is fetched. */
+static void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t *values, uint32_t *low,
+                          const uint32_t *count, int n)
+{
+    uint32_t line[GROUP], lines[GROUP];
+    for (int i = 0; i < n; i++) {
+        line[i] = (low[i] + keys->skipped) >> LINE_SHIFT;
+        lines[i] = ((low[i] + count[i] - 1 + keys->skipped) >> LINE_SHIFT) - line[i]; /* after the first */
+        PREFETCH(&keys->lines[line[i] + 1]);
+        PREFETCH(&keys->lines[line[i] + LINE]);
+    }
+    for (int i = 0; i < n; i++) {
+        uint16_t value = (uint16_t)values[i];
+        uint32_t more = lines[i], at = line[i];
+        while (more > LINE) {
+            uint32_t half = more / 2;
+            at += keys->lines[at + half] <= value ? half : 0;
+            more -= half;
+        }
+        at += count_not_after(keys->lines + at + 1, value, 0, more);
+        line[i] = at;
+        PREFETCH(&keys->at[((size_t)at << LINE_SHIFT) - (at ? keys->skipped : 0)]);
+    }
+    for (int i = 0; i < n; i++) {
+        int64_t first = ((int64_t)line[i] << LINE_SHIFT) - keys->skipped;
+        int64_t from = (int64_t)low[i] + 1, to = (int64_t)low[i] + count[i];
+        from = from > first ? from : first;
+        to = to < first + LINE ? to : first + LINE;
+        /* A whole line of the section itself, at both its ends too. */
+        int64_t begin = first < 0 ? 0 : first > (int64_t)segments - LINE ? (int64_t)segments - LINE : first;
+        if (from < to)
+            low[i] = (uint32_t)(from - 1) + count_not_after(keys->at + begin, (uint16_t)values[i], (uint32_t)(from - begin),
+                                                            (uint32_t)(to - begin));
+    }
+}
+
 /* find4 or find6 for a whole group. */
 static void find_group(const Index *index, int family, Group *group)
 {
@@ -24,8 +60,10 @@ static void find_group(const Index *index, int family, Group *group)
         sound[i] = group->count[i];
         group->count[i] += !sound[i]; /* so that what is damaged goes along with the others, and is told in the end */
     }
-    if (family == 4)
-        last_not_after_group4(index->keys4, values, group->low, group->count, n);
+    if (family == 4 && index->keys4.lines)
+        search_group4(&index->keys4, segments, values, group->low, group->count, n);
+    else if (family == 4)
+        last_not_after_group4(index->keys4.at, values, group->low, group->count, n);
     else
         search_group6(&index->keys6, values, group->low, group->count, n);
     for (int i = 0; i < n; i++) {

@@ -86,7 +86,7 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
             goto unfit;
     }
     Index *index = &self->index;
-    index->keys4 = self->sections[V4_LOW].buf;
+    index->keys4.at = self->sections[V4_LOW].buf;
     index->slots4 = (Slots){self->sections[V4_SLOT].buf, self->sections[V4_SLOT_HIGH].buf};
     index->table4 = self->sections[V4_TABLE].buf;
     index->keys6.at[0] = self->sections[V6_HI].buf;
@@ -119,6 +119,7 @@ static void Layer_dealloc(PyObject *object)
     PyMem_Free(self->records);
     for (int level = 1; level < LEVELS; level++)
         PyMem_Free((void *)self->index.keys6.at[level]);
+    PyMem_Free(self->index.keys4.lines);
     for (int i = 0; i < SECTION_COUNT; i++)
         PyBuffer_Release(&self->sections[i]); /* one that was never filled has no owner, and this does nothing */
     PyObject_Free(object);

@@ -9,6 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include "_address.h"
 
 #define EMPTY 0xFFFFFFFFu   /* nothing covers it: the file's own mark */
@@ -28,8 +32,7 @@
 #define PREFETCH(address) ((void)(address))
 #endif
 
-/* The keys of IPv6, and every 16th of them, and every 256th: small enough to stay in the processor's caches. IPv4 needs
- * none: what shares the upper 16 bits of an address has keys of two bytes, and few of them. */
+/* The keys of IPv6, and every 16th of them, and every 256th: small enough to stay in the processor's caches. */
 #define SAMPLE_SHIFT 4
 #define LEVELS 3
 /* Building them reads a file's keys from end to end, some milliseconds for millions: not for a few lookups. */
@@ -38,6 +41,17 @@ typedef struct {
     const uint64_t *at[LEVELS];
     int levels;
 } Keys;
+
+/* The keys of IPv4, which are the lower 16 bits of the segments' first addresses: the table knows the upper. They are
+ * searched a cache line at a time: `lines` has the first key of each, or is NULL until it was built. The first line is
+ * the one in which they begin, `skipped` keys before the first. */
+#define LINE_SHIFT 5
+#define LINE (1 << LINE_SHIFT)
+typedef struct {
+    const uint16_t *at;
+    uint16_t *lines;
+    uint32_t skipped;
+} Keys4;
 
 /* Slots in 16 bits, with 8 more above them if a layer has so many locations; all bits set mean that there is none. */
 typedef struct {
@@ -48,7 +62,7 @@ typedef struct {
 /* One layer's sections: of as many segments as `count4` and `count6` say, whose slots are below `locations`. */
 typedef struct {
     const uint32_t *table4, *table6;
-    const uint16_t *keys4; /* the lower 16 bits of the segments' first addresses: the table knows the upper */
+    Keys4 keys4;
     Keys keys6;
     const uint64_t *lo6; /* or NULL, where all are 0 */
     Slots slots4, slots6;
@@ -165,6 +179,44 @@ static void search_group6(const Keys *keys, const uint64_t *values, uint32_t *lo
     last_not_after_group6(keys->at[0], values, low, count, n);
 }
 
+/* How many of the keys `from` up to `to` of a stretch of LINE keys are not after a value. */
+static inline uint32_t count_not_after(const uint16_t *keys, uint16_t value, uint32_t from, uint32_t to)
+{
+#if defined(__SSE2__)
+    const __m128i *four = (const __m128i *)keys, most = _mm_set1_epi16((short)value), none = _mm_setzero_si128();
+    /* What saturates to 0 is not after the value. */
+    __m128i a = _mm_cmpeq_epi16(_mm_subs_epu16(_mm_loadu_si128(four), most), none);
+    __m128i b = _mm_cmpeq_epi16(_mm_subs_epu16(_mm_loadu_si128(four + 1), most), none);
+    __m128i c = _mm_cmpeq_epi16(_mm_subs_epu16(_mm_loadu_si128(four + 2), most), none);
+    __m128i d = _mm_cmpeq_epi16(_mm_subs_epu16(_mm_loadu_si128(four + 3), most), none);
+    uint32_t bits = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(a, b)) |
+                    (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(c, d)) << 16;
+    uint64_t wanted = ((uint64_t)1 << to) - ((uint64_t)1 << from);
+    return (uint32_t)__builtin_popcount(bits & (uint32_t)wanted);
+#else
+    uint16_t found = 0, span = (uint16_t)(to - from);
+    for (uint16_t i = 0; i < LINE; i++)
+        found += (uint16_t)((keys[i] <= value) & ((uint16_t)(i - from) < span));
+    return found;
+#endif
+}
+
+static void sample4(Keys4 *keys, uint32_t count)
+{
+    uint32_t skipped = (uint32_t)((uintptr_t)keys->at % (LINE * sizeof(uint16_t)) / sizeof(uint16_t));
+    uint32_t lines = (uint32_t)(((uint64_t)count + skipped - 1) >> LINE_SHIFT) + 1;
+    if (count < LINE || count > INT32_MAX)
+        return;
+    /* As many more as a search of them may look at beyond the last. */
+    uint16_t *first = PyMem_Calloc((size_t)lines + LINE, sizeof(uint16_t));
+    if (!first)
+        return;
+    for (uint32_t i = 1; i < lines; i++)
+        first[i] = keys->at[((size_t)i << LINE_SHIFT) - skipped];
+    keys->skipped = skipped;
+    keys->lines = first;
+}
+
 static void sample(Keys *keys, uint32_t count)
 {
     for (int level = 1; level < LEVELS && count >> (level * SAMPLE_SHIFT) > 1; level++) {
@@ -185,7 +237,7 @@ static uint32_t find4(const Index *index, uint32_t value)
     bounds(index->table4, value >> 16, index->count4, &low, &count);
     if (!count)
         return DAMAGED;
-    return slot_at(&index->slots4, last_not_after4(index->keys4, (uint16_t)value, low, count), index->locations);
+    return slot_at(&index->slots4, last_not_after4(index->keys4.at, (uint16_t)value, low, count), index->locations);
 }
 
 static uint32_t find6(const Index *index, uint64_t hi, uint64_t lo)
@@ -205,6 +257,7 @@ static inline void expect(Index *index, Py_ssize_t rows)
         index->until_sampled -= rows;
     } else if (index->until_sampled > 0 && rows > 0 && !index->batches) {
         index->until_sampled = 0;
+        sample4(&index->keys4, index->count4);
         sample(&index->keys6, index->count6);
     }
 }

@@ -1,4 +1,4 @@
-"""The accelerator's search of IPv4 keys, a cache line at a time: each address against numpy's search of whole firsts."""
+"""The accelerator's search of IPv4 keys by cache lines: each address against numpy's search of whole firsts."""
 
 from typing import Any
 

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from geolookup import disk
 from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
-from geolookup.state import files
 from geolookup.state import locks as locks_module
 from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
@@ -166,7 +166,7 @@ def test_a_second_run_is_busy_at_once_and_edits_go_on(home: str, monkeypatch: py
         pytest.fail("it waited")
 
     with held_elsewhere(home, "run"):
-        monkeypatch.setattr(files, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=no_waiting))
+        monkeypatch.setattr(disk, "time", SimpleNamespace(monotonic=disk.time.monotonic, sleep=no_waiting))
         with pytest.raises(StateBusyError, match="another sync"), directory.locks.run():
             pytest.fail("the lock was given twice")
         with pytest.raises(StateBusyError, match="another sync"):
@@ -187,13 +187,13 @@ def test_a_publish_waits_for_the_one_under_way(home: str, monkeypatch: pytest.Mo
     publish(home, stamped(1))
     directory = StateDirectory(home)
     waiting = threading.Event()
-    real_sleep = files.time.sleep
+    real_sleep = disk.time.sleep
 
     def sleep(seconds: float) -> None:
         waiting.set()
         real_sleep(seconds)
 
-    monkeypatch.setattr(files, "time", SimpleNamespace(**{**vars(files.time), "sleep": sleep}))
+    monkeypatch.setattr(disk, "time", SimpleNamespace(**{**vars(disk.time), "sleep": sleep}))
     second = threading.Thread(target=directory.republish)
     with directory.locks.publish():
         second.start()

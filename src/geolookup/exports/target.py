@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from geolookup import disk
 from geolookup.errors import DataFileError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def open_target(name: str) -> Iterator[BinaryIO]:
             os.unlink(temporary)
         raise
     with _writing_errors(name):
-        _sync(folder)
+        disk.sync_directory(folder)
 
 
 def _mode(path: str) -> int:
@@ -91,14 +92,6 @@ def _mode(path: str) -> int:
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask
-
-
-def _sync(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from geolookup import disk
 from geolookup.errors import IndexFileError
 from geolookup.index import flatten
 from geolookup.index.layout import (
@@ -119,7 +120,7 @@ def _write_file(path: str, parts: Sequence[memoryview]) -> tuple[int, str]:
     size = 0
     created = False
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = disk.open_private(path)
         created = True
         with open(descriptor, "wb", buffering=0) as file:
             for part in parts:

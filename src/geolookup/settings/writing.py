@@ -1,12 +1,12 @@
 """Writing the files of the settings: one writer at a time, replaced by rename, their mode and owner kept."""
 
 import contextlib
-import fcntl
 import os
 import tempfile
 import time
 from collections.abc import Iterator
 
+from geolookup import disk
 from geolookup.errors import SettingsError, StateBusyError, StateUnwritableError
 
 _WAIT_S = 10.0
@@ -24,17 +24,12 @@ def one_writer(folder: str) -> Iterator[None]:
     with writing_errors(folder):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        ends = time.monotonic() + _WAIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > ends:
-                    raise StateBusyError(f"{folder}: the settings are being edited by another run") from None
-                time.sleep(0.02)
-            except OSError as error:
-                raise StateUnwritableError(f"{folder}: locking failed: {error.strerror}") from error
+        try:
+            locked = disk.take_lock(descriptor, time.monotonic() + _WAIT_S)
+        except OSError as error:
+            raise StateUnwritableError(f"{folder}: locking failed: {error.strerror}") from error
+        if not locked:
+            raise StateBusyError(f"{folder}: the settings are being edited by another run")
         yield
     finally:
         os.close(descriptor)
@@ -87,15 +82,7 @@ def replace(path: str, before: bytes | None, after: bytes) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        disk.sync_directory(folder)
 
 
 def write_secret(path: str, secret: str) -> None:
@@ -106,15 +93,4 @@ def write_secret(path: str, secret: str) -> None:
     folder = os.path.dirname(path)
     with writing_errors(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".geolookup-secret.", dir=folder)  # which has mode 0600
-        try:
-            with open(descriptor, "w", encoding="ascii") as file:
-                file.write(f"{secret}\n")
-                file.flush()
-                os.fsync(descriptor)
-            os.rename(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(folder)
+        disk.replace(path, f"{secret}\n".encode("ascii"))

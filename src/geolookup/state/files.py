@@ -2,17 +2,16 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import pwd
-import random
 import shlex
 import shutil
 import stat
 import time
 from collections.abc import Iterator
 
+from geolookup import disk
 from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
 
 _UNWRITABLE = {
@@ -120,7 +119,7 @@ def make_directory(path: str) -> None:
         except FileExistsError as error:
             if not os.path.isdir(path):
                 raise NotADirectoryError(errno.ENOTDIR, "a file", path) from error
-        sync_directory(parent)
+        disk.sync_directory(parent)
 
 
 def make_directories(*paths: str) -> None:
@@ -135,57 +134,13 @@ def names_in(path: str) -> list[str]:
         return os.listdir(path)
 
 
-def _sync(path: str, flags: int) -> None:
-    descriptor = os.open(path, flags | os.O_CLOEXEC)
-    try:
-        # A failure is never tried again: the kernel may have dropped the pages, and would say "synced" next time.
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_directory(path: str) -> None:
-    """Make the names in a directory durable."""
-    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
-
-
-def sync_file(path: str) -> None:
-    """Make a file's bytes durable."""
-    _sync(path, os.O_RDONLY)
-
-
-def open_private(path: str) -> int:
-    """Create a file that must not exist yet, readable by its owner only, and open it for writing: its descriptor."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-
-
-def open_lock(path: str) -> int:
-    """Open a file to lock, created if it is missing: its descriptor.
-
-    It is never unlinked: that could let two processes hold the lock.
-    """
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
-    """Write a file that must not exist yet, durably; its name is durable once the directory is synced."""
-    descriptor = open_private(path)
-    with open(descriptor, "wb") as file:
-        if mode != 0o600:
-            os.fchmod(descriptor, mode)  # the umask may take some of it away
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def rename_durably(path: str, target: str) -> None:
     """Give a file or directory that is durable itself another name, durably.
 
     :raises StateUnwritableError: naming ``target``, if that fails
     """
     with file_errors(target):
-        os.rename(path, target)
-        sync_directory(os.path.dirname(target))
+        disk.rename(path, target)
 
 
 def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
@@ -193,15 +148,8 @@ def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
 
     :raises StateUnwritableError: naming the file, if that fails
     """
-    temporary = f"{path}.tmp-{os.getpid()}-{time.monotonic_ns():x}"
     with file_errors(path):
-        try:
-            write_new(temporary, data, mode=mode)
-            os.rename(temporary, path)
-        except BaseException:
-            remove_file(temporary)
-            raise
-        sync_directory(os.path.dirname(path))
+        disk.replace(path, data, mode=mode)
 
 
 def file_record(path: str) -> dict[str, int | str]:
@@ -266,51 +214,12 @@ def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
     :raises StateUnwritableError: if the lock file cannot be opened, or its file system has no locks
     """
     with file_errors(path):
-        descriptor = open_lock(path)
+        descriptor = disk.open_lock(path)
     try:
         with file_errors(path):
-            locked_now = take_lock(descriptor, time.monotonic() + wait_s)
+            locked_now = disk.take_lock(descriptor, time.monotonic() + wait_s)
         if not locked_now:
             raise StateBusyError(busy)
         yield
     finally:
         os.close(descriptor)  # which releases the lock
-
-
-def take_lock(descriptor: int, deadline: float, *, first_pause_s: float = 0.001, last_pause_s: float = 0.05) -> bool:
-    """Take an exclusive flock, looking again and again until ``deadline``; false if another process still has it.
-
-    ``deadline`` is a moment of `time.monotonic`. Pauses between two looks double from the first to the last, give or
-    take a half, so that processes do not look in step.
-    """
-    pause_s = first_pause_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, hides nothing
-            pause_s = min(pause_s * 2, last_pause_s)
-        else:
-            return True
-
-
-def is_locked(path: str) -> bool:
-    """Whether another process holds the flock on a file now; false if there is no such file, or it cannot be opened.
-
-    To know it, the lock is shared for an instant.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return False

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from geolookup import disk
 from geolookup.errors import NoStateError, StateDamagedError, StateError
 from geolookup.state import files, notices, readers
 from geolookup.state.clock import now_text
@@ -132,7 +133,7 @@ class Publish:
         with files.file_errors(target):
             os.rename(path, target)
             self.undo.callback(_rename_back, target, path)
-            files.sync_directory(os.path.dirname(target))
+            disk.sync_directory(os.path.dirname(target))
 
     def draft_overlay(self, generation: int, cache: Cache, record: dict[str, Any]) -> Draft:
         """Compile the overlay that goes with a generation, from its list and the local edits.

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
+from geolookup import disk
 from geolookup.addresses import to_text
 from geolookup.errors import EditsDamagedError, StateError
 from geolookup.model import FIELD_NAMES, Geolocation
@@ -135,7 +136,7 @@ def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
                 journal={**(row.journal or {}), "put_back": True},
                 problem="an older copy of the edits was put back: what became of this one is read from the service",
             )
-    files.sync_file(temporary.path)
+    disk.sync_file(temporary.path)
     return pushed_since, len(unfinished)
 
 
@@ -151,5 +152,5 @@ def _put_in_place(directory: StateDirectory, path: str) -> str | None:
                     os.link(f"{target}{end}", f"{kept}{end}")
         files.remove_file(f"{target}-journal")
         os.rename(path, target)
-        files.sync_directory(directory.home)
+        disk.sync_directory(directory.home)
     return kept if replaced else None

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote
 
+from geolookup import disk
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.fields import FIELDS, Field
 from geolookup.reasons import reason
@@ -74,4 +75,4 @@ def open_published(path: str) -> Iterator[sqlite3.Connection]:
 
 def create_private(path: str) -> None:
     """Create an empty file of mode 0600: SQLite would use the umask, and gives its journals the mode of the file."""
-    os.close(files.open_private(path))
+    os.close(disk.open_private(path))

@@ -1,8 +1,8 @@
 """What one edit walks through: each file is read once, however many parts of the code ask for it.
 
 A move is a call whose caller stands in another file, or the end of a ``with`` whose beginning does. A create makes
-about 120 of them, between 42 files, by 68 ways from one file to another. Who wants fewer should know what they are.
-41 is the least for 42 files, and each of these has one business: the lock, CURRENT, the map of an index and its
+about 125 of them, between 43 files, by 70 ways from one file to another. Who wants fewer should know what they are.
+42 is the least for 43 files, and each of these has one business: the lock, CURRENT, the map of an index and its
 header, edits.db, the outbox and a row of it, the layer, the overlay, the index's writer, what is past retention.
 About 20 are the two index files, opened and closed to be sure that what is served is whole; about 20 the new overlay,
 from locations to sections to a file; 7 are ends of a ``with``; 6 more come with each edit that is laid over the list,
@@ -114,4 +114,4 @@ def test_one_create_reads_current_once_and_opens_each_file_once(home: str) -> No
         assert max(found["listed"].values()) <= 2, found["listed"]
         assert ":memory:" not in found["databases"]
         assert max(found["databases"].values()) == 1, found["databases"]
-        assert found["moves"] <= 124
+        assert found["moves"] <= 127

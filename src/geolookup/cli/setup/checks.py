@@ -16,7 +16,7 @@ from typing import Literal
 
 import msgspec
 
-from geolookup import words
+from geolookup import disk, words
 from geolookup._version import __version__
 from geolookup.errors import (
     GeoLookupError,
@@ -317,7 +317,7 @@ def _lock(seen: Seen) -> Iterator[Finding]:
     if seen.directory is None or not os.path.isdir(seen.directory.home):
         return
     path = seen.directory.path("run.lock")
-    if files.is_locked(path):
+    if disk.is_locked(path):
         advice = f"wait for it; if it never ends, `fuser -v {shlex.quote(path)}` names the process"
         yield Finding("lock", "warning", "a sync, push or refresh is running now", advice)
     else:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
+from geolookup import disk
 from geolookup.errors import GeoLookupError, NoStateError
 from geolookup.service.process.log import log_to_standard_error
 from geolookup.service.share.build import build, key_of
@@ -197,7 +198,7 @@ def shelf_folder(home: str) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = disk.open_lock(os.path.join(folder, "lock"))
             stack.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, insert, select, update
 from sqlalchemy.pool import QueuePool
 
+from geolookup import disk
 from geolookup.errors import ServiceError
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.schema import meta
-from geolookup.state import files
 
 # Between two looks at a lock of another process: less than a transaction takes.
 _POLL_S = 0.0005
@@ -168,7 +168,7 @@ def _lock_file(stack: contextlib.ExitStack, path: str, suffix: str) -> int:
     """
     name = f"{path}.{suffix}"
     try:
-        descriptor = files.open_lock(name)
+        descriptor = disk.open_lock(name)
     except OSError as error:
         raise ServiceError(f"{name}: {error.strerror}: the database needs a folder that can be written") from error
     stack.callback(os.close, descriptor)
@@ -177,7 +177,7 @@ def _lock_file(stack: contextlib.ExitStack, path: str, suffix: str) -> int:
 
 @contextlib.contextmanager
 def _flock(descriptor: int, deadline: float) -> Iterator[None]:
-    if not files.take_lock(descriptor, deadline, first_pause_s=_POLL_S, last_pause_s=_POLL_S):
+    if not disk.take_lock(descriptor, deadline, first_pause_s=_POLL_S, last_pause_s=_POLL_S):
         raise TimeoutError("another process has been writing for too long")
     try:
         yield
@@ -188,7 +188,7 @@ def _flock(descriptor: int, deadline: float) -> Iterator[None]:
 def _create_private(path: str) -> None:
     """Make sure that the file is there, readable by its owner only: SQLite would use the umask."""
     try:
-        os.close(files.open_private(path))
+        os.close(disk.open_private(path))
     except FileExistsError:
         pass
     except OSError as error:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid, lay_over
+from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
-from geolookup.state.edits.steps import SITES, Steps
+from geolookup.state.edits.steps import SITES, Steps, begin_step
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Begun
 
@@ -98,7 +99,7 @@ class EditSession:
     def step(self) -> int:
         """The number of the step that this session is: all that it edits is undone together."""
         if self._step is None:
-            self._step = self.steps.begin()
+            self._step = begin_step(self._database)
         return self._step
 
     def create(self, edit: Create, number: int | None = None) -> int:
@@ -267,21 +268,22 @@ class EditSession:
         if changed:
             self.names.replace(after, file=file)
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
-            self.outbox.record(SITES, file, before=was, after=became, step=self.step)
+            insert_history(self._database, SITES, file, before=was, after=became, step=self.step)
 
     def record(
         self, what: str, locid: int, before: dict[str, Any] | None, after: dict[str, Any] | None, outcome: str
     ) -> None:
         """Add a line to the history; ``before`` and ``after`` are geolocations as `described`."""
         self.changed = True
-        self.outbox.record(what, outcome, locid=locid, before=before, after=after, step=self.step)
+        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=self.step)
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""
         self.changed = True
         self._left = self._layer = self._owners = None
         self._aliases = self.outbox.aliases()
-        self.outbox.record(what, str(state), locid=row.locid, before={"edit": row.id, "state": str(row.state)})
+        decided = {"edit": row.id, "state": str(row.state)}
+        insert_history(self._database, what, str(state), locid=row.locid, before=decided)
 
 
 def is_provisional(locid: int) -> bool:

@@ -67,12 +67,6 @@ class Steps:
     def __init__(self, database: "Database") -> None:
         self._database = database
 
-    def begin(self) -> int:
-        """The number of a new step."""
-        table = self._database.table("steps")
-        table.insert({"undoes": None, "undone_by": None})
-        return int(str(table.last_pk))
-
     def newest(self, count: int) -> list[Step]:
         """The newest steps, the newest first, that neither undid others nor were undone."""
         sql = "SELECT id FROM steps WHERE undoes IS NULL AND undone_by IS NULL ORDER BY id DESC LIMIT ?"
@@ -98,6 +92,13 @@ class Steps:
             before, after = (None if each is None else Content.read(each) for each in (was, became))
             changes.append(LayerChange(locid=line["locid"], before=before, after=after))
         return Step(number=number, at=at, changes=tuple(changes), names=names)
+
+
+def begin_step(database: "Database") -> int:
+    """The number of a new step, within a transaction of edits.db."""
+    table = database.table("steps")
+    table.insert({"undoes": None, "undone_by": None})
+    return int(str(table.last_pk))
 
 
 def migrate_m005(database: "Database") -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from geolookup import disk
 from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
 from geolookup.fields import FIELDS, Field
 from geolookup.reasons import reason
@@ -311,11 +312,11 @@ class Edits:
                     contextlib.closing(sqlite3.connect(temporary)) as target,
                 ):
                     source.backup(target)
-                files.sync_file(temporary)
+                disk.sync_file(temporary)
                 for newer, older in ((names[1], names[2]), (names[0], names[1]), (temporary, names[0])):
                     with contextlib.suppress(FileNotFoundError):
                         os.rename(newer, older)
-                files.sync_directory(os.path.dirname(self.path))
+                disk.sync_directory(os.path.dirname(self.path))
             finally:
                 files.remove_file(temporary)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from geolookup import disk
 from geolookup.errors import IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, write_stack
@@ -159,4 +160,4 @@ def _link(path: str, target: str) -> None:
                 raise
             shutil.copyfile(path, target)
             os.chmod(target, 0o600)
-            files.sync_file(target)
+            disk.sync_file(target)

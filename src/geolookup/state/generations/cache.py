@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 
+from geolookup import disk
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.fields import FIELD_NAMES, FIELDS, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES, UNKNOWN
@@ -118,7 +119,7 @@ class CacheWriter:
             self._database.table("about").insert_all({"name": name, "value": value} for name, value in about.items())
             self._connection.execute(f"PRAGMA user_version = {COMPACT if self._compact else WITH_TEXT}")
             self._connection.close()
-            files.sync_file(self.path)
+            disk.sync_file(self.path)
 
 
 class Cache:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from geolookup import disk
 from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.reasons import reason
 from geolookup.state import files
@@ -50,8 +51,8 @@ class Candidate:
             }
             record = {**published, "files": found}
             document = {"version": FORMAT_VERSION, "published": record, "report": report}
-            files.write_new(os.path.join(self.path, REPORT), dump(document))
-            files.sync_directory(self.path)
+            disk.write_new(os.path.join(self.path, REPORT), dump(document))
+            disk.sync_directory(self.path)
         return record
 
     def verify(self) -> None:

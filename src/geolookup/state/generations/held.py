@@ -5,6 +5,7 @@ import os
 import secrets
 from typing import Any
 
+from geolookup import disk
 from geolookup.errors import StateDamagedError
 from geolookup.state import files
 from geolookup.state.generations import retention
@@ -32,8 +33,8 @@ class Held:
         with files.file_errors(target):
             self._prepare()
             # If a run is killed while it publishes this one, it is held again and not lost.
-            files.write_new(os.path.join(candidate.path, HELD_MARK), b"")
-            files.sync_directory(candidate.path)
+            disk.write_new(os.path.join(candidate.path, HELD_MARK), b"")
+            disk.sync_directory(candidate.path)
             with contextlib.suppress(FileNotFoundError):
                 os.rename(target, old)
             try:
@@ -42,7 +43,7 @@ class Held:
                 with contextlib.suppress(OSError):
                     os.rename(old, target)
                 raise
-            files.sync_directory(self._path)
+            disk.sync_directory(self._path)
         files.remove_tree(old)
 
     def _prepare(self) -> None:
@@ -53,7 +54,7 @@ class Held:
             os.rename(aside, os.path.join(self._path, SERVICE))
         elif not os.path.isdir(self._path):
             os.mkdir(self._path, 0o700)
-            files.sync_directory(self._home)
+            disk.sync_directory(self._home)
 
     def candidates(self) -> dict[str, Candidate]:
         """What is held of each source, by name; what cannot be read is not there.

@@ -1,0 +1,108 @@
+"""What the system does for files that must be durable, private or locked: its errors are not translated here."""
+
+import contextlib
+import fcntl
+import os
+import random
+import time
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        # A failure is never tried again: the kernel may have dropped the pages, and would say "synced" next time.
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory durable."""
+    _sync(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(path: str) -> None:
+    """Make a file's bytes durable."""
+    _sync(path, os.O_RDONLY)
+
+
+def open_private(path: str) -> int:
+    """Create a file that must not exist yet, readable by its owner only, and open it for writing: its descriptor."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Write a file that must not exist yet, durably; its name is durable once the directory is synced."""
+    descriptor = open_private(path)
+    with open(descriptor, "wb") as file:
+        if mode != 0o600:
+            os.fchmod(descriptor, mode)  # the umask may take some of it away
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def rename(path: str, target: str) -> None:
+    """Give a file or directory that is durable itself another name in the same file system, durably."""
+    os.rename(path, target)
+    sync_directory(os.path.dirname(target))
+
+
+def replace(path: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Put a new file in the place of any that is there, so that readers see the old bytes or the new ones."""
+    temporary = f"{path}.tmp-{os.getpid()}-{time.monotonic_ns():x}"
+    try:
+        write_new(temporary, data, mode=mode)
+        os.rename(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    sync_directory(os.path.dirname(path))
+
+
+def open_lock(path: str) -> int:
+    """Open a file to lock, created if it is missing: its descriptor.
+
+    It is never unlinked: that could let two processes hold the lock.
+    """
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def take_lock(descriptor: int, deadline: float, *, first_pause_s: float = 0.001, last_pause_s: float = 0.05) -> bool:
+    """Take an exclusive flock, looking again and again until ``deadline``; false if another process still has it.
+
+    ``deadline`` is a moment of `time.monotonic`. Pauses between two looks double from the first to the last, give or
+    take a half, so that processes do not look in step.
+    """
+    pause_s = first_pause_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads processes, hides nothing
+            pause_s = min(pause_s * 2, last_pause_s)
+        else:
+            return True
+
+
+def is_locked(path: str) -> bool:
+    """Whether another process holds the flock on a file now; false if there is no such file, or it cannot be opened.
+
+    To know it, the lock is shared for an instant.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

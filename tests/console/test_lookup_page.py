@@ -10,7 +10,7 @@ import pytest
 from geolookup.console import world
 from geolookup.console.pages import lookup as page
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.ranges import pieces
+from geolookup.lookup.parts import pieces
 from geolookup.model import IPBlock
 from tests.support.running_console import RunningConsole, Visitor, hidden
 
@@ -72,7 +72,7 @@ def test_a_long_range_goes_on_where_the_page_ends(mine: Visitor, monkeypatch: py
 def test_the_pieces_of_a_range_are_whole_and_answer_as_single_lookups(console: RunningConsole, block: str) -> None:
     with GeoLookup(console.home) as geo:
         whole = IPBlock.parse(block)
-        found, rest = pieces(geo, whole, 1000)
+        found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, whole, 1000))
         assert rest is None
         at = whole.first
         for piece in found:

@@ -1,12 +1,13 @@
-"""A range of addresses as lookups answer it: the segments in it, the largest first."""
+"""A range of addresses as lookups answer it: the segments in it, the largest first, or piece by piece."""
 
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from geolookup.addresses import parse_range, to_text
-from geolookup.model import Match
+from geolookup.model import IPBlock, Match
 
 if TYPE_CHECKING:
     from geolookup.addresses import Family
@@ -38,6 +39,14 @@ class RangeAnswer:
     parts: tuple[RangePart, ...]
     count: int
     covered: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Addresses side by side with one answer: ``match``, None if nothing covers them."""
+
+    block: IPBlock
+    match: Match | None
 
 
 def read_range(text: str) -> "tuple[Family, int, int] | None":
@@ -83,3 +92,19 @@ def parts_of_range(snapshot: "Snapshot", text: str, family: "Family", first: int
         count=count,
         covered=covered,
     )
+
+
+def pieces(snapshot: "Snapshot", block: IPBlock, most: int) -> tuple[list[Piece], IPBlock | None]:
+    """The first ``most`` pieces of a block, ascending, and what is left of it, None if that is all.
+
+    The pieces together are the block without gaps: what nothing covers is a piece too.
+
+    :raises IndexDamagedError: if the files are damaged there
+    """
+    family, last = block.family, block.last
+    found = [
+        Piece(block=IPBlock(family=family, first=low, last=high), match=match)
+        for low, high, match in islice(snapshot.matches(str(block), family, block.first, last), most)
+    ]
+    reached = found[-1].block.last
+    return found, None if reached == last else IPBlock(family=family, first=reached + 1, last=last)

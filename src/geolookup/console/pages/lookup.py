@@ -14,7 +14,7 @@ from geolookup.console.forms import READS, AnyRequest, Form, query
 from geolookup.console.pages.edits import correction
 from geolookup.errors import GeoLookupError
 from geolookup.exports.countries import countries
-from geolookup.lookup.ranges import pieces
+from geolookup.lookup.parts import pieces
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import IPBlock, Match, range_ends
 from geolookup.sources.files.content import content_of
@@ -49,7 +49,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
     geo = console.geo()
     block = IPBlock.parse(*range_ends(asked))
     if block.first != block.last:
-        found, rest = pieces(geo, block, _MOST_PIECES)
+        found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, block, _MOST_PIECES))
         answers = {piece.match.geolocation if piece.match else None for piece in found}
         same = found[0].match if len(answers) == 1 and rest is None else None
         return {"pieces": found, "rest": rest, "correct": _correct(block, same), "block": block}

@@ -148,12 +148,18 @@ def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
     # Every ring of the land, followed step by step: some corner is near Berlin's border, none in the South Atlantic.
     corners = []
     for ring in re.findall(r"M(-?\d+) (-?\d+)([^Mz]*)z", picture.decode()):
-        x, y = int(ring[0]), int(ring[1])
-        corners.append((x, y))
+        x, y = start = int(ring[0]), int(ring[1])
+        corners.append(start)
         for wide, high in re.findall(r"l(-?\d+) (-?\d+)", ring[2]):
             x, y = x + int(wide), y + int(high)
             corners.append((x, y))
-    assert all(0 <= x <= world.WIDTH and 0 <= y <= world.HEIGHT for x, y in corners)
+            # No band from one edge to the other where a ring crosses the 180th degree, except below Antarctica.
+            assert abs(int(wide)) < world.WIDTH / 2 or y == world.HEIGHT
+        assert abs(x - start[0]) < world.WIDTH / 2 or y == world.HEIGHT
+    assert all(-world.WIDTH / 2 <= x <= 1.5 * world.WIDTH and 0 <= y <= world.HEIGHT for x, y in corners)
+    for edge in (0, world.WIDTH):  # the land of the Chukchi is on both sides of it
+        assert any(edge - 100 < x < edge and 200 < y < 260 for x, y in corners)
+        assert any(edge < x < edge + 100 and 200 < y < 260 for x, y in corners)
     poland = world.spot(52.5, 14.6)
     assert any(abs(x - poland.x) < 15 and abs(y - poland.y) < 15 for x, y in corners)
     assert not any(1450 < x < 1800 and 1150 < y < 1300 for x, y in corners)

@@ -65,7 +65,29 @@ def _rings(geometry: dict[str, Any]) -> list[list[int]]:
 
 def _path(arcs: list[list[tuple[int, int]]], ring: list[int]) -> str:
     """A ring of arcs; a number below zero is the complement of that of an arc walked backwards."""
-    points = [point for number in ring for point in (arcs[number] if number >= 0 else reversed(arcs[~number]))]
+    points = _unbroken(
+        [point for number in ring for point in (arcs[number] if number >= 0 else reversed(arcs[~number]))]
+    )
+    xs = [x for x, _ in points]
+    # What goes on beyond an edge of the picture is there once more at the other one.
+    shifts = [0, *([WIDTH] if min(xs) < 0 else []), *([-WIDTH] if max(xs) > WIDTH else [])]
+    return "".join(_steps([(x + shift, y) for x, y in points]) for shift in shifts)
+
+
+def _unbroken(points: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A ring that crosses the 180th degree goes on beyond it; one around the south pole is closed there."""
+    found: list[tuple[int, int]] = []
+    turn, before = 0, points[0][0]
+    for x, y in points:
+        if abs(x - before) > WIDTH // 2:
+            turn += -WIDTH if x > before else WIDTH
+        before = x
+        found.append((x + turn, y))
+    first, last = found[0][0], found[-1][0]
+    return [*found, (last, HEIGHT), (first, HEIGHT)] if abs(last - first) > WIDTH // 2 else found
+
+
+def _steps(points: list[tuple[int, int]]) -> str:
     (x, y), *rest = points
     steps = [f"M{x} {y}"]
     for next_x, next_y in rest:

@@ -94,7 +94,7 @@ def rich(folder: Path, **options: Any) -> Iterator[Rich]:
             client.put(f"/geolocations?locid={hostile[1]}", json=body).raise_for_status()
         with RunningConsole(home, settings=lambda: settings, **options) as console:
             run = console.console.runs.start("push", lambda run: push(directory, settings, progress=run.progress))
-            console.console.runs.close()
+            console.console.runs.wait()
             assert run.error is None
             with open_editor(home, settings=settings) as editor:
                 locid = editor.create(**{**NOTHING, "city": HOSTILE[1], "postalcode": HOSTILE[4], "region": "M" * 1000})

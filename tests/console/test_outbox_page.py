@@ -153,7 +153,7 @@ def test_a_service_that_does_not_answer_is_said(tmp_path: Path, service: Running
     with RunningConsole(home, settings=lambda: gone) as running, running.client() as client:
         assert f"this state belongs to {service.url}" in client.get("/outbox/plan").text
         client.post("/outbox/push", data=hidden(client.get("/").text))
-        running.console.runs.close()
+        running.console.runs.wait()
         assert f"this state belongs to {service.url}" in client.get("/outbox/push").text
 
 
@@ -179,7 +179,7 @@ def test_a_run_goes_on_without_its_page_and_is_found_again(console: RunningConso
     answer = mine.post("/outbox/push", data=hidden(mine.get("/").text))
     assert answer.status_code == 503
     end.set()
-    runs.close()
+    runs.wait()
     page = mine.get("/outbox/push").text
     assert "Under way" not in page
     assert "http-equiv" not in page

@@ -82,6 +82,7 @@ class RunningConsole:
         self.server.should_exit = True
         self._thread.join(_PATIENCE_S)
         assert not self._thread.is_alive(), "the console did not stop"
+        self.console.runs.wait()
 
     def __enter__(self) -> "RunningConsole":
         return self

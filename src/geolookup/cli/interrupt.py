@@ -20,14 +20,14 @@ _READ = "nothing was changed"
 _WRITTEN = "{target}; run it again"
 
 #: What is said of each command, or of all commands of a group that are not named themselves. {published}, {sent},
-#: {edited}, {settings} and {target} are what became of each; see `_NOTHING`.
+#: {edited}, {settings}, {target} and {runs} are what became of each; see `_NOTHING`.
 SAID = {
     "annotate": "what it wrote before is right; give it the rest, or all of it again",
     "check": f"{_READ}; run it again to know of all rows",
     "completion": _READ,
     "config": _READ,
     "config init": "{settings}; `geolookup config show` says what is there",
-    "console": "it did not serve yet, and nothing was changed; start it again",
+    "console": "{runs}",
     "custom": "{edited}",
     **dict.fromkeys(("custom check", "custom list", "custom plan", "custom show"), _READ),
     "custom apply": "{edited}; `geolookup custom plan FILE` says what is left",
@@ -67,6 +67,7 @@ _NOTHING = {
     "edited": "nothing was changed",
     "settings": "the settings are as before",
     "target": "nothing was written",
+    "runs": "it did not serve yet, and nothing was changed; start it again",
 }
 
 _facts: dict[str, Callable[[], str]] = {}
@@ -119,6 +120,11 @@ def working_on(directory: "StateDirectory") -> None:
 
         before = StateBefore(directory, asked)
         _facts.update(published=before.published, sent=before.sent, edited=before.edited)
+
+
+def saying(name: str, fact: Callable[[], str]) -> None:
+    """Note what says at that moment what became of something."""
+    _facts[name] = fact
 
 
 def writing_to(name: str) -> None:

@@ -100,8 +100,7 @@ class Console:
         return StateDirectory(self.home, keep_generations=self.settings().keep_generations)
 
     def close(self) -> None:
-        """Wait for the runs, and close what was opened."""
-        self.runs.close()
+        """Close what was opened. Runs that are under way go on: see `Runs.wait`."""
         with self._lock:
             geo, self._geo = self._geo, None
         if geo is not None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from geolookup.console.app import application
 from geolookup.console.console import Console
+from geolookup.console.runs import Run, Runs
 from geolookup.service.process.application import Application, Opens
 from geolookup.service.process.launch import launch
 from geolookup.service.process.options import Options
@@ -20,13 +21,17 @@ def console(
     port: int = 0,
     path: str | os.PathLike[str] | None = None,
     read_only: bool = False,
-    on_ready: Callable[[str], None],
+    on_ready: Callable[[str, Runs], None],
+    on_wait: Callable[[Run], None],
+    on_end: Callable[[Run], None],
 ) -> None:
-    """Serve the pages of a state on loopback until SIGTERM or SIGINT; then end what is under way and return.
+    """Serve the pages of a state on loopback until SIGTERM or SIGINT; then wait for what is under way, and return.
 
     ``path`` is the state as `geolookup.open` takes it, ``port`` 0 any free one. ``on_ready`` is called with the address
-    to open, which opens the console once.
+    to open, which opens the console once, and the runs; ``on_wait`` with each run that is waited for, and ``on_end``
+    once it has ended.
 
+    :raises KeyboardInterrupt: at another SIGINT while it waits
     :raises ServiceError: if the port cannot be used
     :raises SettingsError: if the settings cannot be used
     """
@@ -47,5 +52,11 @@ def console(
         host=HOST,
         port=port,
         options=Options(asks_itself=True),
-        on_ready=lambda url: on_ready(served.session.address(url)),
+        on_ready=lambda url: on_ready(served.session.address(url), served.runs),
     )
+    going = served.runs.under_way()
+    for run in going:
+        on_wait(run)
+    served.runs.wait()
+    for run in going:
+        on_end(run)

@@ -14,8 +14,12 @@ _log = logging.getLogger("geolookup.console")
 #: Does the work; returns its report.
 Work: TypeAlias = "Callable[[Run], Any]"
 
-#: How long the end of the console waits for what is under way. Whatever then is cut off continues with the next run.
-END_WAIT_S = 10.0
+#: What is counted of a run of each kind, and what is so if it is cut off.
+_COUNTED = {"push": "edit", "sync": "row"}
+_CUT_OFF = {
+    "push": "what was sent is known, and nothing is sent twice; `geolookup push` goes on from there",
+    "sync": "what is published goes on serving; `geolookup sync` begins anew",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +42,12 @@ class Run:
     def progress(self, done: int, total: int | None) -> None:
         """What a push or a sync tells of its progress."""
         self.done, self.total = done, total
+
+    def reached(self) -> str:
+        """How far it is, in words."""
+        of = "" if self.total is None else f" of {self.total:,}"
+        one = _COUNTED.get(self.kind, "step")
+        return f"{self.done:,}{of} {one if (self.total or self.done) == 1 else f'{one}s'}"
 
 
 class Runs:
@@ -71,10 +81,19 @@ class Runs:
         run = self._latest.get(kind)
         return None if run is None else replace(run)
 
-    def close(self) -> None:
-        """Wait for what is under way, for a while."""
+    def under_way(self) -> list[Run]:
+        """What has not ended."""
+        return [run for run in self._latest.values() if run.ended_at is None]
+
+    def wait(self) -> None:
+        """Wait until all have ended."""
         for thread in self._threads:
-            thread.join(END_WAIT_S)
+            thread.join()
+
+    def left(self) -> str:
+        """What becomes of the runs if the process ends now."""
+        found = [f"the {run.kind} was cut off after {run.reached()}: {_CUT_OFF[run.kind]}" for run in self.under_way()]
+        return "; ".join(found) or "nothing was under way"
 
 
 def _work(run: Run, work: Work) -> None:

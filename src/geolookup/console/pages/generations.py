@@ -1,6 +1,5 @@
 """Generations: what was served when, what changed from one to another, going back, pins, and what is held."""
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +8,7 @@ from litestar.di import NamedDependency
 
 from geolookup import words
 from geolookup.console.console import Answer, Console, Page
+from geolookup.console.dropped import MAX_FILE_BYTES, dropped
 from geolookup.console.forms import READS, AnyRequest, Form, query
 from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.history import diff as history
@@ -16,7 +16,6 @@ from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.log_field import read_field
 from geolookup.settings.moments import shown
-from geolookup.sources.files.content import content_of
 from geolookup.state.generations.kept import PREVIOUS, SERVED, Generations, Kept
 from geolookup.sync.pull.accept import accept
 
@@ -28,7 +27,6 @@ _MOST_ROWS = 50
 _AT_ONCE_BLOCKS = 300_000
 #: Addresses of a dropped list that a page shows with their answers.
 _MOST_ANSWERS = 500
-_MAX_FILE_BYTES = 1 << 30
 _MAX_LINE_BYTES = 4096
 
 
@@ -99,15 +97,14 @@ def diff(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
     return _diff(request, console, None)
 
 
-@post("/generations/diff", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)
+@post("/generations/diff", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
 def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
     """The same, and which addresses of a dropped list get another answer."""
-    form: Form = request.state.form
-    sent = form.file("file")
-    if sent is None:
-        return _diff(request, console, None, status=422, error="Choose a file first.")
-    with contextlib.closing(sent.file):
-        return _diff(request, console, content_of(sent.filename, sent.file))
+    try:
+        with dropped(request) as (_, stream):
+            return _diff(request, console, stream)
+    except GeoLookupError as error:
+        return _diff(request, console, None, status=422, error=str(error))
 
 
 def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 200, error: str | None = None) -> Answer:

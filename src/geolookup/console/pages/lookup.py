@@ -1,23 +1,21 @@
 """Look up, the start: where an address, a network or a range is, and why; where the addresses of a file are."""
 
-import contextlib
 from typing import Any
 
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from geolookup.columns.counts.counts import Counts, count
-from geolookup.columns.counts.files import batches_of
+from geolookup.columns.counts.counts import Counts
 from geolookup.console import world
 from geolookup.console.console import Answer, Console, Page
-from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.console.dropped import MAX_FILE_BYTES, count_dropped, dropped_name
+from geolookup.console.forms import READS, AnyRequest, query
 from geolookup.console.pages.edits import correction
 from geolookup.errors import GeoLookupError
 from geolookup.exports.countries import countries
 from geolookup.lookup.parts import pieces
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import IPBlock, Match, range_ends
-from geolookup.sources.files.content import content_of
 
 PAGE = Page(title="Look up", path="/")
 
@@ -26,8 +24,6 @@ _MOST_PIECES = 200
 #: Blocks and custom geolocations of a state that is explained at once; explaining reads all of them.
 _AT_ONCE_BLOCKS = 300_000
 _AT_ONCE_CUSTOM = 500
-#: Bytes of a file that a browser may send: it is kept in a temporary file while it is read.
-_MAX_FILE_BYTES = 4 << 30
 _MOST_GROUPS = 100
 
 
@@ -79,20 +75,14 @@ def _correct(block: IPBlock, match: Match | None) -> str:
     return correction({} if match is None else match.geolocation.fields(), block)
 
 
-@post("/count", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)
+@post("/count", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
 def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
     """Where the addresses of a log or a list are: by country and by city."""
-    form: Form = request.state.form
-    sent = form.file("file")
-    if sent is None:
-        return console.page(request, "count.html", 422, error="Choose a file first.", counts=None, name="")
-    name = sent.filename
-    with contextlib.closing(sent.file):
-        try:
-            stream = content_of(name, sent.file)
-            found = count(console.geo(), ((name, batch) for batch in batches_of(name, stream)))
-        except GeoLookupError as error:
-            return console.page(request, "count.html", 422, error=str(error), counts=None, name=name)
+    name = dropped_name(request)
+    try:
+        found = count_dropped(request, console)
+    except GeoLookupError as error:
+        return console.page(request, "count.html", 422, error=str(error), counts=None, name=name)
     return console.page(request, "count.html", error=None, counts=found, name=name, **_groups(found))
 
 

@@ -1,6 +1,5 @@
 """Map: the custom geolocations as points, and the countries shaded by addresses, or by the rows of a dropped log."""
 
-import contextlib
 import gzip
 import hashlib
 import json
@@ -13,25 +12,23 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response.base import ASGIResponse
 
-from geolookup.columns.counts.counts import Counts, count
-from geolookup.columns.counts.files import batches_of
+from geolookup.columns.counts.counts import Counts
 from geolookup.columns.maps import drawing, outlines
 from geolookup.columns.maps.answering import Answering
 from geolookup.columns.maps.custom import CustomPlace, custom_places
 from geolookup.console.console import Answer, Console, Page
-from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.console.dropped import MAX_FILE_BYTES, count_dropped, dropped_name
+from geolookup.console.forms import READS, AnyRequest, query
 from geolookup.console.tables import Table
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.exports.countries import countries
 from geolookup.index.reader import IndexReader
-from geolookup.sources.files.content import content_of
 from geolookup.text import harmless
 
 PAGE = Page(title="Map", path="/map")
 
 #: Segments of a state that are walked at once; for more, the countries are shaded afterwards.
 _AT_ONCE_SEGMENTS = 300_000
-_MAX_FILE_BYTES = 4 << 30
 #: Letters of a place's name that go with its point.
 _LABEL_LENGTH = 40
 
@@ -53,21 +50,14 @@ def show_map(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
     return _page(request, console, None)
 
 
-@post("/map", sync_to_thread=True, opt=READS, request_max_body_size=_MAX_FILE_BYTES)
+@post("/map", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
 def map_of_file(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
     """The map of a log or a list: the countries shaded by its rows."""
-    form: Form = request.state.form
-    sent = form.file("file")
-    if sent is None:
-        return _page(request, console, None, status=422, error="Choose a file first.")
-    name = sent.filename
-    with contextlib.closing(sent.file):
-        try:
-            stream = content_of(name, sent.file)
-            found = count(console.geo(), ((name, batch) for batch in batches_of(name, stream)))
-        except GeoLookupError as error:
-            return _page(request, console, None, status=422, error=str(error))
-    return _page(request, console, found, name=name)
+    try:
+        found = count_dropped(request, console)
+    except GeoLookupError as error:
+        return _page(request, console, None, status=422, error=str(error))
+    return _page(request, console, found, name=dropped_name(request))
 
 
 def _page(

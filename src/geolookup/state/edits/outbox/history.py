@@ -20,14 +20,15 @@ def insert_history(
     step: int | None = None,
 ) -> None:
     """Add a line to the history: when (now), what, to which geolocation, before, after, outcome, in which step."""
-    database.table("history").insert(
-        {
-            "at": now_text(),
-            "what": what,
-            "locid": locid,
-            "before": None if before is None else json.dumps(before, sort_keys=True),
-            "after": None if after is None else json.dumps(after, sort_keys=True),
-            "outcome": outcome,
-            "step": step,
-        }
-    )
+    values = {
+        "at": now_text(),
+        "what": what,
+        "locid": locid,
+        "before": None if before is None else json.dumps(before, sort_keys=True),
+        "after": None if after is None else json.dumps(after, sort_keys=True),
+        "outcome": outcome,
+        "step": step,
+    }
+    # Not sqlite-utils, which looks through the schema first.
+    places = ", ".join("?" * len(values))
+    database.execute(f"INSERT INTO history ({', '.join(values)}) VALUES ({places})", tuple(values.values()))  # noqa: S608 - our names

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import geolookup
-from benchmarks.common import ROOT, arguments, environment, print_table
+from benchmarks.common import ROOT, arguments, environment, load_average, print_table
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.sync import service
 from geolookup.settings.table import Settings
@@ -24,6 +24,8 @@ from geolookup.sync.push.push import push
 CUSTOM = 2_000
 EDITS = 200
 PUSHED = 1_000
+#: Edits a second: before edits went out in groups (on the machine of RESULTS.md), and what is wanted.
+ONE_AT_A_TIME, GOAL = 83, 400
 _PLACE: dict[str, Any] = {
     "country": "DE", "region": "BE", "postalcode": "10115", "latitude": 52.5, "longitude": 13.4,
     "dmacode": "", "areacode": "",
@@ -106,7 +108,7 @@ def _push(data: DataSet) -> tuple[float, int]:
                 locid = editor.create(**_PLACE, city=f"office {number}")
                 editor.add_block(locid, _network(number))
         report = push(directory, Settings(url=url))
-        assert report.exit_code == 0, report.as_dict()
+        assert report.done == PUSHED, report.as_dict()
         return report.duration_s, report.done
 
 
@@ -131,9 +133,10 @@ def main() -> None:
     seconds, edits = _push(data)
     print_table(
         "A push over loopback, half creates and half blocks",
-        ("edits", "seconds", "edits a second"),
-        [(f"{edits:,}", f"{seconds:.2f}", f"{edits / seconds:.0f}")],
-        "each edit is two durable transactions of edits.db and one of the service",
+        ("edits", "seconds", "edits a second", "one at a time", "goal"),
+        [(f"{edits:,}", f"{seconds:.2f}", f"{edits / seconds:.0f}", ONE_AT_A_TIME, GOAL)],
+        "each edit is one durable transaction of the service; up to 64 share the two of edits.db; one connection",
+        f"one at a time: what this printed when each edit had two of its own; load average {load_average()}",
     )
 
 

@@ -164,7 +164,7 @@ class Attempts:
     def service_locid(self, row: OutboxRow) -> int:
         """The number that the service knows the edit's geolocation by."""
         with self.outbox() as outbox:
-            return outbox.aliases().get(row.locid, row.locid)
+            return outbox.service_locid(row.locid)
 
     def guesses(self, row: OutboxRow) -> list[dict[str, Any]]:
         """Fields that the edit's geolocation may have at the service."""
@@ -275,8 +275,18 @@ class Attempts:
         """Commit that the service refuses an edit for good."""
         return self._end(row, State.REJECTED, str(error), ended_at=now_text())
 
-    def _end(
+    def _end(self, row: OutboxRow, state: State, reason: str, **changes: Any) -> OutboxRow:
+        with self.outbox() as outbox:
+            if not outbox.is_still(row):
+                return outbox.row(row.id)
+            row = self.end_in(outbox, row, state, reason, **changes)
+        if state != State.QUEUED:
+            self.log(row, reason)
+        return row
+
+    def end_in(
         self,
+        outbox: Outbox,
         row: OutboxRow,
         state: State,
         reason: str,
@@ -285,36 +295,29 @@ class Attempts:
         adopted: int | None = None,
         **changes: Any,
     ) -> OutboxRow:
+        """Write what becomes of an edit into a transaction, and into the history; the caller logs it once committed."""
         changes |= {"state": state, "problem": reason if state in (State.HELD, State.REJECTED) else None}
-        if state == State.DONE:
-            changes["acknowledged_at"] = now_text()
         if theirs is not None:
             changes["journal"] = {**(row.journal or {}), "theirs": theirs}
-        with self.outbox() as outbox:
-            if not outbox.is_still(row):
-                return outbox.row(row.id)
-            if state == State.DONE:
-                changes["acknowledged"] = outbox.mark()
-            if state == State.DONE and isinstance(row.edit, Delete):
-                # The number may be given again: it is of nothing of ours from now on.
-                changes["number"] = outbox.aliases().get(row.locid, row.locid)
-                outbox.release(row.locid)
-                self.view.deleted(changes["number"])
-            if adopted is not None:
-                outbox.assign(row.locid, adopted)
-                self.view.assigned(adopted)
-            outbox.change(row.id, **changes)
-            outbox.record(
-                f"push {row.operation}",
-                str(state),
-                locid=row.locid,
-                before=row.base,
-                after={"edit": row.id, "reason": reason, "locid": adopted, "payload": row.payload},
-            )
-            row = outbox.row(row.id)
-        if state != State.QUEUED:
-            self.log(row, reason)
-        return row
+        if state == State.DONE:
+            changes["acknowledged_at"], changes["acknowledged"] = now_text(), outbox.mark()
+        if state == State.DONE and isinstance(row.edit, Delete):
+            # The number may be given again: it is of nothing of ours from now on.
+            changes["number"] = outbox.service_locid(row.locid)
+            outbox.release(row.locid)
+            self.view.deleted(changes["number"])
+        if adopted is not None:
+            outbox.assign(row.locid, adopted)
+            self.view.assigned(adopted)
+        outbox.change(row.id, **changes)
+        outbox.record(
+            f"push {row.operation}",
+            str(state),
+            locid=row.locid,
+            before=row.base,
+            after={"edit": row.id, "reason": reason, "locid": adopted, "payload": row.payload},
+        )
+        return outbox.row(row.id)
 
     # One request
 
@@ -333,29 +336,43 @@ class Attempts:
         with self.outbox() as outbox:
             if not outbox.begin_attempt(row, baseline=baseline, journal=journal):
                 return RequestOutcome.CHANGED, None
+        return self.outcome(row, self.ask(request))
+
+    def ask(self, request: Callable[[], Any]) -> Any:
+        """Send the request of an edit that is durably `State.SENDING`: the answer, or the error of the service."""
         self.report.requests += 1
         self.view.unmodified = None
         try:
             answer = request()
-        except UpstreamRefusedError as error:
-            self._silent = 0
-            return RequestOutcome.REFUSED, error
-        except UpstreamAuthError as error:
-            self._not_applied(row, error)
-            raise LeaveError(_paused(error)) from error
-        except UpstreamUnavailableError as error:
-            if not error.sent:
-                self._not_applied(row, error, sent=False)
-                raise LeaveError(str(error)) from error
-            if error.status not in (408, 429):
-                return self._unknown(row, error)
-            self._silent = 0
-            self._not_applied(row, error)
-            self._wait(error.retry_after_s, str(error))
-            return RequestOutcome.AGAIN, None
-        except UpstreamAnswerError as error:
-            return self._unknown(row, error)
+        except UpstreamError as error:
+            return error
         self._silent = 0
+        return answer
+
+    def outcome(self, row: OutboxRow, answer: Any) -> tuple[RequestOutcome, Any]:
+        """Commit what an answer that is an error says, and what it means; ``row`` is the edit as it was before.
+
+        :raises LeaveError: if any other request would fail too now
+        """
+        match answer:
+            case UpstreamRefusedError():
+                self._silent = 0
+                return RequestOutcome.REFUSED, answer
+            case UpstreamAuthError():
+                self._not_applied(row, answer)
+                raise LeaveError(_paused(answer)) from answer
+            case UpstreamUnavailableError(sent=False):
+                self._not_applied(row, answer, sent=False)
+                raise LeaveError(str(answer)) from answer
+            case UpstreamUnavailableError(status=408 | 429):
+                self._silent = 0
+                self._not_applied(row, answer)
+                self._wait(answer.retry_after_s, str(answer))
+                return RequestOutcome.AGAIN, None
+            case UpstreamUnavailableError() | UpstreamAnswerError():
+                return self._unknown(row, answer)
+            case UpstreamError():
+                raise answer
         return RequestOutcome.APPLIED, answer
 
     def _not_applied(self, row: OutboxRow, error: UpstreamError, *, sent: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -11,11 +11,13 @@ from geolookup.http.transport import Transport
 from geolookup.model import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox.operations import RemoveBlock, Requests, SingleRequest
+from geolookup.state.edits.outbox.operations import Create, RemoveBlock, Requests, SingleRequest
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import block_of, described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.session import is_provisional
 from geolookup.sync.push import reconcile
+from geolookup.sync.push.lots import LOOKED_THROUGH, to_go_with
 from geolookup.sync.push.push import require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.view import ServiceView
@@ -108,8 +110,8 @@ def _plan(
             rows, aliases = outbox.rows(*PENDING_STATES), outbox.aliases()
     content = json.dumps([[locid, described(place)] for locid, place in sorted(service.items())], sort_keys=True)
     planner = _Planner(settings, service, aliases, on_conflict, rows)
-    for row in rows:
-        planner.add(row)
+    for position, row in enumerate(rows):
+        planner.add(row, rows[position + 1 : position + 1 + LOOKED_THROUGH])
     return {
         "version": VERSION,
         "url": url,
@@ -140,8 +142,8 @@ class _Planner:
         self._pending = pending
         self._blocked: set[int] = set()
 
-    def add(self, row: OutboxRow) -> None:
-        """What becomes of one edit, after those before it."""
+    def add(self, row: OutboxRow, later: Sequence[OutboxRow] = ()) -> None:
+        """What becomes of one edit, after those before it, and of those ``later`` ones that go out with it."""
         if row not in self._pending:
             return None  # merged into the one before
         if row.locid in self._blocked:
@@ -170,6 +172,7 @@ class _Planner:
             return self._wait(row, decision.reason)
         if decision.what != "send":
             return self._ends(row, {"done": "done", "drop": "dropped"}[decision.what], decision.reason)
+        others = to_go_with(row, later, blocked=self._blocked, fresh=self._still_pending, is_free=self._is_free)
         edit.send(self._written(row, decision.reason), locid, row.key)
         after = edit.laid_over(theirs, locid, row.base)
         if after is None:
@@ -177,7 +180,20 @@ class _Planner:
         else:
             self._service[locid] = after
         self._over(row)
+        for other in others:
+            self.add(other)
         return None
+
+    def _still_pending(self, row: OutboxRow) -> OutboxRow | None:
+        return row if row in self._pending else None
+
+    def _is_free(self, row: OutboxRow, under_way: list[OutboxRow]) -> bool:
+        if is_provisional(self._aliases.get(row.locid, row.locid)) and not isinstance(row.edit, Create):
+            # It has a number once the create that is planned before it has gone out.
+            own = (other.edit for other in self._pending if other.locid == row.locid)
+            if any(isinstance(edit, Create) for edit in own):
+                return False
+        return reconcile.waits_for(row, [*under_way, *self._pending]) is None
 
     def _over(self, row: OutboxRow) -> None:
         """An edit that will be over by then: nothing waits for it."""

@@ -6,14 +6,10 @@ read back, and only then done, sent again or held.
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from geolookup.errors import (
-    UpstreamAnswerError,
     UpstreamAuthError,
-    UpstreamRefusedError,
     UpstreamUnavailableError,
     WrongUpstreamError,
 )
@@ -23,23 +19,23 @@ from geolookup.state import clock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.journal import is_half_done
-from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
+from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.edits.session import is_provisional
 from geolookup.state.files import open_to_all
-from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Mark, Start
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
-from geolookup.sync.push.accounts import is_another
-from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError, PushReport, RequestOutcome
-from geolookup.sync.push.creates import made_elsewhere, matched, shown
+from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError, PushReport
+from geolookup.sync.push.creates import matched
+from geolookup.sync.push.group import Groups
+from geolookup.sync.push.lots import LOOKED_THROUGH
 from geolookup.sync.push.matching import Match
-from geolookup.sync.push.reconcile import Decision, OnConflict
+from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.removal import remove_block
+from geolookup.sync.push.sending import Sender
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
@@ -156,10 +152,11 @@ class Pusher:
 
     def __init__(self, attempts: Attempts, *, on_conflict: OnConflict = "hold") -> None:
         self._attempts = attempts
-        self._on_conflict: OnConflict = on_conflict
+        self._sender = Sender(attempts, on_conflict=on_conflict)
         self._matches: dict[int, Match] = {}
-        #: The numbers that were looked at before this push wrote to them, or that it was given.
-        self._looked_at: set[int] = set()
+        self._groups = Groups(attempts, self._sender)
+        #: The geolocations of which an edit did not come to its end, so that the next must wait.
+        self._blocked: set[int] = set()
 
     @contextlib.contextmanager
     def _publishing_at_the_end(self) -> Iterator[None]:
@@ -176,13 +173,16 @@ class Pusher:
             self._find_interrupted()
             self._wait_for_this_boot()
             rows = self._attempts.pending()
-            blocked: set[int] = set()
             try:
                 for position, row in enumerate(rows):
                     progress(position, len(rows))
+                    if row.id in self._groups.done:
+                        continue
                     row = self._attempts.fresh(row)  # what is adopted takes edits along, under another number
-                    if row.locid not in blocked and not self._is_over(row):
-                        blocked.add(row.locid)
+                    if row.locid not in self._blocked and not self._is_over(
+                        row, rows[position + 1 : position + 1 + LOOKED_THROUGH]
+                    ):
+                        self._blocked.add(row.locid)
             except LeaveError as error:
                 self._attempts.report.stopped = str(error)
                 why = error.__cause__ or error.__context__
@@ -206,15 +206,18 @@ class Pusher:
                     after={"edit": row.id, "reason": problem, "payload": row.payload},
                 )  # fmt: skip
 
-    def _is_over(self, row: OutboxRow) -> bool:
-        """Bring one edit as far as it goes now; whether it is finished, so that the next of its geolocation may go."""
+    def _is_over(self, row: OutboxRow, later: Sequence[OutboxRow]) -> bool:
+        """Bring one edit as far as it goes now; whether it is finished, so that the next of its geolocation may go.
+
+        Of the ``later`` ones, those go out with it that need not wait for anything.
+        """
         while True:
             try:
-                return self._deal_with(self._attempts.fresh(row))
+                return self._deal_with(self._attempts.fresh(row), later)
             except NumbersChangedError:
                 continue  # each list says so once
 
-    def _deal_with(self, row: OutboxRow) -> bool:
+    def _deal_with(self, row: OutboxRow, later: Sequence[OutboxRow]) -> bool:
         if not isinstance(row.edit, Create) and is_provisional(self._attempts.service_locid(row)):
             return self._waits_for_number(row)
         if row.state == State.UNKNOWN:
@@ -228,14 +231,14 @@ class Pusher:
             if waits_for is not None:
                 self._attempts.log(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
                 return False
-            held = self._look_before_first_write(row)
+            held = self._sender.look_before_first_write(row)
             if held is not None:
                 return self._attempts.decide(row, held).state in (State.DONE, State.DROPPED)
             if isinstance(row.edit, RemoveBlock):
                 row = remove_block(self._attempts, row)
             # It may be a replace by now.
             if row.state == State.QUEUED and not isinstance(row.edit, RemoveBlock):
-                row = self._send(row)
+                row = self._groups.send(row, later, self._blocked) or self._sender.send(row)
         return row.state in (State.DONE, State.DROPPED)
 
     def _waits_for_number(self, row: OutboxRow) -> bool:
@@ -265,22 +268,6 @@ class Pusher:
         if left_s and max(left_s) > 0:
             clock.sleep(max(left_s))
 
-    def _look_before_first_write(self, row: OutboxRow) -> Decision | None:
-        """Why nothing may be written to a number: something else has it by now; None if nothing speaks against it."""
-        number = self._attempts.service_locid(row)
-        if isinstance(row.edit, Create) or row.base is None or number in self._looked_at or is_provisional(number):
-            return None
-        place = self._attempts.view.listed(number)
-        if place is None and row.attempts == 0:
-            place = self._attempts.find(number, self._attempts.guesses(row))
-        self._looked_at.add(number)
-        if place is None or not is_another(row.base, place):
-            return None
-        reason = (
-            f"the service has given the number {number} to something else, by its fields and blocks: nothing was sent"
-        )
-        return Decision(what="hold", reason=reason, theirs=described(place))
-
     # Unknown outcomes
 
     def _resolve(self, row: OutboxRow) -> OutboxRow:
@@ -290,12 +277,12 @@ class Pusher:
                 row, reconcile.after_unknown(row, self._attempts.theirs(row), own=self._attempts.own(row))
             )
         if self._attempts.settings.idempotency_keys and self._key_is_known(row):
-            return self._attempt(row)
+            return self._sender.attempt(row)
         match = self._matches.pop(row.id, None) or self._matched(row)
         if match.what == "send":
             # Straight from unknown: were it queued in between, a crash there would forget that it may yet land.
-            return self._attempt(row)
-        return self._settled(row, match)
+            return self._sender.attempt(row)
+        return self._sender.settled(row, match)
 
     def _matched(self, row: OutboxRow) -> Match:
         """What became of a create; found together with all others that have settled, so that none takes another's."""
@@ -309,13 +296,6 @@ class Pusher:
             self._matches = matched(outbox, settled, service)
         return self._matches.pop(row.id)
 
-    def _settled(self, row: OutboxRow, match: Match) -> OutboxRow:
-        if match.what == "adopt":
-            decision = Decision(what="done", reason=match.reason)
-            return self._attempts.decide(row, decision, adopted=match.found[0].locid)
-        journal = {**(row.journal or {}), **shown(match)}
-        return self._attempts.decide(row, Decision(what="hold", reason=match.reason), journal=journal)
-
     def _key_is_known(self, row: OutboxRow) -> bool:
         """Whether the service remembers the key of an attempt for sure; beyond this boot, nobody knows its age."""
         first, now = row.attempted, Mark.now(0)
@@ -325,87 +305,3 @@ class Pusher:
             and now.boot != ""
             and first.age_s(now) < self._attempts.settings.idempotency_window_s
         )
-
-    # Sending
-
-    def _send(self, row: OutboxRow) -> OutboxRow:
-        if isinstance(row.edit, Overwriting):
-            decision = reconcile.before_sending(
-                row, self._attempts.theirs(row), on_conflict=self._on_conflict, own=self._attempts.own(row)
-            )
-            if decision.what != "send":
-                return self._attempts.decide(row, decision)
-        return self._attempt(row)
-
-    def _attempt(self, row: OutboxRow) -> OutboxRow:
-        """Send an edit's one request; again only if it surely was not applied, and not without end."""
-        for _ in range(self._attempts.settings.attempts):
-            baseline = None
-            if isinstance(row.edit, Create) and row.state == State.QUEUED:
-                # Any complete list of this push will do: what our own later creates add is known to be ours.
-                service = self._attempts.complete()
-                baseline = {locid: digest(place) for locid, place in service.items()}
-                if row.attempts == 0 and not (row.journal or {}).get("resent"):
-                    with self._attempts.outbox() as outbox:
-                        match = made_elsewhere(outbox, row, service)
-                    if match is not None:
-                        return self._settled(row, match)
-            outcome, answer = self._attempts.attempt(row, self._request_of(row, baseline), baseline=baseline)
-            row = self._attempts.fresh(row)
-            if outcome == RequestOutcome.APPLIED:
-                decision = Decision(what="done", reason="the service has it")
-                return self._attempts.decide(row, decision, adopted=answer if isinstance(row.edit, Create) else None)
-            if outcome == RequestOutcome.REFUSED:
-                return self._refused(row, answer)
-            if outcome != RequestOutcome.AGAIN:
-                return row
-        self._attempts.log(row, f"{row.problem}: left for the next push")
-        return row
-
-    def _request_of(self, row: OutboxRow, baseline: Mapping[int, str] | None) -> Callable[[], Any]:
-        """The request of an edit: for a create, it returns the locid that the service assigned."""
-        edit = row.edit
-        assert not isinstance(edit, RemoveBlock), "`remove_block` sends its requests"
-        if isinstance(edit, Create):
-            return partial(self._create, row, edit, baseline)
-        return partial(edit.send, self._attempts.client, self._attempts.service_locid(row), row.key)
-
-    def _create(self, row: OutboxRow, edit: Create, baseline: Mapping[int, str] | None) -> int:
-        assigned = self._attempts.client.create(edit.fields, idempotency_key=row.key)
-        with self._attempts.outbox() as outbox:
-            known = outbox.baselines.of(row) if baseline is None else baseline
-            if assigned in known or assigned in outbox.created_here():
-                raise UpstreamAnswerError(
-                    f"create: the service answered with locid {assigned}, which is another geolocation's: "
-                    "the outcome is unknown"
-                )
-        self._looked_at.add(assigned)
-        return assigned
-
-    def _refused(self, row: OutboxRow, error: UpstreamRefusedError) -> OutboxRow:
-        """A definite refusal: not applied. Some mean that there is nothing to do, or that somebody was faster."""
-        if error.status == 404 and self._attempts.written_lately(row):
-            # A replica that does not have our last write yet.
-            return self._attempts.left_unknown(row, error)
-        decision = None
-        match row.edit, error.status:
-            case Create(), 409:
-                # Nothing of a create can be in the way of another: it may be what this very request made.
-                return self._attempts.left_unknown(row, error)
-            case Delete(), 404:
-                decision = Decision(what="done", reason="it is gone already")
-            case AddBlock(), 409 if error.problem_type == "block-exists":
-                decision = Decision(what="done", reason="the geolocation has the block already")
-            case AddBlock(block=block), 409 if error.problem_type != "block-taken":
-                theirs = self._attempts.theirs(row)
-                if theirs is not None and block in theirs.ipblocks:
-                    decision = Decision(what="done", reason="the geolocation has the block already")
-            case ReplaceBlock() as edit, 404 | 409:
-                theirs = self._attempts.theirs(row)
-                if theirs is not None:
-                    decision = reconcile.after_replace(edit, theirs)
-            case _:
-                pass  # a refusal of any other kind is for good
-        if decision is not None and decision.what == "done":
-            return self._attempts.decide(row, decision)
-        return self._attempts.reject(row, error)

@@ -15,6 +15,7 @@ class Baselines:
 
     def __init__(self, database: "Database") -> None:
         self._database = database
+        self._kept: tuple[Mapping[int, str], int] | None = None
 
     def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
         """Keep what is published, under its digest, as the baseline of the creates that are made while it is."""
@@ -41,6 +42,12 @@ class Baselines:
 
         :returns: the number by which rows refer to it
         """
+        if self._kept is not None and self._kept[0] is known:  # of all creates of a group
+            return self._kept[1]
+        self._kept = known, self._number(known)
+        return self._kept[1]
+
+    def _number(self, known: Mapping[int, str]) -> int:
         text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
         for row in self._database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
             return int(row["id"])

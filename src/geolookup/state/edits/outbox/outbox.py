@@ -227,10 +227,10 @@ class Outbox:
 
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
-        values = {name: as_column(name, value) for name, value in changes.items()}
-        self._database.table("outbox").update(
-            number, {**values, "state": str(values["state"])} if "state" in values else values
-        )
+        values = [str(value) if name == "state" else as_column(name, value) for name, value in changes.items()]
+        # Not sqlite-utils, which looks through the schema first; a push does this twice for each edit.
+        sql = f"UPDATE outbox SET {', '.join(f'{name} = ?' for name in changes)} WHERE id = ?"  # noqa: S608 - our names
+        self._database.execute(sql, (*values, number))
         self.touch()
 
     def is_still(self, row: OutboxRow) -> bool:
@@ -256,11 +256,16 @@ class Outbox:
         if baseline is not None:
             # What a person was shown stays known, even if the list is a replica's that does not have it yet.
             shown = self.baselines.of(row) if (row.journal or {}).get("resent") else {}
-            changes["baseline"] = self.baselines.keep({**shown, **baseline})
+            changes["baseline"] = self.baselines.keep({**shown, **baseline} if shown else baseline)
         if journal is not None:
             changes["journal"] = journal
         self.change(row.id, **changes)
         return True
+
+    def withdraw(self, row: OutboxRow) -> None:
+        """Note that the request of an attempt never left: the edit is as ``row`` was before it."""
+        names = ("state", "attempts", "problem", "journal", "baseline", "attempted_at", "attempted")
+        self.change(row.id, **{name: getattr(row, name) for name in names})
 
     def undo_attempt(self, row: OutboxRow, *, sent: bool, problem: str) -> None:
         """Note that an attempt was surely not applied: the edit is as ``row`` was before it."""
@@ -410,6 +415,15 @@ class Outbox:
         if not all(is_custom(locid) and is_custom(service) for locid, service in found.items()):
             self.require_sound()  # here, before a lookup stumbles over the number
         return found
+
+    def service_locid(self, locid: int) -> int:
+        """The number that the service knows a geolocation by; the same one if it was not created here, or has none."""
+        sql = "SELECT service_locid FROM custom WHERE locid = ? AND service_locid IS NOT NULL"
+        for row in self._database.query(sql, (locid,)):
+            if not (is_custom(locid) and is_custom(row["service_locid"])):
+                self.require_sound()
+            return int(row["service_locid"])
+        return locid
 
     def created_here(self) -> frozenset[int]:
         """The service's locids of the geolocations that were created here."""

@@ -120,6 +120,7 @@ class PushMachine(RuleBasedStateMachine):
         for module in (push_module, service_module):
             self.patch.setattr(module, "GeolocationsClient", lambda _transport: self.service)
         self.patch.setattr(Edits, "transaction", self._watched(Edits.transaction))
+        self.patch.setattr(self.service, "_request", self._with_its_mark(self.service._request))
         #: The service's custom geolocations as last pulled, and the edits that were over by then.
         self.pulled: dict[int, Any] = {}
         self.in_list: set[int] = set()
@@ -149,6 +150,23 @@ class PushMachine(RuleBasedStateMachine):
             faults.point()
 
         return transaction
+
+    def _with_its_mark(self, real: Any) -> Any:
+        """A request, of an edit that is durably under way, beside none that it could be taken for."""
+
+        def request(what: str, locid: int, apply: Any, key: str | None = None) -> Any:
+            under_way = [row for row in self._rows() if row.state == State.SENDING]
+            number = {row.locid: self._aliases().get(row.locid, row.locid) for row in under_way}
+            if key is not None:  # that of a restored block begins with its edit's
+                assert any(key.startswith(row.key) for row in under_way)
+            else:
+                assert locid in number.values()
+            assert len(set(number.values())) == len(under_way), "two edits of one geolocation are under way"
+            creates = [row.edit for row in under_way if row.operation == "create"]
+            assert all(creates.count(create) == 1 for create in creates), "equal creates are under way"
+            return real(what, locid, apply, key)
+
+        return request
 
     # What the machine under test does
 

@@ -18,7 +18,12 @@ BUILD = "GEOLOOKUP_TEST_SANITIZED"
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/geolookup/index/_native.c"
 TESTS = (
-    *("tests/index/test_native.py", "tests/index/test_lines.py", "tests/index/test_take.py"),
+    *(
+        "tests/index/test_native.py",
+        "tests/index/test_quads.py",
+        "tests/index/test_lines.py",
+        "tests/index/test_take.py",
+    ),
     *("tests/index/test_damage.py", "tests/columns/test_arrow.py"),
 )
 #: -O1 keeps the loops that -O3 would turn into others; a finding ends the process.

@@ -69,6 +69,10 @@ def check(firsts: NDArray[np.uint64], shift: int) -> None:
     assert (located(one, few) == expected[:500]).all()  # before the lines are known
     located(one, np.zeros(MANY, np.uint32))
     assert (located(one, asked) == expected).all()
+    assert native is not None
+    native.go_wide(False)
+    assert (located(one, asked) == expected).all()
+    native.go_wide(True)
 
 
 @given(

@@ -4,7 +4,7 @@ import os
 import random
 import struct
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,10 @@ def test_every_text_means_what_the_reference_says(text: str) -> None:
     except InvalidAddressError:
         expected = None
     assert native.parse(text) == expected
+    if text.isascii():
+        for before, after in (("", ""), ("1.", "1.2.3.4.5.6.7.8.9"), ("", ":" * 16)):
+            data = f"{before}{text}{after}".encode()
+            assert native.parse_in(data, len(before), len(before) + len(text)) == expected
 
 
 # Searching
@@ -218,9 +222,14 @@ def test_threads_share_a_searcher_while_its_samples_are_built(tmp_path: Path) ->
 # Columns
 
 
-@pytest.fixture(params=[None, pytest.param(native, marks=needs_native)], ids=["pure", "native"])
-def searcher(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return opened(request.param, tmp_path, CUSTOM, DEFAULT)
+@pytest.fixture(params=["pure", *(pytest.param(name, marks=needs_native) for name in ("native", "plain"))])
+def searcher(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    """Of both layers; "plain" is the accelerator without instructions that not all processors have."""
+    if native is not None:
+        native.go_wide(request.param != "plain")
+    yield opened(None if request.param == "pure" else native, tmp_path, CUSTOM, DEFAULT)
+    if native is not None:
+        native.go_wide(True)
 
 
 TEXTS: list[Any] = [

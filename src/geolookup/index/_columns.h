@@ -1,6 +1,10 @@
 /* Whole columns to slots, a group of rows at a time. Needs no GIL. */
 
+#include "_quads.h"
 #include "_search.h"
+
+/* Compiled twice: the caller says by a constant whether it is for processors that read quads at once. */
+#define EACH_WAY static inline __attribute__((always_inline))
 
 typedef struct {
     uint64_t hi[GROUP], lo[GROUP];
@@ -10,7 +14,7 @@ typedef struct {
 } Group;
 
 /* What last_not_after_group4 does, by lines: their first keys say in which line the key is, and only that one is fetched. */
-static void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t *values, uint32_t *low,
+EACH_WAY void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t *values, uint32_t *low,
                           const uint32_t *count, int n)
 {
     uint32_t line[GROUP], lines[GROUP];
@@ -46,7 +50,7 @@ static void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t *
 }
 
 /* find4 or find6 for a whole group. */
-static void find_group(const Index *index, int family, Group *group)
+EACH_WAY void find_group(const Index *index, int family, Group *group)
 {
     const uint32_t *table = family == 4 ? index->table4 : index->table6;
     const Slots *slots = family == 4 ? &index->slots4 : &index->slots6;
@@ -82,7 +86,7 @@ static void find_group(const Index *index, int family, Group *group)
 }
 
 /* Write the slots of a group to their rows. False if a file is damaged. */
-static int settle(const Index *base, const Index *overlay, int family, Group *group, char *out)
+EACH_WAY int settle(const Index *base, const Index *overlay, int family, Group *group, char *out)
 {
     if (overlay->locations) {
         int left = 0;
@@ -117,6 +121,7 @@ static int settle(const Index *base, const Index *overlay, int family, Group *gr
 typedef struct {
     enum { STRINGS32, STRINGS64, VIEWS, U32, U64 } kind;
     const char *items; /* offsets, views or numbers */
+    Py_ssize_t items_bytes;
     const char *data;
     Py_ssize_t data_bytes;
     const Py_buffer *buffers; /* of views */
@@ -127,7 +132,8 @@ typedef struct {
 
 enum { VALUE_NONE = 0, VALUE_OUTSIDE = -1 }; /* beside the families 4 and 6 */
 
-static int read_text(const Column *column, Py_ssize_t row, const char **text, Py_ssize_t *length)
+/* A text, its length, and how many bytes from its begin on can be read. */
+static inline int read_text(const Column *column, Py_ssize_t row, const char **text, Py_ssize_t *length, Py_ssize_t *room)
 {
     if (column->kind == VIEWS) {
         int32_t size, number, begin;
@@ -136,6 +142,7 @@ static int read_text(const Column *column, Py_ssize_t row, const char **text, Py
         *length = size;
         if (size <= 12) {
             *text = view + 4;
+            *room = column->items_bytes - 16 * row - 4;
             return size >= 0;
         }
         memcpy(&number, view + 8, 4);
@@ -143,6 +150,7 @@ static int read_text(const Column *column, Py_ssize_t row, const char **text, Py
         if (number < 0 || number >= column->buffer_count || begin < 0 || size > column->buffers[number].len - begin)
             return 0;
         *text = (const char *)column->buffers[number].buf + begin;
+        *room = column->buffers[number].len - begin;
         return 1;
     }
     int64_t begin, end;
@@ -159,10 +167,22 @@ static int read_text(const Column *column, Py_ssize_t row, const char **text, Py
         return 0;
     *text = column->data + begin;
     *length = (Py_ssize_t)(end - begin);
+    *room = column->data_bytes - (Py_ssize_t)begin;
     return 1;
 }
 
-static inline int read_value(const Column *column, Py_ssize_t row, uint64_t *hi, uint64_t *lo)
+/* What parse of _address.h says of a text, of which `room` bytes can be read. */
+EACH_WAY int parse_text(const char *text, Py_ssize_t length, Py_ssize_t room, uint64_t *hi, uint64_t *lo, int wide)
+{
+    uint32_t quad;
+    if (wide && read_quad((const unsigned char *)text, (size_t)length, (size_t)room, &quad)) {
+        *lo = quad;
+        return 4;
+    }
+    return parse(text, length, hi, lo);
+}
+
+EACH_WAY int read_value(const Column *column, Py_ssize_t row, uint64_t *hi, uint64_t *lo, int wide)
 {
     if (column->kind == U32) {
         uint32_t value;
@@ -175,13 +195,13 @@ static inline int read_value(const Column *column, Py_ssize_t row, uint64_t *hi,
         return *lo >> 32 ? VALUE_NONE : 4;
     }
     const char *text;
-    Py_ssize_t length;
-    return read_text(column, row, &text, &length) ? parse(text, length, hi, lo) : VALUE_OUTSIDE;
+    Py_ssize_t length, room;
+    return read_text(column, row, &text, &length, &room) ? parse_text(text, length, room, hi, lo, wide) : VALUE_OUTSIDE;
 }
 
 enum { DONE, FILE_DAMAGED, COLUMN_DAMAGED };
 
-static int locate(const Index *base, const Index *overlay, const Column *column, char *out, Py_ssize_t *bad)
+EACH_WAY int locate_rows(const Index *base, const Index *overlay, const Column *column, char *out, Py_ssize_t *bad, int wide)
 {
     Group four, six;
     four.length = six.length = 0;
@@ -193,7 +213,7 @@ static int locate(const Index *base, const Index *overlay, const Column *column,
             memcpy(out + 4 * i, &mark, 4);
             continue;
         }
-        int family = read_value(column, row, &hi, &lo);
+        int family = read_value(column, row, &hi, &lo, wide);
         if (family == VALUE_OUTSIDE)
             return COLUMN_DAMAGED;
         if (family == VALUE_NONE) {
@@ -210,4 +230,19 @@ static int locate(const Index *base, const Index *overlay, const Column *column,
             return FILE_DAMAGED;
     }
     return settle(base, overlay, 4, &four, out) && settle(base, overlay, 6, &six, out) ? DONE : FILE_DAMAGED;
+}
+
+static int locate_plain(const Index *base, const Index *overlay, const Column *column, char *out, Py_ssize_t *bad)
+{
+    return locate_rows(base, overlay, column, out, bad, 0);
+}
+
+FOR_WIDE static int locate_wide(const Index *base, const Index *overlay, const Column *column, char *out, Py_ssize_t *bad)
+{
+    return locate_rows(base, overlay, column, out, bad, WIDE);
+}
+
+FOR_WIDE static int parse_wide(const char *text, Py_ssize_t length, Py_ssize_t room, uint64_t *hi, uint64_t *lo)
+{
+    return parse_text(text, length, room, hi, lo, WIDE);
 }

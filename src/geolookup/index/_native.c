@@ -228,6 +228,9 @@ static PyObject *Searcher_find(PyObject *self, PyObject *address)
     return slot == DAMAGED ? damaged(self) : PyLong_FromUnsignedLong(slot);
 }
 
+/* Whether this processor reads quads at once. */
+static int is_wide;
+
 /* What all columns have in common; `item_bytes` each, and `spare` more items than rows. */
 static PyObject *locate_column(PyObject *self, Column *column, const Py_buffer *items, Py_ssize_t item_bytes,
                                Py_ssize_t spare, const Py_buffer *validity, const Py_buffer *out)
@@ -239,6 +242,7 @@ static PyObject *locate_column(PyObject *self, Column *column, const Py_buffer *
         (length == 0 || (items->len / item_bytes - spare >= offset + length &&
                          (!validity->buf || validity->len >= (offset + length + 7) / 8)))) {
         column->items = items->buf;
+        column->items_bytes = items->len;
         column->validity = validity->buf;
         Index *base = &((Searcher *)self)->base->index, *overlay = &((Searcher *)self)->overlay->index;
         expect(base, length);
@@ -246,7 +250,7 @@ static PyObject *locate_column(PyObject *self, Column *column, const Py_buffer *
         base->batches++;
         overlay->batches++;
         Py_BEGIN_ALLOW_THREADS
-        outcome = locate(base, overlay, column, out->buf, &bad);
+        outcome = (is_wide ? locate_wide : locate_plain)(base, overlay, column, out->buf, &bad);
         Py_END_ALLOW_THREADS
         base->batches--;
         overlay->batches--;
@@ -502,6 +506,7 @@ static PyType_Spec finder_spec = {"geolookup.index._native.Finder", sizeof(Finde
 static int module_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
+    is_wide = has_wide();
     PyObject *errors = PyImport_ImportModule("geolookup.errors");
     if (!errors)
         return -1;
@@ -539,6 +544,13 @@ static int module_clear(PyObject *module)
     return 0;
 }
 
+static PyObject *parsed(int family, uint64_t hi, uint64_t lo)
+{
+    if (!family)
+        Py_RETURN_NONE;
+    return Py_BuildValue("iKK", family, (unsigned long long)hi, (unsigned long long)lo);
+}
+
 static PyObject *module_parse(PyObject *module, PyObject *address)
 {
     Py_ssize_t length;
@@ -548,9 +560,36 @@ static PyObject *module_parse(PyObject *module, PyObject *address)
     if (!text && !PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
         return NULL;
     PyErr_Clear();
-    if (!family)
-        Py_RETURN_NONE;
-    return Py_BuildValue("iKK", family, (unsigned long long)hi, (unsigned long long)lo);
+    return parsed(family, hi, lo);
+}
+
+static PyObject *module_parse_in(PyObject *module, PyObject *arguments)
+{
+    Py_buffer data;
+    Py_ssize_t begin, end;
+    if (!PyArg_ParseTuple(arguments, "y*nn", &data, &begin, &end))
+        return NULL;
+    PyObject *found = NULL;
+    if (0 <= begin && begin <= end && end <= data.len) {
+        uint64_t hi = 0, lo = 0;
+        const char *text = (const char *)data.buf + begin;
+        int family = is_wide ? parse_wide(text, end - begin, data.len - begin, &hi, &lo)
+                             : parse(text, end - begin, &hi, &lo);
+        found = parsed(family, hi, lo);
+    } else {
+        PyErr_SetString(PyExc_ValueError, "the text is not inside the buffer");
+    }
+    PyBuffer_Release(&data);
+    return found;
+}
+
+static PyObject *module_go_wide(PyObject *module, PyObject *wanted)
+{
+    int is_wanted = PyObject_IsTrue(wanted);
+    if (is_wanted < 0)
+        return NULL;
+    is_wide = is_wanted && has_wide();
+    return PyBool_FromLong(is_wide);
 }
 
 /* One item of `fields`: (the base's values, the overlay's, where the rows' go, bytes a value). False with an error set. */
@@ -621,6 +660,8 @@ done:
 
 static PyMethodDef module_functions[] = {
     {"parse", module_parse, METH_O, "(family, upper 64 bits, lower 64 bits) of strict address text, or None."},
+    {"parse_in", module_parse_in, METH_VARARGS, "The same of text inside a buffer, read as a column's text is."},
+    {"go_wide", module_go_wide, METH_O, "Whether to use what not all processors have; returns whether that is so."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };

@@ -13,6 +13,15 @@ GROUP: int
 def parse(text: str, /) -> tuple[int, int, int] | None:
     """(family, upper 64 bits, lower 64 bits) of strict address text, or None."""
 
+def parse_in(data: Buffer, begin: int, end: int, /) -> tuple[int, int, int] | None:
+    """The same of the text from ``begin`` to ``end`` in a buffer, read as the text of a column is."""
+
+def go_wide(wanted: bool, /) -> bool:
+    """Whether columns use instructions that not all processors have: they do if they can, until this is called.
+
+    It is for tests and benchmarks; returns whether they do now.
+    """
+
 def take(
     slots: Buffer,
     base_locations: int,

@@ -8,10 +8,13 @@ from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.proposals import Does, OvertakenError
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.fields import FIELDS
+from geolookup.history.edit_preview import preview_edit
 from geolookup.state.edits.editor import Editor
 
 #: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.
 _AT_ONCE_EDITS = 500
+#: Segments that are looked at before a page is answered; more are looked at afterwards.
+_AT_ONCE_SEGMENTS = 2_000
 
 #: What was typed, by the name of the input.
 Values = dict[str, str]
@@ -153,7 +156,8 @@ def _page(
         status, error = 409, _OVERTAKEN
     elif step and error is None:
         try:
-            preview = proposals.preview(console.directory(), console.editor(), edit.does(values), whole=step == "whole")
+            does, whole = edit.does(values), step == "whole"
+            preview = preview_edit(console.directory(), console.editor(), does, most=_AT_ONCE_SEGMENTS, whole=whole)
         except GeoLookupError as failed:
             status, error = 422, str(failed)
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:

@@ -7,7 +7,16 @@ import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.edits.editing import WithLocids, field_options, locid_of, pass_editor, ranges_of, require_fitting
+from geolookup.cli.edits.editing import (
+    WithLocids,
+    field_options,
+    locid_of,
+    pass_editor,
+    preview_option,
+    ranges_of,
+    require_fitting,
+    show_preview,
+)
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.groups.lazy import Announced, LazyGroup
 from geolookup.cli.options import json_option
@@ -38,15 +47,19 @@ def custom() -> None:
 
 @custom.command()
 @field_options(required=True)
+@preview_option
 @json_option
 @pass_editor
-def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
+def create(editor: Editor, /, preview: bool, as_json: bool, **fields: Any) -> None:
     """Create a custom geolocation and print its provisional locid.
 
     \b
     Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
     """
     require_fitting(fields)
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.create(**fields))
+        return
     locid = editor.create(**fields)
     report(editor, as_json, locid, words.created(locid))
 
@@ -54,9 +67,10 @@ def create(editor: Editor, /, as_json: bool, **fields: Any) -> None:
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
 @field_options(required=False)
+@preview_option
 @json_option
 @pass_editor
-def update(editor: Editor, /, whose: str, as_json: bool, **fields: Any) -> None:
+def update(editor: Editor, /, whose: str, preview: bool, as_json: bool, **fields: Any) -> None:
     """Change fields of a custom geolocation. Other fields stay as they are.
 
     \b
@@ -68,21 +82,28 @@ def update(editor: Editor, /, whose: str, as_json: bool, **fields: Any) -> None:
         raise click.UsageError("give at least one field to change")
     if given.keys() & {"country", *DEGREES}:
         require_fitting({**editor.get(locid).place.fields(), **given})
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.update(locid, **given))
+        return
     editor.update(locid, **given)
     report(editor, as_json, locid, words.updated(locid))
 
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
+@preview_option
 @json_option
 @pass_editor
-def delete(editor: Editor, /, whose: str, as_json: bool) -> None:
+def delete(editor: Editor, /, whose: str, preview: bool, as_json: bool) -> None:
     """Delete a custom geolocation with its blocks.
 
     \b
     Example: geolookup custom delete -3
     """
     locid = locid_of(editor, whose)
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.delete(locid))
+        return
     editor.delete(locid)
     report(editor, as_json, locid, words.deleted(locid))
 
@@ -90,27 +111,34 @@ def delete(editor: Editor, /, whose: str, as_json: bool) -> None:
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
 @click.argument("block", nargs=-1, required=True)
+@preview_option
 @json_option
 @pass_editor
-def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], as_json: bool) -> None:
+def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview: bool, as_json: bool) -> None:
     """Add a block to a custom geolocation: a network, an address, FIRST-LAST or FIRST LAST.
 
     \b
     Examples:
       geolookup custom add-block -3 10.20.0.0/16
       geolookup custom add-block "Berlin office" 10.30.0.5-10.30.0.9
+      geolookup custom add-block -3 10.20.0.0/16 --preview
     """
     locid = locid_of(editor, whose)
-    added = editor.add_block(locid, *ranges_of(block, 1)[0])
+    (ends,) = ranges_of(block, 1)
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.add_block(locid, *ends))
+        return
+    added = editor.add_block(locid, *ends)
     report(editor, as_json, locid, words.added(added, locid), added=added)
 
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
 @click.argument("ranges", nargs=-1, metavar="OLD NEW")
+@preview_option
 @json_option
 @pass_editor
-def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], as_json: bool) -> None:
+def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], preview: bool, as_json: bool) -> None:
     """Replace a block. OLD and NEW are networks, addresses or ranges: FIRST-LAST or FIRST LAST.
 
     \b
@@ -120,6 +148,9 @@ def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], as_jso
     """
     locid = locid_of(editor, whose)
     before, after = ranges_of(ranges, 2)
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.replace_block(locid, *before, *after))
+        return
     old, new = editor.replace_block(locid, *before, *after)
     report(editor, as_json, locid, words.replaced(old, new, locid), added=new, removed=old)
 
@@ -127,30 +158,39 @@ def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], as_jso
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
 @click.argument("block", nargs=-1, required=True)
+@preview_option
 @json_option
 @pass_editor
-def remove_block(editor: Editor, /, whose: str, block: tuple[str, ...], as_json: bool) -> None:
+def remove_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview: bool, as_json: bool) -> None:
     """Remove one block of a custom geolocation.
 
     \b
     Example: geolookup custom remove-block -3 10.20.0.0/16
     """
     locid = locid_of(editor, whose)
-    removed = editor.remove_block(locid, *ranges_of(block, 1)[0])
+    (ends,) = ranges_of(block, 1)
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.remove_block(locid, *ends))
+        return
+    removed = editor.remove_block(locid, *ends)
     report(editor, as_json, locid, words.removed(removed, locid), removed=removed)
 
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
+@preview_option
 @json_option
 @pass_editor
-def clear_blocks(editor: Editor, /, whose: str, as_json: bool) -> None:
+def clear_blocks(editor: Editor, /, whose: str, preview: bool, as_json: bool) -> None:
     """Remove all blocks of a custom geolocation.
 
     \b
     Example: geolookup custom clear-blocks -3
     """
     locid = locid_of(editor, whose)
+    if preview:
+        show_preview(editor, as_json, lambda editor: editor.clear_blocks(locid))
+        return
     count = editor.clear_blocks(locid)
     report(editor, as_json, locid, words.cleared(count, locid))
 

@@ -112,6 +112,19 @@ def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R
     return decorate
 
 
+preview_option = click.option("--preview", is_flag=True, help="Show whose answer would change, and change nothing.")
+
+
+def show_preview(editor: Editor, as_json: bool, edit: Callable[[Editor], Any]) -> None:
+    """Say whose answer an edit would change, and change nothing.
+
+    :raises EditError: if it cannot be made
+    """
+    from geolookup.cli.edits import previewing  # late: what compares is imported for those who ask for it
+
+    previewing.show(editor, as_json, edit)
+
+
 def require_fitting(fields: Mapping[str, Any]) -> None:
     """Refuse a country in words, and coordinates in the wrong order.
 

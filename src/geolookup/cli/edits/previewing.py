@@ -1,0 +1,86 @@
+"""``--preview`` of the commands that edit one geolocation: whose answer would change, and nothing is changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from geolookup import words
+from geolookup.cli import output
+from geolookup.cli.data.impact import say_impact
+from geolookup.cli.options import load_settings, state_directory
+from geolookup.history.edit_preview import EditPreview, preview_edit
+from geolookup.history.within import Answer, PlaceChange
+from geolookup.sites.site import block_text
+from geolookup.state.edits.editor import Editor
+
+#: Segments that are looked at place by place; of more, the countries are counted.
+_MOST_SEGMENTS = 100_000
+_MOST_ROWS = 20
+
+
+def show(editor: Editor, as_json: bool, edit: Callable[[Editor], Any]) -> None:
+    """Say what an edit would change.
+
+    :raises EditError: if it cannot be made
+    """
+    directory = state_directory(load_settings())
+    found = preview_edit(directory, editor, edit, most=_MOST_SEGMENTS, whole=True)
+    if as_json:
+        output.json_result(_object(found))
+        return
+    if found.changes is None:
+        assert found.by_country is not None
+        say_impact(found.by_country, None)
+    else:
+        _say(found.changes, found.totals)
+    for finding in found.findings:
+        output.done(f"`geolookup custom check` would find: {finding.kind}: {finding.describe()}")
+    output.done("nothing was changed: the same command without --preview makes the edit")
+
+
+def _say(changes: list[PlaceChange], totals: tuple[int, int]) -> None:
+    v4, v6 = totals
+    output.done(f"addresses whose answer differs: {v4} IPv4, {v6} IPv6{':' if changes else ''}")
+    for change in changes[:_MOST_ROWS]:
+        named = ", ".join(map(block_text, change.named))
+        more = f" and {change.ranges - len(change.named)} more" if change.ranges > len(change.named) else ""
+        output.row(
+            f"  {_text(change.before)} -> {_text(change.after)}",
+            f"{change.ipv4} IPv4", f"{change.ipv6} IPv6", f"{named}{more}",
+        )  # fmt: skip
+    if len(changes) > _MOST_ROWS:
+        output.done(f"  and {words.count(len(changes) - _MOST_ROWS, 'pair')} of places more: --json has all")
+
+
+def _text(answer: Answer | None) -> str:
+    return "(not covered)" if answer is None else f"{answer.place.place_text()} ({answer.source} {answer.place.locid})"
+
+
+def _object(found: EditPreview) -> dict[str, Any]:
+    """For ``--json``: IPv6 counts are text, since many programs read numbers as floats."""
+    v4, v6 = found.totals
+    places = None
+    if found.changes is not None:
+        places = [
+            {
+                "from": _place(change.before),
+                "to": _place(change.after),
+                "ipv4": change.ipv4,
+                "ipv6": str(change.ipv6),
+                "ranges": change.ranges,
+                "first_ranges": [str(block) for block in change.named],
+            }
+            for change in found.changes
+        ]
+    return {
+        "ipv4": v4,
+        "ipv6": str(v6),
+        "by_place": places,
+        "by_country": None if found.by_country is None else found.by_country.as_dict()["by_country"],
+        "findings": [finding.as_dict() for finding in found.findings],
+    }
+
+
+def _place(answer: Answer | None) -> dict[str, Any] | None:
+    if answer is None:
+        return None
+    return {"locid": answer.place.locid, "source": answer.source, **answer.place.fields()}

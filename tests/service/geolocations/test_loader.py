@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,13 @@ import pytest
 
 from geolookup.errors import DataFileError
 from geolookup.fields import FIELD_NAMES
-from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import Loaded, load_files
-from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path
+from tests.service.geolocations.loading import HEADER, places, write
 from tests.support.running_service import FIELDS, RunningService
 from tests.support.source_files import examples
 
-HEADER = "locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip\n"
 AUSTIN = "1,US,TX,Austin,78701,30.25,-97.75,635,512,"
 
 
@@ -26,19 +23,6 @@ AUSTIN = "1,US,TX,Austin,78701,30.25,-97.75,635,512,"
 def store(db: str) -> Any:
     with Store.open(db) as store:
         yield store
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def places(store: Store) -> list[dict[str, Any]]:
-    snapshot = store.snapshot()
-    try:
-        return list(json.loads(b"".join(search.encode(snapshot, Filter()))))
-    finally:
-        snapshot.close()
 
 
 def revision(store: Store) -> int:

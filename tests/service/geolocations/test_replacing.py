@@ -1,6 +1,5 @@
 """Loading files in place of what is there: the default layer is theirs afterwards, custom geolocations stay."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,27 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError
-from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import Loaded, load_files
-from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.store import Store
+from tests.service.geolocations.loading import HEADER, places, write
 from tests.support.running_service import RunningService
 from tests.support.service_fixtures import DEFAULTS
-
-HEADER = DEFAULTS.splitlines()[0] + "\n"
-
-
-def write(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def places(store: Store) -> list[dict[str, Any]]:
-    snapshot = store.snapshot()
-    try:
-        return list(json.loads(b"".join(search.encode(snapshot, Filter()))))
-    finally:
-        snapshot.close()
 
 
 def revisions(store: Store) -> tuple[int, int]:

@@ -11,12 +11,33 @@ from geolookup.cli import inputs, output
 from geolookup.cli.options import delimiter_option
 from geolookup.cli.tally import Tally
 from geolookup.columns.counts.batches import Batch
-from geolookup.columns.counts.counts import By, Counts, count
+from geolookup.columns.counts.counts import BYS, By, Counts, count
 from geolookup.columns.counts.files import FORMS, Form, batches_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.log_field import Pick
 
 files_argument = click.argument("files", nargs=-1, metavar="[FILE]...")
+
+
+def counting_options(*also: str, rows: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--count`` (or ``also``), as ``by``, and ``--top``, which is ``rows`` if it is not given."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        top = click.option(
+            "--top", type=click.IntRange(0), default=rows, show_default=True, help="How many rows a table has; 0: all."
+        )
+        count = click.option(
+            "--count",
+            *also,
+            "by",
+            type=click.Choice(BYS),
+            default="requests",
+            show_default=True,
+            help="What to count: every occurrence of an address, or each address once.",
+        )
+        return count(top(command))
+
+    return decorate
 
 
 def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:

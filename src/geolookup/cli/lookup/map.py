@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 import click
 
 from geolookup.cli import exit_codes, inputs, interrupt, output
-from geolookup.cli.lookup.counting import Reading, counted, files_argument, reading_options
-from geolookup.columns.counts.counts import BYS, By
+from geolookup.cli.lookup.counting import Reading, counted, counting_options, files_argument, reading_options
+from geolookup.columns.counts.counts import By
 from geolookup.exports.target import open_target
 from geolookup.lookup import open as opening
 
@@ -30,16 +30,7 @@ _SHOWN = 3
 @click.option(
     "--custom", is_flag=True, help="Draw the custom geolocations, sized by their addresses, instead of a log."
 )
-@click.option(
-    "--by",
-    type=click.Choice(BYS),
-    default="requests",
-    show_default=True,
-    help="What to count: every occurrence of an address, or each address once.",
-)
-@click.option(
-    "--top", type=click.IntRange(0), default=15, show_default=True, help="How many rows the tables have; 0: all."
-)
+@counting_options("--by", rows=15)
 @click.option("--title", help="What stands above the map.")
 @click.option("--focus", metavar="PLACE", help="Show one country (DE) or continent (europe).")
 @reading_options
@@ -65,7 +56,7 @@ def map(
     \b
     Examples:
       geolookup map access.log -o visitors.html
-      geolookup map /var/log/nginx/access.log* -o europe.png --by addresses --focus europe
+      geolookup map /var/log/nginx/access.log* -o europe.png --count addresses --focus europe
       geolookup map --custom -o sites.svg
     """
     from geolookup.columns import maps

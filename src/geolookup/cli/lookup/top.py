@@ -6,9 +6,9 @@ from typing import Any, Final, Unpack
 import click
 
 from geolookup.cli import output
-from geolookup.cli.lookup.counting import Reading, counted, files_argument, reading_options, summary
+from geolookup.cli.lookup.counting import Reading, counted, counting_options, files_argument, reading_options, summary
 from geolookup.cli.options import json_option
-from geolookup.columns.counts.counts import BYS, FIELDS, By, Counts, Group
+from geolookup.columns.counts.counts import FIELDS, By, Counts, Group
 from geolookup.exports.countries import countries
 from geolookup.lookup import open as opening
 from geolookup.text import harmless
@@ -22,17 +22,7 @@ _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 @click.option(
     "--by", "field", type=click.Choice(FIELDS), default="country", show_default=True, help="What to count by."
 )
-@click.option(
-    "--count",
-    "by",
-    type=click.Choice(BYS),
-    default="requests",
-    show_default=True,
-    help="What to count: every occurrence of an address, or each address once.",
-)
-@click.option(
-    "--top", type=click.IntRange(0), default=20, show_default=True, help="How many rows to show; 0 shows all."
-)
+@counting_options(rows=20)
 @reading_options
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Answer with CSV.")

@@ -2,11 +2,9 @@
 
 import os
 import re
-import threading
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import httpx
@@ -15,18 +13,15 @@ from geolookup.console.app import application
 from geolookup.console.console import Console
 from geolookup.console.forms import TOKEN
 from geolookup.service.http.access.limits import Limits
-from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
-from geolookup.service.process.server import Server
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from tests.support.browser import Watched
 from tests.support.plain_http import PLAIN
+from tests.support.server_thread import PATIENCE_S, ServerThread, client_of
 
-_PATIENCE_S = 60
 
-
-class RunningConsole:
+class RunningConsole(ServerThread):
     """A console in a thread. ``address`` is the one to open, which opens it once; ``url`` its base address."""
 
     def __init__(
@@ -39,21 +34,12 @@ class RunningConsole:
     ) -> None:
         self.home = os.fspath(home)
         self.console = Console(settings, home=self.home, read_only=read_only)
-        self._socket = bind("127.0.0.1", 0)
-        self.server = Server(
-            application(self.console), self._socket, Options(asks_itself=True, limits=limits or Limits())
-        )
-        self.url = self.server.url
+        self.start(application(self.console), Options(asks_itself=True, limits=limits or Limits()))
         self.address = self.console.session.address(self.url)
-        ready = threading.Event()
-        self.server.when_ready = lambda _url: ready.set()
-        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True)
-        self._thread.start()
-        assert ready.wait(_PATIENCE_S), "the console did not start"
 
     def stranger(self) -> httpx.Client:
         """A client that the console does not know."""
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
+        return client_of(self.url)
 
     @cached_property
     def cookie(self) -> tuple[str, str]:
@@ -65,7 +51,7 @@ class RunningConsole:
 
     def client(self) -> "Visitor":
         """A client of the browser that opened the address."""
-        visitor = Visitor(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN, follow_redirects=True)
+        visitor = Visitor(base_url=self.url, trust_env=False, timeout=PATIENCE_S, verify=PLAIN, follow_redirects=True)
         visitor.cookies.set(*self.cookie)
         return visitor
 
@@ -78,19 +64,9 @@ class RunningConsole:
         return watched
 
     def stop(self) -> None:
-        """End it."""
-        self.server.should_exit = True
-        self._thread.join(_PATIENCE_S)
-        assert not self._thread.is_alive(), "the console did not stop"
+        """End it, and what is still under way."""
+        super().stop()
         self.console.runs.wait()
-
-    def __enter__(self) -> "RunningConsole":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 class Visitor(httpx.Client):

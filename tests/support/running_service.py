@@ -1,21 +1,17 @@
 """The reference service, running under uvicorn on a free loopback port, for the length of a test."""
 
 import os
-import threading
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 import httpx
 
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.hotels.loader import load_hotels
-from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
-from geolookup.service.process.server import Server
 from geolookup.service.serve import application
 from geolookup.service.store.store import Store
-from tests.support.plain_http import PLAIN
+from tests.support.server_thread import ServerThread, client_of
 
 #: A geolocation that is valid in every field.
 FIELDS: dict[str, Any] = {
@@ -29,8 +25,6 @@ FIELDS: dict[str, Any] = {
     "areacode": "510",
 }
 
-_PATIENCE_S = 30
-
 
 class Asked:
     """A service by its address: what tests ask of any implementation."""
@@ -39,7 +33,7 @@ class Asked:
 
     def client(self) -> httpx.Client:
         """An HTTP client whose paths are relative to the service."""
-        return httpx.Client(base_url=self.url, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
+        return client_of(self.url)
 
     def create(self, *blocks: tuple[str, str], **fields: Any) -> int:
         """Create a custom geolocation with blocks over HTTP: its locid."""
@@ -51,7 +45,7 @@ class Asked:
         return int(locid)
 
 
-class RunningService(Asked):
+class RunningService(Asked, ServerThread):
     """A service in a thread. ``url`` is its base address, ``store`` its database, to look into or change directly.
 
     ``load`` are CSV files; ``options`` and ``ignore_idempotency_keys`` are as `geolookup.service.serve.serve` takes
@@ -71,16 +65,7 @@ class RunningService(Asked):
     ) -> None:
         self.store = Store.open(db, worker=worker)
         load_files(self.store, load)
-        self._socket = bind("127.0.0.1", port)
-        self.server = Server(
-            application(self.store, ignore_keys=ignore_idempotency_keys), self._socket, options or Options()
-        )
-        self.url = self.server.url
-        ready = threading.Event()
-        self.server.when_ready = lambda _url: ready.set()
-        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True)
-        self._thread.start()
-        assert ready.wait(_PATIENCE_S), "the service did not start"
+        self.start(application(self.store, ignore_keys=ignore_idempotency_keys), options, port=port)
 
     def load_hotels(self, path: str | os.PathLike[str]) -> None:
         """Load hotels, one a line."""
@@ -88,15 +73,5 @@ class RunningService(Asked):
 
     def stop(self) -> None:
         """End the service and close its database."""
-        self.server.should_exit = True
-        self._thread.join(_PATIENCE_S)
-        assert not self._thread.is_alive(), "the service did not stop"
+        super().stop()
         self.store.close()
-
-    def __enter__(self) -> "RunningService":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()

@@ -16,19 +16,15 @@ import httpx
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
-from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
-from geolookup.service.process.server import Server
 from geolookup.service.share.app import application
 from geolookup.service.share.build import build
 from geolookup.service.share.builder import Builder
 from geolookup.service.share.editions import editions as editions_of
-from tests.support.plain_http import PLAIN
-
-_PATIENCE_S = 60
+from tests.support.server_thread import PATIENCE_S, ServerThread, client_of
 
 
-class RunningShare:
+class RunningShare(ServerThread):
     """A share in a thread. `build` builds what is published now, in this process; there is no builder of its own.
 
     ``clock`` is what files are dated and removed by.
@@ -55,15 +51,7 @@ class RunningShare:
             self.build()
         self._stack = ExitStack()
         self.geo = self._stack.enter_context(GeoLookup(self.home, freshness=freshness))
-        self._socket = bind("127.0.0.1", 0)
-        app = application(self.geo, os.fspath(folder), licence_allows=licence_allows, clock=clock)
-        self.server = Server(app, self._socket, options or Options())
-        self.url = self.server.url
-        ready = threading.Event()
-        self.server.when_ready = lambda _url: ready.set()
-        self._thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True)
-        self._thread.start()
-        assert ready.wait(_PATIENCE_S), "the service did not start"
+        self.start(application(self.geo, os.fspath(folder), licence_allows=licence_allows, clock=clock), options)
 
     def build(self) -> None:
         """Build what is published now."""
@@ -71,23 +59,12 @@ class RunningShare:
 
     def client(self, token: str | None = None) -> httpx.Client:
         """A client whose paths are relative to the service."""
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
+        return client_of(self.url, token)
 
     def stop(self) -> None:
         """End it."""
-        self.server.should_exit = True
-        self._thread.join(_PATIENCE_S)
-        assert not self._thread.is_alive(), "the service did not stop"
+        super().stop()
         self._stack.close()
-
-    def __enter__(self) -> "RunningShare":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 class ShareCommand:
@@ -130,12 +107,11 @@ class ShareCommand:
 
     def client(self, token: str | None = None) -> httpx.Client:
         """A client whose paths are relative to the service."""
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.url, headers=headers, trust_env=False, timeout=_PATIENCE_S, verify=PLAIN)
+        return client_of(self.url, token)
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait for something that the builder does."""
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + PATIENCE_S
         while not holds():
             assert self.process.poll() is None, self.said
             assert time.monotonic() < until, (what, self.said)
@@ -145,8 +121,8 @@ class ShareCommand:
         """End it: its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(_PATIENCE_S)
-        self._reading.join(_PATIENCE_S)
+        status = self.process.wait(PATIENCE_S)
+        self._reading.join(PATIENCE_S)
         return status
 
     def __enter__(self) -> "ShareCommand":

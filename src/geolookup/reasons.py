@@ -13,6 +13,9 @@ _PYTHON = (
     r".*'\w+' object (is|has|cannot|does)\b|embedded null|Invalid isoformat|.*\bis not in list|unknown format code"
 )
 
+#: Where tomllib says that something is.
+_AT = r" \(at line (\d+), column (\d+)\)"
+
 #: What libraries say, by the module of the error's class (its first part), and what we say. ``\1`` is what they named.
 _WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "msgspec": (
@@ -27,7 +30,14 @@ _WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "json": ((r"(.+): line (\d+) column (\d+) .*", r"line \2, column \3: \1"),),
     "tomllib": (
-        (r"(.+) \(at line (\d+), column (\d+)\)", r"line \2, column \3: \1"),
+        (rf"Illegal character '\\n'{_AT}", r"line \1, column \2: a quote is not closed"),
+        (rf"Unescaped '\\' in a string{_AT}", r"line \1, column \2: write \\\\ for \\, or put the text between '"),
+        (rf"Cannot overwrite a value{_AT}", r"line \1, column \2: the name is there twice"),
+        (r"Cannot overwrite a value \(at end of document\)", "its last name is there twice"),
+        (rf"Cannot declare \('(.+)',\) twice{_AT}", r"line \2, column \3: the table \1 is there twice"),
+        (rf"Invalid value{_AT}", r"line \1, column \2: not a value: text needs quotes"),
+        (r"(?:Unterminated string|Expected \"'\") \(at end of document\)", "a quote is not closed"),
+        (rf"(.+){_AT}", r"line \2, column \3: \1"),
         (r"(.+) \(at end of document\)", r"at its end: \1"),
     ),
     "_csv": (

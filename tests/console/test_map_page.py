@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from geolookup.addresses import parse
-from geolookup.columns.maps.answering import Answering
+from geolookup.columns.maps.answers import Answering
 from geolookup.console.pages import map as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.sources.world.fitting import is_far, misfits
+from geolookup.sources.world.fit import is_far, misfits
 from geolookup.sources.world.outlines import is_in, may_be_in
 
 PLACES = {

@@ -16,12 +16,12 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
 from geolookup.errors import SettingsError
+from geolookup.settings.files import one_writer, read, replace, writing_errors
 from geolookup.settings.load import load
 from geolookup.settings.load_sources import check_service, read_sources
 from geolookup.settings.paths import settings_path
 from geolookup.settings.source import SERVICE, SOURCE_TABLE, SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.settings.writing import one_writer, read, replace, writing_errors
 
 _HEADER = re.compile(r"[ \t]*\[\[[^\]\n]*\]\]")
 

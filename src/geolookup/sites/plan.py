@@ -14,7 +14,7 @@ from geolookup.sites.claims import claims_of, reclaims_of
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
 from geolookup.sites.summary import Summary
-from geolookup.sources.world.fitting import is_far, misfits
+from geolookup.sources.world.fit import is_far, misfits
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid

@@ -10,7 +10,7 @@ from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeErr
 from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
 from geolookup.model import IPBlock, range_ends
 from geolookup.sources.files.bad_rows import BadRows
-from geolookup.sources.world.fitting import misfits
+from geolookup.sources.world.fit import misfits
 
 #: What a site has, in the order in which it is written.
 KEYS = ("name", *FIELD_NAMES, "blocks")

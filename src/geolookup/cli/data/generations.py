@@ -9,7 +9,7 @@ import click
 from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
-from geolookup.cli.data import impact, showing
+from geolookup.cli.data import generation_text, impact
 from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
 from geolookup.cli.tally import Tally
@@ -82,7 +82,7 @@ def _cells(each: Kept) -> Sequence[str]:
         when,
         f"{words.count(rows.get('geolocations', 0), 'geolocation')} ({rows.get('custom_geolocations', 0)} custom)",
         words.count(rows.get("blocks", 0), "block"),
-        showing.size(each.bytes),
+        generation_text.size(each.bytes),
         f"{(each.digest or '')[:16]} from {each.source if len(each.stack) < 2 else ', '.join(each.stack)}",
         ", ".join(marks),
     )
@@ -110,9 +110,9 @@ def show(generation: str, as_json: bool) -> None:
     if is_held(generation):
         held = meant(directory, generation)
         if as_json:
-            output.json_result(showing.held_object(held))
+            output.json_result(generation_text.held_object(held))
         else:
-            output.done("\n".join(showing.held_lines(held, directory.current_or_none())))
+            output.done("\n".join(generation_text.held_lines(held, directory.current_or_none())))
         return
     found = Generations(directory)
     number = found.resolve(generation)
@@ -120,7 +120,7 @@ def show(generation: str, as_json: bool) -> None:
     if as_json:
         output.json_result({**kept.as_dict(), "report": directory.report(number)["report"]})
     else:
-        output.done("\n".join(showing.kept_lines(kept, {} if kept.problem else directory.report(number))))
+        output.done("\n".join(generation_text.kept_lines(kept, {} if kept.problem else directory.report(number))))
 
 
 @generations.command(cls=MomentsCommand)
@@ -279,7 +279,7 @@ def prune(keep: int | None, dry_run: bool, as_json: bool) -> int:
         output.json_result({"removed": listed, "bytes": total, "dry_run": dry_run})
         return exit_codes.DONE
     for number, size in sorted(removed.items()):
-        output.row(f"generation {number}", showing.size(size))
+        output.row(f"generation {number}", generation_text.size(size))
     verb = "would be removed" if dry_run else "removed"
     count = words.count(len(removed), "generation")
     output.done(f"{count} {verb}: {words.count(total, 'byte')}" if removed else "nothing is past retention")

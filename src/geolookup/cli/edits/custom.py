@@ -7,7 +7,7 @@ import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.edits.editing import (
+from geolookup.cli.edits.options import (
     WithLocids,
     field_options,
     locid_of,

@@ -3,7 +3,7 @@
 import click
 
 from geolookup.cli import output
-from geolookup.cli.edits.editing import WithLocids, locid_of, pass_editor
+from geolookup.cli.edits.options import WithLocids, locid_of, pass_editor
 from geolookup.cli.options import Moment, json_option
 from geolookup.settings.moments import shown
 from geolookup.state.edits.editor import Editor

@@ -8,7 +8,7 @@ import click
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.cli.edits.editing import WithLocids, field_options, pass_editor, require_fitting
+from geolookup.cli.edits.options import WithLocids, field_options, pass_editor, require_fitting
 from geolookup.cli.edits.pending import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.groups.lazy import LazyGroup

@@ -8,7 +8,7 @@ import click
 from geolookup import words
 from geolookup.cli import interrupt, output
 from geolookup.cli.data import impact
-from geolookup.cli.edits.editing import pass_editor
+from geolookup.cli.edits.options import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_changes, say_pending
 from geolookup.cli.inputs import shown
 from geolookup.cli.options import delimiter_option, json_option, load_settings, state_directory

@@ -4,7 +4,7 @@ import click
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.cli.edits.editing import pass_editor
+from geolookup.cli.edits.options import pass_editor
 from geolookup.cli.edits.pending import pending_objects, say_changes, say_pending
 from geolookup.cli.options import json_option
 from geolookup.sites.changes import Kind

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 import click
 
 from geolookup.cli import exit_codes, inputs, interrupt, output
-from geolookup.cli.lookup.counting import Reading, counted, counting_options, files_argument, reading_options
+from geolookup.cli.lookup.counts import Reading, counted, counting_options, files_argument, reading_options
 from geolookup.columns.counts.counts import By
 from geolookup.exports.target import open_target
 from geolookup.lookup import open as opening

@@ -6,7 +6,7 @@ from typing import Any, Final, Unpack
 import click
 
 from geolookup.cli import output
-from geolookup.cli.lookup.counting import Reading, counted, counting_options, files_argument, reading_options, summary
+from geolookup.cli.lookup.counts import Reading, counted, counting_options, files_argument, reading_options, summary
 from geolookup.cli.options import json_option
 from geolookup.columns.counts.counts import FIELDS, By, Counts, Group
 from geolookup.exports.countries import countries

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from geolookup.cli import interrupt, output
-from geolookup.cli.service.running import missing_packages
+from geolookup.cli.service.run_options import missing_packages
 
 if TYPE_CHECKING:
     from geolookup.console.runs import Run, Runs

@@ -6,7 +6,7 @@ import click
 
 from geolookup.cli import output
 from geolookup.cli.options import json_option
-from geolookup.cli.service.running import Sectioned, missing_packages, options_from, options_of, service_options
+from geolookup.cli.service.run_options import Sectioned, missing_packages, options_from, options_of, service_options
 
 
 class _Serve(Sectioned):

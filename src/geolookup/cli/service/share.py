@@ -6,7 +6,7 @@ import click
 
 from geolookup.cli import output
 from geolookup.cli.options import load_settings
-from geolookup.cli.service.running import Sectioned, missing_packages, options_from, options_of, service_options
+from geolookup.cli.service.run_options import Sectioned, missing_packages, options_from, options_of, service_options
 from geolookup.cli.service.unit import share_unit
 
 

@@ -22,12 +22,12 @@ from geolookup.cli.options import json_option, load_settings, url_option
 from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
 from geolookup.settings import edit
 from geolookup.settings.describe import unknown
+from geolookup.settings.files import write_secret
 from geolookup.settings.load import Origin, load_with_origins, normalise_url
 from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import plain_secret, without_secret
 from geolookup.settings.source import described_source
 from geolookup.settings.table import PREFIX, Settings, described
-from geolookup.settings.writing import write_secret
 from geolookup.state import readers
 from geolookup.state.directory import StateDirectory
 

@@ -14,7 +14,7 @@ from litestar.response.base import ASGIResponse
 
 from geolookup.columns.counts.counts import Counts
 from geolookup.columns.maps import drawing, outlines
-from geolookup.columns.maps.answering import Answering
+from geolookup.columns.maps.answers import Answering
 from geolookup.columns.maps.custom import CustomPlace, custom_places
 from geolookup.console.console import Answer, Console, Page
 from geolookup.console.dropped import MAX_FILE_BYTES, count_dropped, dropped_name

@@ -19,7 +19,7 @@ from geolookup.model import PROVISIONAL_LOCID
 from geolookup.reasons import reason
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
-from geolookup.service.geolocations.replacing import Replacing
+from geolookup.service.geolocations.replacement import Replacing
 from geolookup.service.geolocations.source_staging import stage_source
 from geolookup.service.http import wire
 from geolookup.service.store.schema import padded, with_keys
@@ -28,7 +28,7 @@ from geolookup.sources.country_ranges import COLUMNS, ranges, read_range
 from geolookup.sources.csv_rows import CsvRows
 from geolookup.sources.detect import open_source
 from geolookup.sources.files.bad_rows import BadRows
-from geolookup.sources.world.fitting import misfits
+from geolookup.sources.world.fit import misfits
 
 _BATCH = 5000
 # Several services that start at once on one database load one after the other.

@@ -9,7 +9,7 @@ from geolookup.sources.definition import Definition
 from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Start
 from geolookup.sync import failures
-from geolookup.sync.pull.publishing import Preview
+from geolookup.sync.pull.publish import Preview
 from geolookup.sync.pull.record import record_done, record_failed
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress as PullProgress

@@ -14,7 +14,7 @@ from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.marks import Start
 from geolookup.state.verify import damaged_sources
 from geolookup.sync.pull.outcome import join_reports, summary
-from geolookup.sync.pull.publishing import Preview, publish
+from geolookup.sync.pull.publish import Preview, publish
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress, Result, Run
 from geolookup.sync.pull.source.file import numbers_of_ours, pull_file

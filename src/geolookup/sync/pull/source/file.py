@@ -23,7 +23,7 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Result, Run
 from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
 from geolookup.sync.pull.source.compare import judged
-from geolookup.sync.pull.source.fetching import Found, local_file
+from geolookup.sync.pull.source.fetch import Found, local_file
 from geolookup.sync.pull.source.staging import Staged
 
 

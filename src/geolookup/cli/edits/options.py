@@ -13,7 +13,7 @@ from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
 from geolookup.model import range_ends
-from geolookup.sources.world.fitting import misfits
+from geolookup.sources.world.fit import misfits
 from geolookup.state.edits.editor import Editor
 
 P = ParamSpec("P")

@@ -10,6 +10,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.candidate import Candidate
+from geolookup.state.generations.recovery import numbered
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.states import URL, place
@@ -90,3 +91,13 @@ def strays(home: str) -> list[str]:
         if temporary or uncommitted:
             found.append(path)
     return found
+
+
+def generations(home: str) -> list[int]:
+    """The numbers of the generations that stand there, ascending."""
+    return sorted(numbered(os.path.join(home, "generations")))
+
+
+def overlays(home: str) -> list[int]:
+    """The numbers of the overlays that stand there, ascending."""
+    return sorted(numbered(os.path.join(home, "custom")))

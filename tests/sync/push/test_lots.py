@@ -11,9 +11,7 @@ from geolookup.state import clock
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.sync.push import group
 from geolookup.upstream.geolocations import GeolocationsClient
-from tests.sync.push.test_push import A, B, C, Machine, machine
-
-__all__ = ["machine"]
+from tests.sync.push.machine import A, B, C, Machine
 
 
 def offices(machine: Machine, *cities: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -20,6 +21,13 @@ WITHOUT_JSON = {
     "map": "what it writes is a drawing",
     "serve": "it runs until it is stopped",
     "share": "it runs until it is stopped",
+}
+#: Commands that list or show records without --field and --fields: why.
+WITHOUT_FIELDS = {
+    "config show": "it shows where each setting comes from",
+    "generations show": "it is a report of one generation, with its own parts",
+    "hotel list": "the members are the service's own, and --include chooses them",
+    "source show": "it is a report of one source; `source list` has its fields",
 }
 
 
@@ -130,6 +138,51 @@ def test_chosen_fields_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list", "--default", "--field", "country", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"country": "US"}]
     assert run(["list", "--field", "country", "--networks"]) == 2
+
+
+def test_every_command_that_prints_records_takes_chosen_fields_and_knows_those_of_its_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(tmp_path / "geolookup.toml"))
+    assert run(["source", "add", "registry"]) == 0
+    assert run(["custom", "add-block", "-1", "9.0.0.0-9.0.0.9"]) == 0
+    ends = {"custom show": ["-1"], "outbox show": ["1"], "lookup": ["8.8.8.8"]}
+    without = set()
+    for path, command, _ in commands(app, click.Context(app, info_name="geolookup", **app.context_settings)):
+        if path.split()[-1] not in ("list", "show", "history", "lookup"):
+            continue
+        if not {"--field", "--fields"} <= {name for parameter in command.params for name in parameter.opts}:
+            without.add(path)
+            continue
+        words = [*path.split(), *ends.get(path, [])]
+        capsys.readouterr()
+        assert run([*words, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        found = found["sources"] if path == "source list" else found
+        names = list((found[0] if isinstance(found, list) else found).keys())
+        assert run([*words, "--fields", ",".join(names)]) == 0, path
+        first = capsys.readouterr().out.splitlines()[0]
+        assert len(first.split("\t")) == len(names)
+        assert run([*words, "--field", "nothing"]) == 2
+        assert f"there are {', '.join(names)}\n" in capsys.readouterr().err
+    assert without == set(WITHOUT_FIELDS)
+    assert all(WITHOUT_FIELDS.values())
+
+
+def test_chosen_fields_of_custom_geolocations(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["custom", "add-block", "-1", "10.0.0.1"]) == 0
+    capsys.readouterr()
+    assert run(["custom", "list", "--fields", "locid,ipblocks,pending"]) == 0
+    # Any other command takes these blocks as they are.
+    assert capsys.readouterr().out == "-1\t9.0.0.0-9.255.255.255 10.0.0.1\ttrue\n"
+    assert run(["custom", "show", "-1", "--field", "country", "--field", "site"]) == 0
+    assert capsys.readouterr().out == "DE\t\n"
+    assert run(["custom", "show", "-1", "--field", "country", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"country": "DE"}
+    assert run(["outbox", "list", "--fields", "id,operation,payload"]) == 0
+    assert capsys.readouterr().out == '1\tadd_block\t{"block":["10.0.0.1","10.0.0.1"]}\n'
+    assert run(["history", "--fields", "what,locid"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "add_block\t-1"
 
 
 def test_a_value_for_a_terminal_is_harmless(home: str, capsys: pytest.CaptureFixture[str]) -> None:

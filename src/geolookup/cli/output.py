@@ -3,7 +3,7 @@
 import contextlib
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 import click
@@ -29,9 +29,9 @@ class Write(Protocol):
 if TYPE_CHECKING:
     from geolookup.lookup.parts import RangePart
 
-#: What the object and the row of a part of a range have more than those of an address.
 #: How many rows of a table are laid out together on a terminal.
 _LAID_OUT = 500
+#: What the object and the row of a part of a range have more than those of an address.
 _PART_NAMES = ("addresses", "share")
 #: A larger number of addresses is written as a power.
 _MAX_PLAIN_COUNT = 10**12
@@ -188,10 +188,37 @@ def answers(form: str, only: Sequence[str] | None = None, *, ranges: bool = Fals
 
 
 def value_text(value: Any) -> str:
-    """One value as text for scripts; nothing if it is unknown."""
+    """One value as text for scripts; nothing if it is unknown.
+
+    Several values have a blank between them, and blocks are written as commands take them; an object is JSON.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return " ".join(map(value_text, value))
+    if isinstance(value, dict):
+        if value.keys() == {"startip", "endip"}:
+            return "-".join(dict.fromkeys(value.values()))
+        return json_line(value)
     return "" if value is None else str(value)
+
+
+def chosen_results(records: Iterable[Mapping[str, Any]], only: Sequence[str], *, as_json: bool) -> None:
+    """The chosen members of records: one JSON text, or a row of values for each record."""
+    if as_json:
+        json_result([{name: record[name] for name in only} for record in records])
+        return
+    with table(*only) as row:
+        for record in records:
+            row(*(value_text(record[name]) for name in only))
+
+
+def chosen_result(record: Mapping[str, Any], only: Sequence[str], *, as_json: bool) -> None:
+    """The chosen members of one record: a JSON object, or a line of values."""
+    if as_json:
+        json_result({name: record[name] for name in only})
+    else:
+        row(*(value_text(record[name]) for name in only))
 
 
 def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> dict[str, Any]:

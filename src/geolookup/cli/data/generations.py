@@ -11,7 +11,14 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import generation_text, impact
 from geolookup.cli.groups.lazy import LazyGroup
-from geolookup.cli.options import MomentsCommand, format_option, json_option, load_settings, state_directory
+from geolookup.cli.options import (
+    MomentsCommand,
+    chosen_fields,
+    format_option,
+    json_option,
+    load_settings,
+    state_directory,
+)
 from geolookup.cli.tally import Tally
 from geolookup.history import diff as diff_module
 from geolookup.history.held import is_held, meant
@@ -46,8 +53,9 @@ def generations() -> None:
 
 
 @generations.command("list")
+@chosen_fields(Kept.__slots__)
 @format_option
-def list_kept(form: str) -> None:
+def list_kept(form: str, only: tuple[str, ...] | None) -> None:
     """List the generations that are kept, oldest first, and what is held.
 
     \b
@@ -55,12 +63,13 @@ def list_kept(form: str) -> None:
     """
     _, directory = _configured()
     kept = Generations(directory).kept()
-    if form == "json":
-        output.json_result([each.as_dict() for each in kept])
     if form == "ndjson":
         for each in kept:
-            sys.stdout.write(f"{output.json_line(each.as_dict())}\n")
-    elif form == "text":
+            found = each.as_dict()
+            sys.stdout.write(f"{output.json_line({name: found[name] for name in only or found})}\n")
+    elif form == "json" or only is not None:
+        output.chosen_results((each.as_dict() for each in kept), only or Kept.__slots__, as_json=form == "json")
+    else:
         with output.table("number", "when", "geolocations", "blocks", "size", "digest", "marks") as row:
             for each in kept:
                 row(*_cells(each))
@@ -98,12 +107,12 @@ def _named(side: int | str) -> str:
 def show(generation: str, as_json: bool) -> None:
     """Show what GENERATION is made of, or what is `held` and why (default: the served one).
 
-    
+    \b
     If several things are held, `held:NAME` means what is held of the source NAME, and `held:stack` a
     change of the stack.
     Exit status: 0, 2 the generation is not kept, or nothing is held.
 
-    
+    \b
     Example: geolookup generations show held
     """
     _, directory = _configured()

@@ -12,6 +12,7 @@ import click
 from geolookup.cli import exit_codes, interrupt, output
 from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import (
+    chosen_fields,
     fields_of,
     fields_option,
     json_option,
@@ -38,6 +39,10 @@ _REGISTRY = "registry"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
+_NAMES = (
+    *("name", "kind", "location", "preset", "fields", "max_age_s", "token_file", "auth", "auth_header"),
+    *("licence", "licence_url", "attribution", "keep_days", "redistribute", "documentation"),
+)
 
 
 @click.group(cls=LazyGroup)
@@ -180,8 +185,9 @@ def _position(first: bool, before: str | None, last: bool) -> edit.Position | No
 
 
 @source.command("list")
+@chosen_fields(_NAMES)
 @json_option
-def list_sources(as_json: bool) -> int:
+def list_sources(only: tuple[str, ...] | None, as_json: bool) -> int:
     """List the sources, the one of highest precedence first, and the lines that their licences want shown.
 
     \b
@@ -189,8 +195,12 @@ def list_sources(as_json: bool) -> int:
     """
     settings = load_settings()
     pulled = _pulled(settings)
-    if as_json:
-        output.json_result({"sources": [_as_dict(source, settings.url, pulled) for source in settings.stack]})
+    if as_json or only is not None:
+        objects = [_as_dict(source, settings.url, pulled) for source in settings.stack]
+        if as_json:
+            output.json_result({"sources": [{name: each[name] for name in only or _NAMES} for each in objects]})
+        else:
+            output.chosen_results(objects, only or _NAMES, as_json=False)
         return exit_codes.DONE
     found = [define(source) for source in settings.stack]
     terms = [_terms(each, pulled) for each in found]

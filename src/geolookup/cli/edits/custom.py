@@ -19,8 +19,8 @@ from geolookup.cli.edits.options import (
 )
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.groups.lazy import Announced, LazyGroup
-from geolookup.cli.options import json_option
-from geolookup.fields import DEGREES
+from geolookup.cli.options import chosen_fields, json_option
+from geolookup.fields import DEGREES, FIELD_NAMES
 from geolookup.model import IPBlock
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
@@ -33,6 +33,7 @@ _OF_FILES = {
     "export": Announced("edits.sites", "export", "Write every custom geolocation to a file."),
     "undo": Announced("edits.undo", "undo", "Take back edits, sent or not; first shown as a plan."),
 }
+_NAMES = ("locid", "site", *FIELD_NAMES, "ipblocks", "pending", "edits")
 
 
 @click.group(cls=LazyGroup, announced=_OF_FILES)
@@ -197,19 +198,22 @@ def clear_blocks(editor: Editor, /, whose: str, preview: bool, as_json: bool) ->
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
+@chosen_fields(_NAMES)
 @json_option
 @pass_editor
-def show(editor: Editor, /, whose: str, as_json: bool) -> None:
+def show(editor: Editor, /, whose: str, only: tuple[str, ...] | None, as_json: bool) -> None:
     """Show a custom geolocation with its blocks and pending edits.
 
     \b
-    Example: geolookup custom show -3
+    Examples:
+      geolookup custom show -3
+      geolookup custom show "Berlin office" --field ipblocks
     """
     locid = locid_of(editor, whose)
     laid, names = editor.get(locid), editor.site_names()
     place = laid.place
-    if as_json:
-        output.json_result(geolocation_object(laid, names))
+    if as_json or only is not None:
+        output.chosen_result(geolocation_object(laid, names), only or _NAMES, as_json=as_json)
         return
     output.done(f"geolocation {place.locid}")
     if place.locid in names:
@@ -223,17 +227,21 @@ def show(editor: Editor, /, whose: str, as_json: bool) -> None:
 
 
 @custom.command("list")
+@chosen_fields(_NAMES)
 @json_option
 @pass_editor
-def list_custom(editor: Editor, /, as_json: bool) -> None:
+def list_custom(editor: Editor, /, only: tuple[str, ...] | None, as_json: bool) -> None:
     """List custom geolocations, including those not pushed yet.
 
     \b
-    Example: geolookup custom list --json
+    Examples:
+      geolookup custom list --json
+      geolookup custom list --fields locid,site,ipblocks
     """
     found, names = editor.custom(), editor.site_names()
-    if as_json:
-        output.json_result([geolocation_object(laid, names) for laid in found])
+    if as_json or only is not None:
+        objects = (geolocation_object(laid, names) for laid in found)
+        output.chosen_results(objects, only or _NAMES, as_json=as_json)
         return
     with output.table("locid", "place", "blocks", "state", "site") as row:
         for laid in found:

@@ -12,13 +12,15 @@ from geolookup.cli.edits.options import WithLocids, field_options, pass_editor, 
 from geolookup.cli.edits.pending import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.groups.lazy import LazyGroup
-from geolookup.cli.options import json_option, load_settings, state_directory
+from geolookup.cli.options import chosen_fields, json_option, load_settings, state_directory
 from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import range_ends
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
-from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, SHOWN, OutboxRow, State
 from geolookup.state.restore import restore as restore_edits
+
+_NAMES = (*SHOWN, "description", "site")
 
 
 @click.group(cls=LazyGroup)
@@ -32,9 +34,10 @@ def outbox() -> None:
 
 @outbox.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also list finished edits.")
+@chosen_fields(_NAMES)
 @json_option
 @pass_editor
-def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
+def list_edits(editor: Editor, /, everything: bool, only: tuple[str, ...] | None, as_json: bool) -> None:
     """List the edits that have not reached the service, oldest first.
 
     \b
@@ -44,8 +47,8 @@ def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
     if not everything and load_settings().url is None:
         rows = editor.pending()  # without a service nothing waits
     names = editor.site_names()
-    if as_json:
-        output.json_result([edit_object(row, names) for row in rows])
+    if as_json or only is not None:
+        output.chosen_results((edit_object(row, names) for row in rows), only or _NAMES, as_json=as_json)
         return
     with output.table("edit", "state", "what", "problem") as write:
         for row in rows:
@@ -54,15 +57,20 @@ def list_edits(editor: Editor, /, everything: bool, as_json: bool) -> None:
 
 @outbox.command()
 @click.argument("number", type=int, metavar="EDIT")
+@chosen_fields(_NAMES)
 @json_option
 @pass_editor
-def show(editor: Editor, /, number: int, as_json: bool) -> None:
+def show(editor: Editor, /, number: int, only: tuple[str, ...] | None, as_json: bool) -> None:
     """Show one edit: what it changes, what it was based on, and its problem, if any.
 
     \b
     Example: geolookup outbox show 5
     """
-    _shown(editor, editor.edit(number), as_json)
+    row = editor.edit(number)
+    if only is None:
+        _shown(editor, row, as_json)
+    else:
+        output.chosen_result(edit_object(row, editor.site_names()), only, as_json=as_json)
 
 
 @outbox.command()

@@ -89,17 +89,10 @@ def list_geolocations(
     parts = parts_of(current.published)
     rows = islice(_rows(directory, current, parts, layer, filters), top)
     if as_json or only is not None:
-        names = only or _NAMES
         each = (
             {"locid": place.locid, **place.fields(), "blocks": count, "source": name} for place, count, name in rows
         )
-        chosen = ({name: found[name] for name in names} for found in each)
-        if as_json:
-            output.json_result(list(chosen))
-        else:
-            with output.table(*names) as row:
-                for found in chosen:
-                    row(*map(output.value_text, found.values()))
+        output.chosen_results(each, only or _NAMES, as_json=as_json)
         return
     several = len(parts) > 1
     with output.table("locid", "place", "blocks", *(("source",) if several else ())) as row:

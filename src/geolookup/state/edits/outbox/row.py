@@ -118,17 +118,18 @@ class OutboxRow:
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""
-        return {name: getattr(self, name) for name in _SHOWN} | {"description": self.describe()}
+        return {name: getattr(self, name) for name in SHOWN} | {"description": self.describe()}
 
 
-_SHOWN = (
+#: What `OutboxRow.as_dict` has, with the description.
+SHOWN = (
     *("id", "key", "locid", "operation", "payload", "base", "state", "attempts", "created_at", "attempted_at"),
     *("ended_at", "acknowledged_at", "baseline", "journal", "problem", "stored"),
 )
 _JSON = ("payload", "base", "journal", "stored")
 #: The columns that hold marks.
 MARKS = ("attempted", "ended", "acknowledged")
-_COLUMNS = (*_SHOWN, *MARKS, "concluded", "seen", "number", "made")
+_COLUMNS = (*SHOWN, *MARKS, "concluded", "seen", "number", "made")
 
 
 def read_row(found: dict[str, Any]) -> OutboxRow:

@@ -34,6 +34,16 @@ def count(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or f'{one}s'}"
 
 
+def plain(number: int) -> str:
+    """A count for people, short also if it is of the addresses of IPv6, whose counts have up to 39 digits."""
+    return str(number) if number < 10**15 else f"{number:.4g}"
+
+
+def addresses(number: int) -> str:
+    """A number of addresses: ``1 address``, ``65536 addresses``."""
+    return f"{plain(number)} {'address' if number == 1 else 'addresses'}"
+
+
 def place_text(parts: "Iterable[str]") -> str:
     """How a place reads on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
     return ", ".join([part for part in parts if part]) or "-"

@@ -8,6 +8,7 @@ from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 from geolookup.state.edits.winners import Winners
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.attempts import PushReport
+from geolookup.text import addresses, plain
 from geolookup.text import count as count  # handed on: whoever words something counts
 
 _LEFT_OVER = ("queued", "unknown", "held", "rejected")
@@ -153,11 +154,11 @@ def won(block: IPBlock, locid: int | None, found: Winners, names: Mapping[int, s
     if not others:
         return []
     lost = sum(number for _, number in others)
-    lines = [f"  of its {_plain(size)} {_noun(size)}, {_plain(lost)} ({100 * lost / size:.3g}%) go to other blocks:"]
+    lines = [f"  of its {addresses(size)}, {plain(lost)} ({100 * lost / size:.3g}%) go to other blocks:"]
     for (owner, other), number in sorted(others, key=lambda item: -item[1])[:_MOST_WINNERS]:
         rule = _rule(other.last - other.first, block.last - block.first)
         name = f" ({names[owner]})" if owner in names else ""
-        lines.append(f"    {_plain(number)} {_noun(number)} to {owner}{name}: its block {other} is {rule}")
+        lines.append(f"    {addresses(number)} to {owner}{name}: its block {other} is {rule}")
     if len(others) > _MOST_WINNERS:
         lines.append(f"    and {len(others) - _MOST_WINNERS} more blocks")
     return lines
@@ -168,12 +169,3 @@ _MOST_WINNERS = 5
 
 def _rule(size: int, other: int) -> str:
     return "narrower" if size < other else "wider" if size > other else "as wide, and defined later"
-
-
-def _noun(number: int) -> str:
-    return "address" if number == 1 else "addresses"
-
-
-def _plain(number: int) -> str:
-    """A count for people: IPv6 address counts have up to 39 digits."""
-    return str(number) if number < 10**15 else f"{number:.4g}"

@@ -11,6 +11,7 @@ from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import claims_of, reclaims_of
+from geolookup.sites.elsewhere import Elsewhere, Owner
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
 from geolookup.sites.summary import Summary
@@ -29,13 +30,15 @@ class SitesPlan:
 
     ``names`` are the geolocations that the sites have or get; those still to be created are missing. ``notes`` is
     what a person should know: values that the service stores in another form than the file, which are not sent again,
-    sites without blocks, places far from their country, columns that are not read.
+    sites without blocks, places far from their country, columns that are not read. ``elsewhere`` is what added blocks
+    do not get.
     """
 
     changes: tuple[Change, ...]
     summary: Summary
     names: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
 
     @property
     def edits(self) -> tuple[Change, ...]:
@@ -171,7 +174,9 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problem
     ]
     not_kept: list[str] = []
     whole = not bad  # else a site that is left out may be the one that has the block
-    others = _owners(place for locid, place in layer.items() if locid not in names.values() and locid not in doomed)
+    decided = {*names.values(), *doomed}
+    staying = [place for locid, place in layer.items() if locid not in decided]
+    others = _owners(staying)
     for site in sites:
         owned = names.get(site.name)
         place = None if owned is None else layer[owned]
@@ -200,17 +205,29 @@ def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problem
     if bare:
         more = f" and {len(bare) - _MOST_NAMED} more" if len(bare) > _MOST_NAMED else ""
         bad.notes.append(f"without blocks, so that no address resolves to them: {', '.join(bare[:_MOST_NAMED])}{more}")
+    owners = _owners(before.values())
+    after = {**others, **{block: names.get(site.name) for site in sites for block in site.blocks}}
     summary = Summary.of(
         sites=len(sites),
         governed=[before[locid] for locid in (*doomed, *names.values()) if locid in before],
         changes=[*taken_back, *found],
         returned=returned,
-        before=_owners(before.values()),
-        after={**others, **{block: names.get(site.name) for site in sites for block in site.blocks}},
+        before=owners,
+        after=after,
         names=names,
     )
     return SitesPlan(
-        changes=in_order([*taken_back, *found]), summary=summary, names=names, notes=(*not_kept, *bad.notes)
+        changes=in_order([*taken_back, *found]),
+        summary=summary,
+        names=names,
+        notes=(*not_kept, *bad.notes),
+        elsewhere=Elsewhere.of(
+            [
+                *(Owner(locid=place.locid, site=None, blocks=place.ipblocks) for place in staying),
+                *(Owner(locid=names.get(site.name), site=site.name, blocks=site.blocks) for site in sites),
+            ],
+            {block for block, owner in after.items() if owner is None or owners.get(block) != owner},
+        ),
     )
 
 

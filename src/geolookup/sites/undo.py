@@ -10,6 +10,7 @@ from typing import Any
 from geolookup.errors import EditError
 from geolookup.model import IPBlock
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
+from geolookup.sites.elsewhere import Elsewhere, Owner
 from geolookup.sites.site import block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.payload import described
@@ -24,13 +25,15 @@ _MOST_NAMED = 20
 class Undone:
     """What undoing takes: its steps in their order, what stays as it is (``notes``), and of when the newest undone is.
 
-    ``edits`` and ``steps`` are what was to be undone; both are empty if there is nothing.
+    ``edits`` and ``steps`` are what was to be undone; both are empty if there is nothing. ``elsewhere`` is what blocks
+    that come back do not get.
     """
 
     changes: tuple[Change, ...]
     notes: tuple[str, ...]
     edits: tuple[int, ...]
     steps: tuple[Step, ...]
+    elsewhere: Elsewhere
 
 
 @dataclass(slots=True)
@@ -122,7 +125,23 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         _put_names_back(session, steps, numbers)
         if steps:
             session.steps.undone([step.number for step in steps], by=session.step)
-    return Undone(changes=made, notes=tuple(target.notes), edits=tuple(row.id for row in rows), steps=tuple(steps))
+        after = custom_layer(editor)
+        names = {locid: name for name, locid in editor.sites().items()}
+    return Undone(
+        changes=made,
+        notes=tuple(target.notes),
+        edits=tuple(row.id for row in rows),
+        steps=tuple(steps),
+        elsewhere=Elsewhere.of(
+            [Owner(locid=locid, site=names.get(locid), blocks=place.ipblocks) for locid, place in after.items()],
+            {
+                block
+                for locid, place in after.items()
+                for block in place.ipblocks
+                if locid not in before or block not in before[locid].ipblocks
+            },
+        ),
+    )
 
 
 def _undoable(row: OutboxRow) -> OutboxRow:

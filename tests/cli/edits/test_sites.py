@@ -253,3 +253,41 @@ def test_all_bad_rows_are_named_up_to_twenty(command: Command, tmp_path: Path) -
     command("custom", "apply", path, exits=1)
     assert "line 2: site 'b': latitude 2.35, longitude 48.85 is not in FR, and would be with the two" in command.error
     assert command.json("outbox", "list") == []
+
+
+def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "sites.csv"
+    rows = [("Head office", "10.0.0.0/8 fd00::/8"), ("A", "10.1.0.0/16"), ("B", "10.2.0.0-10.2.255.255 fd00::/64")]
+    header = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks"
+    file.write_text("\n".join([header, *(f"{name},DE,,,,52,13,,,{blocks}" for name, blocks in rows)]) + "\n")
+    kept = (
+        "2 of 5 added blocks do not get all of their addresses: 1.845e+19 go to other blocks\n"
+        "  fd00::/8 of Head office: 1.845e+19 of 1.329e+36 addresses (1.39e-15%) go to fd00::/64 of B\n"
+        "  10.0.0.0/8 of Head office: 196608 of 16777216 addresses (1.17%) go to 3 blocks, "
+        "65536 of them to 10.1.0.0/16 of A\n"
+    )
+    assert kept in command("custom", "plan", file)
+    found = command.json("custom", "plan", file)["elsewhere"]
+    assert found["addresses"] == str(2**64 + 3 * 65536)
+    assert [other["site"] for other in found["blocks"][1]["others"]] == ["A", "B", None]
+    assert found["blocks"][1] | {"others": []} == {
+        "site": "Head office", "locid": None, "startip": "10.0.0.0", "endip": "10.255.255.255",
+        "addresses": "196608", "others": [],
+    }
+    assert kept in command("custom", "apply", file)
+    assert "go to other blocks" not in command("custom", "apply", file)  # nothing is added now
+    command("custom", "delete", "Head office")
+    back = f"10.0.0.0/8 of Head office ({FIRST}): 196608 of 16777216 addresses (1.17%)"
+    assert back in command("custom", "undo")
+
+
+def test_only_the_first_few_of_many_such_blocks_are_named(command: Command, tmp_path: Path) -> None:
+    file = tmp_path / "sites.csv"
+    header = "name,country,region,city,postalcode,latitude,longitude,dmacode,areacode,blocks"
+    rows = [f"S{number},DE,,,,52,13,,,10.{number}.0.0/16 10.{number}.0.0/24" for number in range(20, 30)]
+    rows += [f"T{number},DE,,,,52,13,,,10.{number}.1.0/24" for number in range(20, 30)]
+    file.write_text("\n".join([header, *rows]) + "\n")
+    lines = command("custom", "plan", file).splitlines()
+    at = lines.index("10 of 30 added blocks do not get all of their addresses: 2560 go to other blocks")
+    assert lines[at + 1] == "  10.20.0.0/16 of S20: 256 of 65536 addresses (0.391%) go to 10.20.1.0/24 of T20"
+    assert lines[at + 4 :] == ["  and 7 more", "50 changes: `geolookup custom apply` makes them"]

@@ -174,6 +174,7 @@ def _read(file: str, form: Form | None, delimiter: str | None) -> tuple[list[Sit
 def _plan_object(found: SitesPlan) -> dict[str, Any]:
     return {
         "summary": found.summary.as_dict(),
+        "elsewhere": found.elsewhere.as_dict(),
         "changes": [step.as_dict() for step in found.edits],
         "claims": [step.as_dict() for step in found.changes if step.kind == "claim"],
         "sites": found.names,
@@ -182,5 +183,7 @@ def _plan_object(found: SitesPlan) -> dict[str, Any]:
 
 def _say_steps(found: SitesPlan) -> None:
     say_changes(found.changes)
+    for told in found.elsewhere.describe():
+        output.done(told)
     for told in found.notes:
         output.note(told)

@@ -50,6 +50,7 @@ def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool,
                 "edits": list(undone.edits),
                 "steps": [{"step": step.number, "at": step.at} for step in undone.steps],
                 "changes": [change.as_dict() for change in undone.changes],
+                "elsewhere": undone.elsewhere.as_dict(),
                 "notes": list(undone.notes),
                 "pending": pending_objects(editor),
             }
@@ -58,6 +59,8 @@ def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool,
     for step in undone.steps:
         output.done(f"step of {step.at}: {words.count(len(step.changes), 'change')}")
     say_changes(undone.changes)
+    for told in undone.elsewhere.describe():
+        output.done(told)
     for told in undone.notes:
         output.note(told)
     if not run:

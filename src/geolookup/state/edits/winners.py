@@ -1,6 +1,6 @@
 """Which custom geolocations win the addresses of a range: the narrowest block, of equal ones the later defined."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -10,6 +10,8 @@ from geolookup.model import Geolocation, IPBlock
 
 #: Of each block that wins addresses, its locid; None stands for what no custom block covers.
 Winners: TypeAlias = dict[tuple[int, IPBlock] | None, int]
+#: A block, and the rank of its geolocation: of two the lesser one was defined later, as it is with custom locids.
+Owned: TypeAlias = tuple[IPBlock, int]
 
 
 def winners(places: Iterable[Geolocation], block: IPBlock) -> Winners:
@@ -20,19 +22,54 @@ def winners(places: Iterable[Geolocation], block: IPBlock) -> Winners:
         for each in place.ipblocks
         if each.family == block.family and each.first <= block.last and block.first <= each.last
     ]
-    changes: dict[int, list[tuple[bool, tuple[IPBlock, int]]]] = {block.first: [], block.last + 1: []}
-    for each in owned:
-        changes.setdefault(max(each[0].first, block.first), []).append((True, each))
-        changes.setdefault(min(each[0].last, block.last) + 1, []).append((False, each))
-    active: SortedKeyList[tuple[IPBlock, int]] = SortedKeyList(key=lambda each: (each[0].last - each[0].first, each[1]))
     found: Winners = {}
-    positions = sorted(changes)
-    for begin, end in pairwise(positions):
+    rest = block.last - block.first + 1
+    for begin, end, active in _stretches(owned):
+        count = min(end, block.last + 1) - max(begin, block.first)
+        if count > 0:
+            first, locid = active[0]
+            found[locid, first] = found.get((locid, first), 0) + count
+            rest -= count
+    return {**found, None: rest} if rest else found
+
+
+def elsewhere(owned: Iterable[Owned], blocks: Collection[IPBlock]) -> tuple[int, dict[Owned, dict[Owned, int]]]:
+    """How many addresses of these ``blocks`` go to other geolocations, in one pass over ``owned``, all there are.
+
+    :returns: how many addresses that are, each counted once, and of each of the blocks that loses any the blocks that
+        win them, with their numbers
+    """
+    looked_for = set(blocks)
+    by_family: dict[int, list[Owned]] = {}
+    for each in owned:
+        by_family.setdefault(each[0].family, []).append(each)
+    total = 0
+    found: dict[Owned, dict[Owned, int]] = {}
+    for of_family in by_family.values():
+        for begin, end, active in _stretches(of_family):
+            losers = [each for each in active if each[1] != active[0][1] and each[0] in looked_for]
+            total += end - begin if losers else 0
+            for loser in losers:
+                won = found.setdefault(loser, {})
+                won[active[0]] = won.get(active[0], 0) + end - begin
+    return total, found
+
+
+def _stretches(owned: Iterable[Owned]) -> Iterator[tuple[int, int, Sequence[Owned]]]:
+    """Where the same blocks of one family overlap: (first address, the one after the last, the blocks by precedence).
+
+    Only where there is any block.
+    """
+    changes: dict[int, list[tuple[bool, Owned]]] = {}
+    for each in owned:
+        changes.setdefault(each[0].first, []).append((True, each))
+        changes.setdefault(each[0].last + 1, []).append((False, each))
+    active: SortedKeyList[Owned] = SortedKeyList(key=lambda each: (each[0].last - each[0].first, each[1]))
+    for begin, end in pairwise(sorted(changes)):
         for comes, each in changes[begin]:
             if comes:
                 active.add(each)
             else:
                 active.remove(each)
-        first = (active[0][1], active[0][0]) if active else None
-        found[first] = found.get(first, 0) + end - begin
-    return found
+        if active:
+            yield begin, end, active

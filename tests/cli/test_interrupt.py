@@ -3,6 +3,7 @@
 import array
 import fcntl
 import io
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from random import Random
 from typing import Any
 
 import click
+import geolookup_data
 import pytest
 
 from geolookup.cli import interrupt
@@ -288,6 +290,35 @@ def test_a_check_of_a_service_says_that_nothing_was_changed(service: tuple[Inter
     assert words == ": nothing was changed; run it again to know of all rows"
 
 
+def test_a_check_of_what_is_published_says_how_far_it_came() -> None:
+    words = signalled("geolookup.state.verify:Cache.check", "verify")
+    head, _, rest = words.partition(" % of the work: ")
+    assert rest == "nothing was changed; what is published was not checked to its end: run it again"
+    assert 0 < int(head.removeprefix(" after ")) < 100
+
+
+@pytest.mark.parametrize("kind", ["own", "countries", "source", "hotels"])
+def test_a_service_that_still_loads_says_after_how_many_rows(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "load.csv"
+    hotel = json.loads((Path(geolookup_data.__file__).parent / "hotels.ndjson").read_text().splitlines()[0])
+    networks = [f"10.{number // 256}.{number % 256}.0/24" for number in range(1500)]
+    ends = [(text.replace("/24", ""), text.replace(".0/24", ".255")) for text in networks]
+    texts = {
+        "own": "locid,startip,endip,country,region,city,postalcode,latitude,longitude,dmacode,areacode\n"
+        + "".join(f"1,{first},{last},DE,,,,,,,\n" for first, last in ends),
+        "countries": "startip,endip,country\n" + "".join(f"{first},{last},DE\n" for first, last in ends),
+        "source": "network,country,city\n" + "".join(f"{text},DE,Bonn\n" for text in networks),
+        "hotels": "".join(json.dumps({**hotel, "hotelId": f"H{number}"}) + "\n" for number in range(1500)),
+    }
+    file.write_text(texts[kind])
+    option = "--load-hotels" if kind == "hotels" else "--load"
+    where = "store.store:Store.is_empty" if kind == "hotels" else "geolocations.loader:merge.merge"
+    words = signalled(f"geolookup.service.{where}", "serve", "--port", 0, "--db", tmp_path / "x.db", option, file)
+    assert words == (
+        " after 1,500 rows: it did not serve yet; of each kind of data all files are loaded, or none; start it again"
+    )
+
+
 def test_a_service_that_still_loads_says_that_it_never_served(tmp_path: Path) -> None:
     pipe = tmp_path / "endless.csv"
     os.mkfifo(pipe)
@@ -327,6 +358,6 @@ def test_a_second_ctrl_c_ends_it_without_a_word_more(monkeypatch: pytest.MonkeyP
     error = io.StringIO()
     monkeypatch.setattr(sys, "stderr", error)
     monkeypatch.setattr(interrupt, "sentence", again)
-    monkeypatch.setattr("geolookup.cli.data.verify.verify_state", lambda _home: again())
+    monkeypatch.setattr("geolookup.cli.data.verify.verify_state", lambda _home, **_options: again())
     assert run(["verify"]) == INTERRUPTED
     assert error.getvalue().strip() == ""

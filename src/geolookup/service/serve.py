@@ -16,6 +16,7 @@ from geolookup.service.lookups.lookup_index import LookupIndex
 from geolookup.service.process.application import Application, Opens
 from geolookup.service.process.launch import launch
 from geolookup.service.process.options import Options
+from geolookup.service.store.counted import OnRows, nobody_counts
 from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path
@@ -50,13 +51,15 @@ def serve(
     options: Options | None = None,
     on_ready: Callable[[str], None] = _nobody_waits,
     on_replaced: Callable[[Loaded], None] = _nobody_asks,
+    on_rows: OnRows = nobody_counts,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end what is under way and return.
 
     ``port`` 0 lets the system choose one. Without ``db`` the database is a temporary one, removed at the end. The
     address is reserved first; the service listens only when everything is loaded. Then ``on_ready`` is called, with the
     base address that clients need. ``replace`` removes the default geolocations and blocks that neither ``load`` nor
-    the ``demo`` has, and ``on_replaced`` is told what that changed. ``ignore_idempotency_keys`` makes it behave like
+    the ``demo`` has, and ``on_replaced`` is told what that changed. ``on_rows`` is told
+    how many more rows were loaded. ``ignore_idempotency_keys`` makes it behave like
     services without ``Idempotency-Key``.
 
     :raises ServiceError: if the host is beyond loopback and no tokens are given, the address is in use, the database
@@ -71,10 +74,10 @@ def serve(
     def fill(store: Store) -> None:
         if demo:
             hotels_loader.load_demo_hotels(store)
-        loaded = load_files(store, geolocations, replace=replace)
+        loaded = load_files(store, geolocations, replace=replace, on_rows=on_rows)
         if replace:
             on_replaced(loaded)
-        hotels_loader.load_hotels(store, load_hotels)
+        hotels_loader.load_hotels(store, load_hotels, on_rows=on_rows)
         if store.is_empty():
             logger.warning("%s", EMPTY)
 

@@ -9,11 +9,12 @@ import shlex
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from geolookup import disk
 from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
 
+_CHUNK_BYTES = 1 << 20
 _UNWRITABLE = {
     errno.ENOSPC: "the disk is full: make room there",
     errno.EDQUOT: "the disk quota is used up: make room there",
@@ -152,11 +153,17 @@ def replace_durably(path: str, data: bytes, *, mode: int = 0o600) -> None:
         disk.replace(path, data, mode=mode)
 
 
-def file_record(path: str) -> dict[str, int | str]:
-    """A file's size and SHA-256, as CURRENT records them."""
+def file_record(path: str, on_bytes: Callable[[int], None] | None = None) -> dict[str, int | str]:
+    """A file's size and SHA-256, as CURRENT records them; ``on_bytes`` is told how many more bytes were read."""
     with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest}
+        if on_bytes is None:
+            digest = hashlib.file_digest(file, "sha256")
+        else:
+            digest = hashlib.sha256()
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                on_bytes(len(chunk))
+        return {"bytes": os.fstat(file.fileno()).st_size, "sha256": digest.hexdigest()}
 
 
 def remove_file(path: str) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from geolookup.errors import GeoLookupError, NoStateError, StateError, StateUnreadableError
@@ -17,8 +17,29 @@ from geolookup.state.generations.parts import parts_of, snapshot_path
 from geolookup.state.served import nothing_published
 
 
-def verify(home: str) -> list[str]:
+class _Work:
+    """How many bytes are checked, of how many; a file counts for each time that it is read."""
+
+    def __init__(self, progress: Callable[[int, int | None], None]) -> None:
+        self._progress = progress
+        self._done = self._total = 0
+
+    def expect(self, sizes: Iterable[int]) -> None:
+        self._total += sum(sizes)
+
+    def checked(self, size: int) -> None:
+        self._done += size
+        self._progress(self._done, max(self._total, self._done))
+
+
+def _nobody_watches(_done: int, _total: int | None) -> None:
+    pass
+
+
+def verify(home: str, *, progress: Callable[[int, int | None], None] = _nobody_watches) -> list[str]:
     """Check every byte that CURRENT names, and every invariant of it: the problems found; none if all is well.
+
+    ``progress`` is told how many bytes are checked, of how many.
 
     :raises NoStateError: if nothing has been published
     :raises StateDamagedError: if reading CURRENT fails
@@ -30,7 +51,7 @@ def verify(home: str) -> list[str]:
             current = read_current(home)
         except NoStateError as error:
             raise nothing_published(home) from error
-        problems = _problems(home, current)
+        problems = _problems(home, current, _Work(progress))
         # A publish removes what the CURRENT before it named: a file that is missing then is not a problem.
         if not problems or read_current(home).sequence == current.sequence:
             return problems
@@ -89,23 +110,30 @@ def _expected(home: str, current: Current) -> dict[str, dict[str, Any]]:
     }
 
 
-def _problems(home: str, current: Current) -> list[str]:
+def _problems(home: str, current: Current, work: _Work) -> list[str]:
     index = index_path(home, current.generation)
     generation = os.path.dirname(index)
     cache = os.path.join(generation, "cache.db")
     records = current.published["files"]
-    problems = changed_files(home, current)
+    snapshot_files, of_snapshots = _snapshots(home, current)
+    expected = _expected(home, current)
+    # The index, the overlay and cache.db are read twice: for their bytes, and for what these mean.
+    work.expect(2 * record["bytes"] for record in expected.values())
+    work.expect(record["bytes"] for record in snapshot_files.values())
+    problems = _all_content_problems(expected, work)
     with _collected(problems):
         reported = read_report(generation)["published"]
         if reported["digest"] != current.digest or any(reported["files"][name] != records[name] for name in CONTENT):
             problems.append(f"{generation}: report.json is of another generation than CURRENT names")
     with _collected(problems):
         Cache(cache).check()
+    work.checked(expected[cache]["bytes"])
     with _collected(problems):
         edits = Edits(home)
         edits.require_newest(edits=current.edits, counter=current.pushed)
         edits.check()
-    problems += _snapshot_problems(home, current)
+    problems += of_snapshots
+    problems += _all_content_problems(snapshot_files, work)
     try:
         published = open_published(home)
     except StateError as error:
@@ -114,15 +142,17 @@ def _problems(home: str, current: Current) -> list[str]:
     for reader in readers:
         with _collected(problems):
             verify_index(reader)
+        work.checked(expected[reader.path]["bytes"])
     published.close()
     return problems
 
 
-def _snapshot_problems(home: str, current: Current) -> list[str]:
-    """What is wrong with the snapshots that are served, or that sources have newest. Files that are the generation's
-    own by another name were looked at by that.
+def _snapshots(home: str, current: Current) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The files of the snapshots that are served, or that sources have newest, with their records, and what is wrong
+    with these records. Files that are the generation's own by another name are looked at by that.
     """
     generation = os.path.dirname(index_path(home, current.generation))
+    found: dict[str, dict[str, Any]] = {}
     problems: list[str] = []
     known = {int(entry["snapshot"]): str(entry["digest"]) for entry in current.sources}
     known |= {part.snapshot: part.digest for part in parts_of(current.published)}
@@ -137,8 +167,8 @@ def _snapshot_problems(home: str, current: Current) -> list[str]:
             for name in CONTENT:
                 file = os.path.join(path, name)
                 if not _is_same_file(file, os.path.join(generation, name)):
-                    problems += _content_problems(file, record["files"][name])
-    return problems
+                    found[file] = record["files"][name]
+    return found, problems
 
 
 def _is_same_file(path: str, other: str) -> bool:
@@ -148,9 +178,13 @@ def _is_same_file(path: str, other: str) -> bool:
         return False
 
 
-def _content_problems(path: str, record: dict[str, Any]) -> list[str]:
+def _all_content_problems(expected: dict[str, dict[str, Any]], work: _Work) -> list[str]:
+    return [problem for path, record in expected.items() for problem in _content_problems(path, record, work.checked)]
+
+
+def _content_problems(path: str, record: dict[str, Any], on_bytes: Callable[[int], None] | None = None) -> list[str]:
     try:
-        found = files.file_record(path)
+        found = files.file_record(path, on_bytes)
     except PermissionError as error:
         raise files.unreadable(path) from error
     except OSError as error:

@@ -271,8 +271,12 @@ def test_a_plan_and_an_apply_say_which_added_blocks_others_keep_in_part(command:
     assert found["addresses"] == str(2**64 + 3 * 65536)
     assert [other["site"] for other in found["blocks"][1]["others"]] == ["A", "B", None]
     assert found["blocks"][1] | {"others": []} == {
-        "site": "Head office", "locid": None, "startip": "10.0.0.0", "endip": "10.255.255.255",
-        "addresses": "196608", "others": [],
+        "site": "Head office",
+        "locid": None,
+        "startip": "10.0.0.0",
+        "endip": "10.255.255.255",
+        "addresses": "196608",
+        "others": [],
     }
     assert kept in command("custom", "apply", file)
     assert "go to other blocks" not in command("custom", "apply", file)  # nothing is added now

@@ -18,7 +18,8 @@ def verify(as_json: bool) -> int:
     """
     settings = load_settings()
     home = settings.state_home()
-    problems = verify_state(home)
+    with output.progress("verifying", "%") as progress:
+        problems = verify_state(home, progress=progress)
     if as_json:
         output.json_result({"home": home, "ok": not problems, "problems": problems})
     elif not problems:

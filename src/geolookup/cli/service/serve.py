@@ -1,5 +1,6 @@
 """``geolookup serve`` and ``serve-token``: run the reference service, and make the tokens that it knows."""
 
+import contextlib
 from typing import Any
 
 import click
@@ -73,22 +74,36 @@ def serve(
     if replace and not (load or demo):
         raise click.UsageError("--replace needs the files that replace what is there: --load FILE")
     options = options_from(given)
-    service.serve(
-        host=host,
-        port=port,
-        db=db,
-        load=load,
-        load_hotels=load_hotels,
-        demo=demo,
-        replace=replace,
-        ignore_idempotency_keys=given["ignore_idempotency_keys"],
-        options=options,
-        on_ready=lambda url: output.note(f"geolookup: serving on {url}"),
-        on_replaced=lambda loaded: output.note(
-            f"geolookup: replaced: geolocations +{loaded.geolocations_added} -{loaded.geolocations_removed} "
-            f"~{loaded.geolocations_changed}, blocks +{loaded.blocks_added} -{loaded.blocks_removed}"
-        ),
-    )
+    rows = 0
+    with contextlib.ExitStack() as loading:
+        progress = loading.enter_context(output.progress("loading", "row"))
+
+        def on_rows(more: int) -> None:
+            nonlocal rows
+            rows += more
+            progress(rows, None)
+
+        def on_ready(url: str) -> None:
+            loading.close()  # before anything else stands on a terminal
+            output.note(f"geolookup: serving on {url}")
+
+        service.serve(
+            host=host,
+            port=port,
+            db=db,
+            load=load,
+            load_hotels=load_hotels,
+            demo=demo,
+            replace=replace,
+            ignore_idempotency_keys=given["ignore_idempotency_keys"],
+            options=options,
+            on_ready=on_ready,
+            on_replaced=lambda loaded: output.note(
+                f"geolookup: replaced: geolocations +{loaded.geolocations_added} -{loaded.geolocations_removed} "
+                f"~{loaded.geolocations_changed}, blocks +{loaded.blocks_added} -{loaded.blocks_removed}"
+            ),
+            on_rows=on_rows,
+        )
 
 
 @click.command("serve-token")

@@ -22,6 +22,7 @@ from geolookup.service.geolocations.merge import staged_blocks, staged_geolocati
 from geolookup.service.geolocations.replacement import Replacing
 from geolookup.service.geolocations.source_staging import stage_source
 from geolookup.service.http import wire
+from geolookup.service.store.counted import OnRows, counted, nobody_counts
 from geolookup.service.store.schema import padded, with_keys
 from geolookup.service.store.store import Store, Transaction
 from geolookup.sources.country_ranges import COLUMNS, ranges, read_range
@@ -47,7 +48,13 @@ class Loaded:
     blocks_removed: int = 0
 
 
-def load_files(store: Store, paths: Iterable[str | os.PathLike[str]], *, replace: bool = False) -> Loaded:
+def load_files(
+    store: Store,
+    paths: Iterable[str | os.PathLike[str]],
+    *,
+    replace: bool = False,
+    on_rows: OnRows = nobody_counts,
+) -> Loaded:
     """Load files in their order: geolocations are added or changed and blocks added, nothing removed.
 
     With ``replace``, default geolocations and their blocks that none of the files has are removed afterwards. Custom
@@ -57,7 +64,8 @@ def load_files(store: Store, paths: Iterable[str | os.PathLike[str]], *, replace
     ``startip`` and ``endip``, one row a block, in which a row without a range is a geolocation without blocks, and
     locids below zero are custom geolocations, which must have coordinates. Of a CSV with ``startip,endip,country`` and
     no other field, the countries become default geolocations in the alphabetical order of their codes, unless there is
-    such a geolocation already. Other columns are ignored.
+    such a geolocation already. Other columns are ignored. ``on_rows`` is told how many more rows were read, some
+    thousand at a time.
 
     :raises DataFileError: if a row is bad, rows of one locid disagree, or a custom block belongs to another custom
         geolocation: the message names bad rows, up to twenty of the first such file; nothing of any file is kept.
@@ -71,7 +79,7 @@ def load_files(store: Store, paths: Iterable[str | os.PathLike[str]], *, replace
             merge.create_staging(transaction)
             bad = BadRows()
             try:
-                _stage(transaction, os.fspath(path), bad)
+                _stage(transaction, os.fspath(path), bad, on_rows)
             except (DataFileError, PullError) as error:
                 bad.add(str(error).removesuffix(": nothing was published"))
             bad.refuse()
@@ -91,20 +99,20 @@ def load_files(store: Store, paths: Iterable[str | os.PathLike[str]], *, replace
     )
 
 
-def _stage(transaction: Transaction, path: str, bad: BadRows) -> None:
+def _stage(transaction: Transaction, path: str, bad: BadRows, on_rows: OnRows) -> None:
     rows = _own_csv(path)
     if rows is None:
         with open_source(path) as reading:
             geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
-            stage_source(transaction, reading, bad, geolocations.add, blocks.add)
+            stage_source(transaction, reading, bad, geolocations.add, blocks.add, on_rows)
             geolocations.flush()
             blocks.flush()
         return
     with rows:
         if "locid" in rows.header:
-            _stage_geolocations(transaction, rows, bad)
+            _stage_geolocations(transaction, rows, bad, on_rows)
         else:
-            _stage_countries(transaction, rows, bad)
+            _stage_countries(transaction, rows, bad, on_rows)
 
 
 def _own_csv(path: str) -> CsvRows | None:
@@ -146,7 +154,7 @@ class _Batches:
             self._rows = []
 
 
-def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows) -> None:
+def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows, on_rows: OnRows) -> None:
     start, end = rows.columns("startip", "endip")
     # A file that is older than a field has no column for it.
     names = [name for name in FIELD_NAMES if name not in LATER_NAMES or name in rows.header]
@@ -156,7 +164,7 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows) -
     digest = _Digest()
     known_texts: dict[bytes, int] = {}
     known_places: dict[int, bytes] = {}
-    for row in rows.good(bad.add):
+    for row in counted(rows.good(bad.add), on_rows):
         try:
             texts = tuple([row[column] for column in place_columns])
             seen = digest(texts)
@@ -217,11 +225,11 @@ def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int
     return locid, fields
 
 
-def _stage_countries(transaction: Transaction, rows: CsvRows, bad: BadRows) -> None:
+def _stage_countries(transaction: Transaction, rows: CsvRows, bad: BadRows, on_rows: OnRows) -> None:
     blocks = _Batches(transaction, staged_blocks)
     # A code's number is its place in the file until the whole file was read: only then can codes be sorted.
     numbers: dict[str, int] = {}
-    for found in ranges(rows, bad.add):
+    for found in counted(ranges(rows, bad.add), on_rows):
         number = numbers.get(found.country)
         if number is None:
             try:

@@ -12,6 +12,7 @@ from geolookup.index.flatten import Flags
 from geolookup.reasons import reason
 from geolookup.service.geolocations import merge
 from geolookup.service.http import wire
+from geolookup.service.store.counted import OnRows
 from geolookup.service.store.schema import geolocations, padded, with_keys
 from geolookup.service.store.store import Transaction
 from geolookup.sources.blocks import MASKED
@@ -30,17 +31,22 @@ def stage_source(
     bad: BadRows,
     add_geolocation: Callable[[Row], None],
     add_block: Callable[[Row], None],
+    on_rows: OnRows,
 ) -> None:
     """Hand on the rows of both staging tables.
 
     A place keeps the locid that its source gives it, or that a default geolocation with the same fields has; others get
     the next free ones. Prefixes that are known to have no location are left out, since the service cannot hold them. Of
-    equal blocks the later row wins, unless the source has locids of its own, which then decide.
+    equal blocks the later row wins, unless the source has locids of its own, which then decide. ``on_rows`` is told how
+    many more rows were read.
 
     :raises DataFileError: if the source is damaged
     :raises PullError: if it has no good row
     """
-    batches = list(reading.batches(lenient=True))
+    batches = []
+    for batch in reading.batches(lenient=True):
+        batches.append(batch)
+        on_rows(sum(len(columns[0]) for columns in (batch.v4, batch.v6)))
     gathered = reading.gathered
     for row in gathered.bad_in_order():
         bad.add(f"{reading.name}, {row}")

@@ -11,6 +11,7 @@ from geolookup.errors import DataFileError, RequestRefusedError
 from geolookup.service.hotels import documents
 from geolookup.service.hotels import records as hotels_records
 from geolookup.service.hotels.records import HotelRecord
+from geolookup.service.store.counted import OnRows, counted, nobody_counts
 from geolookup.service.store.hotel_schema import hotel_amenities, hotels
 from geolookup.service.store.store import Store
 from geolookup.text import harmless
@@ -29,10 +30,12 @@ class LoadedHotels:
     changed: int
 
 
-def load_hotels(store: Store, paths: Iterable[str | os.PathLike[str]]) -> LoadedHotels:
+def load_hotels(
+    store: Store, paths: Iterable[str | os.PathLike[str]], *, on_rows: OnRows = nobody_counts
+) -> LoadedHotels:
     """Load files of one hotel a line (NDJSON) in their order: hotels are added or replaced, and none removed.
 
-    A replaced hotel keeps its rate plans. Blank lines are skipped.
+    A replaced hotel keeps its rate plans. Blank lines are skipped. ``on_rows`` is told how many more lines were read.
 
     :raises DataFileError: if a file cannot be read or a line is bad: the message has a line for each bad one, up to
         a hundred, and nothing of any file is kept
@@ -41,7 +44,7 @@ def load_hotels(store: Store, paths: Iterable[str | os.PathLike[str]]) -> Loaded
     added = changed = 0
     with store.write() as transaction:
         for path in paths:
-            for where, line in _lines(os.fspath(path)):
+            for where, line in counted(_lines(os.fspath(path)), on_rows):
                 try:
                     record = hotels_records.check(documents.read(_whole(line)))
                 except RequestRefusedError as error:

@@ -1,5 +1,6 @@
 """A command on a terminal of its own, answered as a person would answer."""
 
+import fcntl
 import os
 import pty
 import select
@@ -33,6 +34,7 @@ def on_terminal(
     process = subprocess.Popen(
         [sys.executable, "-m", "geolookup", *arguments],
         stdin=side, stdout=side, stderr=side, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C typed there is a signal
         env={**_without_size(), "TERM": "xterm-256color", **(environment or {})},
     )  # fmt: skip
     os.close(side)

@@ -10,6 +10,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.states import place, publish
+from tests.support.terminals import on_terminal
 
 FIRST = PROVISIONAL_LOCID - 1
 
@@ -145,3 +146,25 @@ def test_several_edits_are_dropped_at_once_or_none(command: Command) -> None:
     assert "--all would drop 3 edits: add --yes" in command.error
     assert command("outbox", "drop", 3, 2).splitlines()[-1].startswith("1 edit pending")
     assert command("outbox", "drop", "--all", "--yes").splitlines()[-1] == "nothing is pending"
+
+
+@pytest.mark.parametrize(("answer", "dropped"), [("y", True), ("n", False), ("", False)])
+def test_on_a_terminal_drop_shows_the_edits_and_asks(command: Command, answer: str, dropped: bool) -> None:
+    code, seen = on_terminal(["outbox", "drop", "1", "2"], [("Drop 2 edits? [y/N]: ", f"{answer}\n")], columns=120)
+    assert code == 0
+    shown, _, after = seen.partition("Drop 2 edits? [y/N]: ")
+    assert shown.splitlines() == [
+        f"1  queued  create geolocation {FIRST}",
+        f"2  queued  add 10.20.0.0-10.20.255.255 to {FIRST}",
+    ]
+    assert ("nothing was changed" in after) != dropped
+    assert len(command.json("outbox", "list")) == (0 if dropped else 2)
+
+
+def test_on_a_terminal_yes_is_an_answer_and_ctrl_c_is_no(command: Command) -> None:
+    code, seen = on_terminal(["outbox", "drop", "--all"], [("Drop 2 edits? [y/N]: ", "\x03")])
+    assert (code, len(command.json("outbox", "list"))) == (130, 2)
+    assert "interrupted: nothing was changed" in seen
+    code, seen = on_terminal(["outbox", "drop", "--all", "--yes"])
+    assert (code, "[y/N]" in seen) == (0, False)
+    assert command.json("outbox", "list") == []

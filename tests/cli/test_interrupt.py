@@ -167,6 +167,46 @@ def test_applying_a_file_says_whether_its_changes_were_made(home: str, tmp_path:
     assert len(Editor(home).pending()) == 2
 
 
+BETWEEN = """
+import os, signal, sys
+from geolookup.state.edits.sessions import Sessions
+def between(*arguments, real=Sessions._publish):
+    os.kill(os.getpid(), signal.{name})
+    return real(*arguments)
+Sessions._publish = between
+sys.argv = ["geolookup", *sys.argv[1:]]
+from geolookup.__main__ import main
+sys.exit(main())
+"""
+
+
+def signalled_between(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that gets this signal between the commit of its edit and the publish."""
+    return subprocess.run(
+        [sys.executable, "-c", BETWEEN.format(name=name), *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_ctrl_c_between_a_commit_and_its_publish_waits_for_the_publish(capsys: pytest.CaptureFixture[str]) -> None:
+    done = signalled_between("SIGINT", "custom", "add-block", "-3", "10.77.0.0/16")
+    assert done.returncode == INTERRUPTED
+    assert "interrupted: the edits are made" in done.stderr
+    assert run(["10.77.1.1", "--field", "locid"]) == 0
+    assert capsys.readouterr().out == "-3\n"
+
+
+def test_what_was_killed_between_a_commit_and_its_publish_is_published_by_the_next_look_at_the_edits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert signalled_between("SIGKILL", "custom", "add-block", "-3", "10.77.0.0/16").returncode == -signal.SIGKILL
+    assert run(["10.77.1.1", "--field", "locid"]) == 0
+    assert capsys.readouterr().out == "1\n"
+    assert run(["outbox", "list"]) == 0
+    capsys.readouterr()
+    assert run(["10.77.1.1", "--field", "locid"]) == 0
+    assert capsys.readouterr().out == "-3\n"
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_the_settings_are_as_before_or_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
     settings = tmp_path / "geolookup.toml"

@@ -82,6 +82,7 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
     def command(*args: P.args, **kwargs: P.kwargs) -> R:
         state_directory(load_settings())  # what it is like before, for who interrupts the command
         with open_editor() as editor:
+            editor.sessions.catch_up()
             try:
                 return function(editor, *args, **kwargs)
             except InvalidAddressError as error:  # elsewhere that is one bad item of many, here it is a bad argument

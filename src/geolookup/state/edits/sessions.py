@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import signal
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
@@ -52,15 +54,30 @@ class Sessions:
         with directory.publishing() as publish:
             current = publish.required()
             directory.edits.require_present(edits=current.edits, counter=current.pushed)
-            try:
-                with directory.edits.transaction() as database:
-                    session = self._session = self._begin(database, current)
-                    yield session
-                    head, layer, changed = session.outbox.head(), session.layer, session.changed
-            finally:
-                self._session = None
-            if changed or head != current.edits:  # the latter if an earlier publish failed
-                self._publish(publish, head, layer)
+            with contextlib.ExitStack() as whole:
+                try:
+                    with directory.edits.transaction() as database:
+                        session = self._session = self._begin(database, current)
+                        yield session
+                        head, layer, changed = session.outbox.head(), session.layer, session.changed
+                        whole.enter_context(_uninterrupted())  # what is committed is published, too
+                finally:
+                    self._session = None
+                if changed or head != current.edits:  # the latter if an earlier publish failed
+                    self._publish(publish, head, layer)
+
+    def catch_up(self) -> None:
+        """Publish edits that are durable and not published: whoever made them was killed in between, or could not.
+
+        If that is impossible for this user or now, it is left to the next edit.
+        """
+        with contextlib.suppress(StateError):
+            current = self._directory.current_or_none()
+            if current is None or not self._directory.edits.exists():
+                return
+            if self.ask(lambda session: session.outbox.head()) != current.edits:
+                with self.transaction():
+                    pass
 
     @contextlib.contextmanager
     def rehearsal(self) -> Iterator[EditSession]:
@@ -134,3 +151,33 @@ class Sessions:
             _log.warning("the edit is kept, but lookups will not see it until this is repaired: %s", error)
             return
         self._left = ((published.sequence, head), layer)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A body that Ctrl-C does not end: `KeyboardInterrupt` is raised after it instead.
+
+    The milliseconds between the commit of an edit and its publish are such a body: see `Sessions.transaction`.
+    Only in the main thread, since it is raised in no other one, and only if nobody handles SIGINT in another way.
+    """
+    came = False
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+
+    usual = signal.getsignal(signal.SIGINT)
+    try:
+        if usual is signal.default_int_handler:
+            signal.signal(signal.SIGINT, note)
+    except ValueError:  # another thread than the main one
+        usual = None
+    if usual is not signal.default_int_handler:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        if came:
+            raise KeyboardInterrupt

@@ -1,11 +1,12 @@
 """Claims: which custom geolocation, that no file named so far, a site of a file already is."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from geolookup.fields import FIELD_NAMES
 from geolookup.model import Geolocation
 from geolookup.sites.site import Site
+from geolookup.state.edits.steps import Content
 from geolookup.sync.push.likeness import may_be_stored
 
 
@@ -43,17 +44,51 @@ def claims_of(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknow
     return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
 
 
-def reclaims_of(deleted: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
-    """Which of the geolocations whose delete was not sent yet each unknown site describes: all fields and blocks."""
-    free = [place for locid, place in sorted(deleted.items(), reverse=True) if locid not in taken]
+def reclaims_of(before: Mapping[int, Content], unknown: list[Site]) -> dict[str, int]:
+    """Which geolocation each unknown site describes, all fields and blocks.
+
+    ``before`` is by their numbers what geolocations were before edits that were not sent, and that can be taken back.
+    """
+    free = sorted(before.items(), reverse=True)
     claims = {}
     for site in unknown:
-        for place in free:
-            if place.fields() == site.fields and tuple(sorted(place.ipblocks)) == site.blocks:
-                claims[site.name] = place.locid
-                free.remove(place)
+        described = Content(fields=site.fields, blocks=frozenset(site.blocks))
+        for each in free:
+            if each[1] == described:
+                claims[site.name] = each[0]
+                free.remove(each)
                 break
     return claims
+
+
+def sent_as(
+    sites: Sequence[Site],
+    names: Mapping[str, int],
+    served: Mapping[int, Content],
+    *,
+    unsent: Collection[int],
+    layer: Mapping[int, Geolocation],
+) -> dict[str, int]:
+    """Which geolocation each site gets back, if a service has all of the file exactly so, and no more; else nothing.
+
+    ``served`` is what it has by their numbers. Names may have passed to other geolocations since, together with edits
+    that were not sent (of ``unsent``), and that is no reason to send anything. Without such edits names stay where they
+    are, and what the file says otherwise is an edit.
+    """
+    described = {site.name: Content(fields=site.fields, blocks=frozenset(site.blocks)) for site in sites}
+    if all(name in names and _is(layer.get(names[name]), content) for name, content in described.items()):
+        return {}
+    stay = {name: names[name] for name in described if name in names and served.get(names[name]) == described[name]}
+    if not served.keys() & set(unsent):
+        return {}
+    left = {locid: content for locid, content in served.items() if locid not in stay.values()}
+    moving = [site for site in sites if site.name not in stay]
+    claims = reclaims_of(left, moving)
+    return claims if len(claims) == len(moving) == len(left) else {}
+
+
+def _is(place: Geolocation | None, content: Content) -> bool:
+    return place is not None and Content.of(place) == content
 
 
 def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
-from geolookup.sites.claims import claims_of, reclaims_of
+from geolookup.sites.claims import claims_of, reclaims_of, sent_as
 from geolookup.sites.elsewhere import Elsewhere, Owner
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
@@ -141,15 +141,28 @@ def _wish(place: Geolocation) -> str:
 def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems) -> SitesPlan:
     """The plan. What need not be sent any more is taken back: the transaction or rehearsal is the caller's."""
     layer, stored = custom_layer(editor), editor.stored()
-    deleted, forgotten = editor.sessions.ask(lambda session: (session.deleted_unsent(), session.forgotten()))
+    deleted, forgotten, unsent = editor.sessions.ask(
+        lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
+    )
     before = layer
     in_file = {site.name: site for site in sites}
     known = {name: locid for name, locid in editor.sites().items() if locid in layer or locid in deleted}
     names = {name: locid for name, locid in known.items() if name in in_file}
-    former = {locid: name for name, locid in known.items() if name not in in_file}
-    claims = claims_of(layer, names, [site for site in sites if site.name not in names])
-    unknown = [site for site in sites if site.name not in names | claims]
-    claims |= reclaims_of(deleted, set(names.values()), unknown)
+    governed = known.values() | deleted.keys()
+    then = {locid: Content.of(place) for locid, place in layer.items()} | unsent
+    served = {locid: content for locid, content in then.items() if content is not None and locid in governed}
+    claims = sent_as(sites, names, served, unsent=unsent, layer=layer)
+    if not claims:
+        # What no service has heard of is given up for what a service has exactly so, and would be deleted there.
+        new = {name for name, locid in names.items() if unsent.get(locid, ...) is None}
+        going = {locid: content for locid, content in served.items() if locid not in names.values()}
+        claims = reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
+    names |= claims
+    former = {locid: name for name, locid in known.items() if locid not in names.values()}
+    claims |= claims_of(layer, names, [site for site in sites if site.name not in names])
+    names |= claims
+    gone = {locid: Content.of(place) for locid, place in deleted.items() if locid not in names.values()}
+    claims |= reclaims_of(gone, [site for site in sites if site.name not in names])
     names |= claims
     doomed = [locid for locid in layer if locid not in names.values() and (prune_all or locid in former)]
     wanted: dict[int, Content | None] = dict.fromkeys(doomed)

@@ -13,7 +13,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
-from geolookup.state.edits.steps import SITES, Steps, begin_step
+from geolookup.state.edits.steps import SITES, Content, Steps, begin_step
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Begun
 
@@ -209,6 +209,21 @@ class EditSession:
             if isinstance(row.edit, Delete) and row.never_sent and row.base is not None and shown not in self.layer:
                 found[shown] = geolocation(shown, row.base["fields"], blocks_of(row.base["blocks"]))
         return found
+
+    def before_unsent(self) -> dict[int, Content | None]:
+        """What geolocations were before their pending edits, if none of these was sent: by the locid that lookups show.
+
+        None stands for one that no service has heard of.
+        """
+        found: dict[int, Content | None] = {}
+        sent = set()
+        for row in self.outbox.rows(*PENDING_STATES):
+            shown = self.shown(row.locid)
+            if not row.never_sent:
+                sent.add(shown)
+            elif shown not in found:
+                found[shown] = None if row.base is None else Content.read(row.base)
+        return {shown: content for shown, content in found.items() if shown not in sent}
 
     def forgotten(self) -> set[int]:
         """The provisional locids of what was created here and deleted before anything of it was sent."""

@@ -1,12 +1,15 @@
 """The page Custom: the table, one geolocation, and every edit, shown before it is saved."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from geolookup.console.console import Console
 from geolookup.lookup.first import open_editor
+from geolookup.settings.table import Settings
 from tests.service.share.conftest import NOTHING
 from tests.support.running_console import RunningConsole, Visitor, hidden
 
@@ -223,3 +226,15 @@ def test_what_is_kept_of_the_layer_follows_every_change(console: RunningConsole)
     with open_editor(console.home) as editor:
         editor.update(locid, city="Elsewhere")
         assert [laid.place for laid in console.console.layer().laid] == [laid.place for laid in editor.custom()]
+
+
+def test_what_is_opened_before_the_first_page_makes_nothing(console: RunningConsole, tmp_path: Path) -> None:
+    empty = Console(Settings, home=str(tmp_path))
+    empty.warm_up()
+    assert list(tmp_path.iterdir()) == []
+    warm = Console(Settings, home=console.home)
+    warm.warm_up()
+    kept = warm.layer()
+    assert [laid.place for laid in kept.laid] == [laid.place for laid in console.console.layer().laid]
+    assert warm.layer() is kept
+    warm.close()

@@ -1,5 +1,6 @@
 """What every page of a console works with: the state, its editor, the session, the runs, and how a page is made."""
 
+import contextlib
 import secrets
 import threading
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from geolookup.console.html import Templates
 from geolookup.console.layer import CustomLayer, Kept
 from geolookup.console.runs import Runs
 from geolookup.console.session import Session
+from geolookup.errors import GeoLookupError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor
@@ -98,6 +100,13 @@ class Console:
     def directory(self) -> StateDirectory:
         """The state directory, for what no editor or lookup does."""
         return StateDirectory(self.home, keep_generations=self.settings().keep_generations)
+
+    def warm_up(self) -> None:
+        """Open what the first page would open; nothing is made that is not there yet."""
+        with contextlib.suppress(GeoLookupError):  # the first page says what is wrong
+            if self.directory().current() is not None:
+                self.geo()
+                self.layer()
 
     def close(self) -> None:
         """Close what was opened. Runs that are under way go on: see `Runs.wait`."""

@@ -1,7 +1,9 @@
 """Running `geolookup console`: one process on loopback, until a signal ends it."""
 
 import contextlib
+import gc
 import os
+import threading
 from collections.abc import Callable, Iterator
 
 from geolookup.console.app import application
@@ -47,12 +49,16 @@ def console(
     def prepared() -> Iterator[Opens]:
         yield opened
 
+    def ready(url: str) -> None:
+        threading.Thread(target=_warm_up, args=(served,), name="geolookup-warm-up", daemon=True).start()
+        on_ready(served.session.address(url), served.runs)
+
     launch(
         prepared(),
         host=HOST,
         port=port,
         options=Options(asks_itself=True),
-        on_ready=lambda url: on_ready(served.session.address(url), served.runs),
+        on_ready=ready,
     )
     going = served.runs.under_way()
     for run in going:
@@ -60,3 +66,10 @@ def console(
     served.runs.wait()
     for run in going:
         on_end(run)
+
+
+def _warm_up(served: Console) -> None:
+    served.warm_up()
+    # What is loaded by now stays: a collection that looked at all of it would make every tenth page slow.
+    gc.collect()
+    gc.freeze()

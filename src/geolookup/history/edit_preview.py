@@ -57,6 +57,7 @@ def preview_edit(
     with with_custom_layer(directory, after.values()) as (old, new):
         changes = changes_within(old, new, blocks, most=most)
         by_country = impact(old, new) if changes is None and whole else None
-    known = set(lint([laid.place for laid in before.values()]))
-    found = [finding for finding in lint([laid.place for laid in after.values()]) if finding not in known]
+    found = lint([laid.place for laid in after.values()])
+    known = set(lint([laid.place for laid in before.values()])) if found else set()
+    found = [finding for finding in found if finding not in known]
     return EditPreview(changes=changes, by_country=by_country, findings=found)

@@ -107,22 +107,22 @@ class Outbox:
         if locid is not None:
             conditions.append("locid = ?")
             parameters.append(locid)  # type: ignore[arg-type] # one list for all parameters
-        sql = f"SELECT * FROM outbox WHERE {' AND '.join(conditions)} ORDER BY id"  # noqa: S608 - no values in it
-        return self._rows(sql, parameters)
+        return self._rows(" AND ".join(conditions), parameters)
 
-    def _rows(self, sql: str, parameters: Sequence[object]) -> list[OutboxRow]:
-        """What a query finds; a row that was read before is not decoded again, unless an edit changed since."""
+    def _rows(self, where: str, parameters: Sequence[object]) -> list[OutboxRow]:
+        """The edits for which this holds, oldest first; read again only if an edit changed since they were."""
         head = self.head()
         if head != self._read_at:
             self._read.clear()
             self._read_at = head
-        found = []
-        for columns in self._database.query(sql, parameters):
-            number = columns["id"]
-            row = self._read.get(number)
-            if row is None:
-                row = self._read[number] = read_row(columns)
-            found.append(row)
+        if self._read:
+            sql = f"SELECT id FROM outbox WHERE {where} ORDER BY id"  # noqa: S608 - no values in it
+            numbers = [number for (number,) in self._database.execute(sql, parameters)]
+            if all(number in self._read for number in numbers):
+                return [self._read[number] for number in numbers]
+        sql = f"SELECT * FROM outbox WHERE {where} ORDER BY id"  # noqa: S608 - no values in it
+        found = [read_row(columns) for columns in self._database.query(sql, parameters)]
+        self._read.update((row.id, row) for row in found)
         return found
 
     def rows_in_the_way(self, locid: int) -> list[OutboxRow]:
@@ -140,12 +140,11 @@ class Outbox:
 
     def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
         """The edits that a list begun then may lack, oldest first: those for which no list until then is conclusive."""
-        sql = (  # the moment for what an earlier release acknowledged: it kept no marks
-            "SELECT * FROM outbox WHERE state <> 'dropped' AND CASE WHEN acknowledged IS NULL"
+        where = (  # the moment for what an earlier release acknowledged: it kept no marks
+            "state <> 'dropped' AND CASE WHEN acknowledged IS NULL"
             " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
-            " ORDER BY id"
         )
-        return self._rows(sql, (begun.at, begun.counter))
+        return self._rows(where, (begun.at, begun.counter))
 
     # Marks
 

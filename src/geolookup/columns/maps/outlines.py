@@ -41,11 +41,10 @@ def detailed() -> Topology:
 
 def country_box(code: str) -> Box | None:
     """Where most of a country is; None if it has no outline of its own."""
-    topology = detailed()
-    arcs = _arc_boxes(topology)
+    arcs = _detailed_arc_boxes()
     boxes = [
         _ring_box(arcs, polygon[0])
-        for geometry in topology["objects"]["countries"]["geometries"]
+        for geometry in detailed()["objects"]["countries"]["geometries"]
         if geometry.get("id") == code
         for polygon in _polygons(geometry)
     ]
@@ -74,6 +73,11 @@ def near(topology: Topology, box: Box) -> Topology:
 def _polygons(geometry: dict[str, Any]) -> list[list[list[int]]]:
     found: list[list[list[int]]] = geometry["arcs"] if geometry["type"] == "MultiPolygon" else [geometry["arcs"]]
     return found
+
+
+@functools.cache
+def _detailed_arc_boxes() -> list[Box]:
+    return _arc_boxes(detailed())
 
 
 def _arc_boxes(topology: Topology) -> list[Box]:

@@ -55,16 +55,24 @@ def ask(geo: GeoLookup) -> list[Any]:
     return [*answers, *geo.lookup_many(ADDRESSES)]
 
 
-def positions(path: str, *, every: bool) -> Iterator[int]:
-    """All positions in a file; or all but most of those in an index's two tables, which hold the same few numbers."""
+def positions(path: str, *, every: bool, text_step: int) -> Iterator[int]:
+    """All positions in a file; or all but most of those in an index's two tables, which hold the same few numbers.
+
+    Of text, which has a checksum (CURRENT and an index's header), only every ``text_step``-th.
+    """
     size = os.path.getsize(path)
-    if every or path.endswith("CURRENT"):
-        yield from range(size)
+    if path.endswith("CURRENT"):
+        yield from range(0, size, text_step)
         return
     with IndexReader.open(path) as reader:
         sections = reader.header.sections
         tables = [(sections[name].begin, sections[name].end) for name in ("v4.table", "v6.table")]
-    position = 0
+    # The length of the header stands in eight bytes before it.
+    position = min(section.begin for section in sections.values())
+    yield from (*range(8), *range(8, position, text_step))
+    if every:
+        yield from range(position, size)
+        return
     for begin, end in tables:
         yield from (*range(position, begin + 16), *range(begin + 16, end - 16, 9973))
         position = end - 16
@@ -126,10 +134,13 @@ class Flips:
             return True
 
 
-def sweep(home: str, name: str, *, every: bool, step: int, start: int, masks: tuple[int, ...] | None) -> dict[str, Any]:
-    """Flip and cut at every ``step``-th position from the ``start``-th on; without ``masks``, each has one in turn."""
+def sweep(
+    home: str, name: str, *, every: bool, step: int, start: int, text_step: int, masks: tuple[int, ...] | None
+) -> dict[str, Any]:
+    """Flip and cut at every ``step``-th of the `positions` from the ``start``-th on; without ``masks``, each has one in
+    turn."""
     flips = Flips(home, name)
-    chosen = list(positions(flips.path, every=every))[start::step]
+    chosen = list(positions(flips.path, every=every, text_step=text_step))[start::step]
     tried = 0
     for position in chosen:
         for mask in masks or (MASKS[position % len(MASKS)],):
@@ -148,6 +159,7 @@ def main() -> int:
     parser.add_argument("--every", action="store_true", help="every byte of an index's tables, too")
     parser.add_argument("--step", type=int, default=1, help="every so many-th position only")
     parser.add_argument("--start", type=int, default=0, help="how many positions are left out before the first")
+    parser.add_argument("--text-step", type=int, default=1, help="every so many-th only of CURRENT and of headers")
     parser.add_argument("--masks", action="store_true", help="every mask at every position")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     options = parser.parse_args()
@@ -157,7 +169,8 @@ def main() -> int:
         make_state(home)
         for name in options.files or FILES:
             masks = MASKS if options.masks else None
-            one = sweep(home, name, every=options.every, step=options.step, start=options.start, masks=masks)
+            which = {"step": options.step, "start": options.start, "text_step": options.text_step}
+            one = sweep(home, name, every=options.every, masks=masks, **which)
             found[name] = one
             if not options.json:
                 print(f"{name}: {one['tried']} damages: {one['outcomes']}, {one['bad_count']} bad", flush=True)

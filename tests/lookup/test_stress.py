@@ -33,7 +33,7 @@ def test_every_answer_is_right_in_forks_and_threads_across_reloads(
     # Readers see what is written whether it was synced or not; hundreds of publishes shall not wait for the disk.
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     monkeypatch.setattr(os, "fdatasync", lambda _descriptor: None)
-    last = 2_000 if full_sweep else 40
+    last = 2_000 if full_sweep else 14
     path = tmp_path / "progress"
     path.write_bytes(bytes(5 * 8))
     progress = Progress(str(path))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import TIMES, WHOLE
+
 if TYPE_CHECKING:
     from tests.support.postgres import PostgresServer
 
@@ -21,6 +23,7 @@ settings.register_profile(
 )
 # Whoever changes the code plays new examples each time; CI the same ones, so that what fails there fails again.
 settings.register_profile("same", parent=settings.get_profile("geolookup"), derandomize=True)
+settings.register_profile(WHOLE, parent=settings.get_profile("geolookup"), max_examples=100 * TIMES)
 settings.load_profile("same" if os.environ.get("SAME_EXAMPLES") == "1" else "geolookup")
 
 
@@ -31,6 +34,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="for tests/contract: what starts the service to check, with {port}, {defaults} and {hotels}",
     )
     parser.addoption("--full-sweep", action="store_true", help="run the whole of every sweep that CI runs in part")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before any test file is imported: that is when tests say how many examples they play.
+    if config.getoption("--full-sweep"):
+        settings.load_profile(WHOLE)
 
 
 @pytest.fixture(scope="session")

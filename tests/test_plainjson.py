@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup import plainjson
+from tests.support.examples import examples
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -17,6 +18,7 @@ values = st.recursive(
 )
 
 
+@examples(50)
 @given(values, st.sampled_from([None, 1]), st.booleans())
 def test_what_json_writes_is_read_back(value: object, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)

@@ -13,6 +13,7 @@ from geolookup.errors import SettingsError, StateBusyError
 from geolookup.settings import edit, files
 from geolookup.settings.edit import Before, add_source, move_source, remove_source
 from geolookup.settings.load import load
+from tests.support.examples import examples
 
 FILE = """\
 # Ours.
@@ -89,6 +90,7 @@ def test_what_is_not_edited_stays_to_the_letter(file: Path) -> None:
     assert file.read_text() == FILE[: FILE.index('\n[[source]]\nname = "feed"')]
 
 
+@examples(40)
 @given(
     st.lists(
         st.tuples(

@@ -20,6 +20,7 @@ from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from tests.index.building import ADDRESSES
 from tests.oracle.single_lookups import single_lookups
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 ADDRESS_TEXTS = [
@@ -107,6 +108,7 @@ def test_whole_numbers_are_ipv4_addresses(either_geo: GeoLookup, kind: Any) -> N
     assert found.schema.metadata[MALFORMED_KEY] == str(malformed).encode()
 
 
+@examples(30)
 @given(
     addresses=st.lists(st.tuples(st.sampled_from((4, 6)), st.integers(0, 20)), min_size=1, max_size=30),
     ranges=st.lists(

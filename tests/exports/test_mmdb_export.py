@@ -11,7 +11,7 @@ from typing import Any
 import maxminddb
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
@@ -23,6 +23,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.upstream.decode import PulledGeolocation
 from tests.exports.states import publish_sources
+from tests.support.examples import examples
 from tests.support.source_files import mmdb as reference_file
 from tests.support.states import place, publish
 
@@ -127,7 +128,7 @@ _blocks = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 12)), min_size=1
 @given(
     rows=st.lists(st.tuples(st.sampled_from(sorted(PLACES)), st.booleans(), _blocks, _blocks), min_size=1, max_size=6)
 )
-@settings(max_examples=25)
+@examples(25)
 def test_every_answer_is_that_of_a_lookup(rows: list[Any], tmp_path_factory: pytest.TempPathFactory) -> None:
     home = str(tmp_path_factory.mktemp("states") / "state")
     places = []

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.history.within import changes_within
@@ -11,6 +11,7 @@ from geolookup.model import IPBlock
 from tests.index.building import blocks
 from tests.index.test_compare import END, Side, opened, sides
 from tests.oracle import all_answers
+from tests.support.examples import examples
 
 
 def asked(old: Side, new: Side, ranges: list[IPBlock]) -> dict[tuple[Any, Any, int], int]:
@@ -28,7 +29,7 @@ def asked(old: Side, new: Side, ranges: list[IPBlock]) -> dict[tuple[Any, Any, i
 
 
 @given(old=sides(), new=sides(), ranges=st.lists(blocks(most=3)))
-@settings(max_examples=80)
+@examples(20)
 def test_changes_within_ranges_are_those_that_asking_finds(
     tmp_path: Path, old: Side, new: Side, ranges: list[list[Any]]
 ) -> None:

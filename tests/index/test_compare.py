@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import IndexDamagedError
@@ -23,6 +23,7 @@ from geolookup.index.stack import write_stack
 from tests.index.building import V4_END, V6_END, blocks, fields, rewritten
 from tests.oracle import all_answers
 from tests.oracle.linear_scan import Block, winner
+from tests.support.examples import examples
 
 END = {4: V4_END, 6: V6_END}
 FIELDS = ("country", "region", "city", "postalcode", "latitude", "longitude", "dmacode", "areacode")
@@ -103,7 +104,7 @@ def same_answers(one: Side, other: Side) -> bool:
 
 @pytest.mark.parametrize("chunk", [1 << 18, 5])
 @given(old=sides(), new=sides())
-@settings(max_examples=80)
+@examples(25)
 def test_changed_answers_are_those_that_asking_address_by_address_finds(
     tmp_path: Path, chunk: int, old: Side, new: Side
 ) -> None:
@@ -154,7 +155,7 @@ def split(side: Side, shuffle: int) -> Side:
 
 
 @given(side=sides(), shuffle=st.integers(1, 1000))
-@settings(max_examples=80)
+@examples(25)
 def test_the_fingerprint_is_equal_for_equal_answers_whatever_order_and_splits_they_come_from(
     tmp_path: Path, side: Side, shuffle: int
 ) -> None:
@@ -169,7 +170,7 @@ def test_the_fingerprint_is_equal_for_equal_answers_whatever_order_and_splits_th
 
 
 @given(one=sides(), other=sides())
-@settings(max_examples=80)
+@examples(25)
 def test_the_fingerprint_differs_where_an_answer_does(tmp_path: Path, one: Side, other: Side) -> None:
     with opened(tmp_path, one) as first, opened(tmp_path, other) as second:
         assert (fingerprint(first) == fingerprint(second)) == same_answers(one, other)

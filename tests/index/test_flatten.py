@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from geolookup.index.flatten import EMPTY, flatten_v4, flatten_v6
 from geolookup.index.segments import covered_v4, covered_v6, table_v4, table_v6
 from tests.index.building import V4_END, V6_END, around, blocks
 from tests.oracle.linear_scan import Block, narrowest_covering
+from tests.support.examples import examples
 
 LOW64 = 2**64 - 1
 LOCIDS = 6
@@ -52,7 +53,7 @@ def at(segments: list[tuple[int, int]], address: int) -> int | None:
 
 @pytest.mark.parametrize("family", [4, 6])
 @given(data=st.data())
-@settings(max_examples=400, deadline=None)
+@examples(120)
 def test_every_address_has_what_a_linear_scan_finds(family: Any, data: st.DataObject) -> None:
     content = data.draw(blocks(families=[family]))
     segments = flattened(content, family)
@@ -62,7 +63,7 @@ def test_every_address_has_what_a_linear_scan_finds(family: Any, data: st.DataOb
 
 @pytest.mark.parametrize("family", [4, 6])
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_segments_begin_at_zero_ascend_and_are_merged(family: Any, data: st.DataObject) -> None:
     segments = flattened(data.draw(blocks(families=[family])), family)
     assert segments[0][0] == 0
@@ -151,7 +152,7 @@ def test_many_blocks_under_one_of_the_whole_space_agree_with_a_linear_scan() -> 
 
 @pytest.mark.parametrize(("family", "end"), [(4, V4_END), (6, V6_END)])
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
+@examples(60)
 def test_covered_counts_every_address_once(family: Any, end: int, data: st.DataObject) -> None:
     content = data.draw(blocks(families=[family]))
     segments = flattened(content, family)

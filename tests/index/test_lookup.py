@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 import geolookup
 from geolookup.errors import IndexFileError
@@ -23,9 +23,10 @@ from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.verify import verify_index
 from tests.index.building import V4_END, V6_END, around, blocks, build, fields, found
 from tests.oracle.linear_scan import Block, narrowest_covering
+from tests.support.examples import examples
 
 SOURCE = Path(geolookup.__file__).parent.parent
-slow_disk = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+slow_disk = examples(30)
 
 
 def fresh(folder: Path) -> Path:

@@ -20,6 +20,7 @@ from geolookup.index.reader import EMPTY, IndexReader
 from tests.index.building import ADDRESSES, around, blocks, build
 from tests.oracle.linear_scan import Block, winner
 from tests.oracle.pure_searcher import PureSearcher
+from tests.support.examples import examples
 
 native = accelerator()
 needs_native = pytest.mark.skipif(native is None, reason="the accelerator was not built here")
@@ -154,6 +155,7 @@ def test_every_text_means_what_the_reference_says(text: str) -> None:
 
 
 @each_reader
+@examples(50)
 @given(custom=blocks(sign=-1, most=6), default=blocks(most=12))
 def test_both_layers_agree_with_a_linear_scan(
     module: Any, tmp_path_factory: pytest.TempPathFactory, custom: list[Block], default: list[Block]

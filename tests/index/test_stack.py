@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import IndexDamagedError
@@ -18,6 +18,7 @@ from geolookup.index.stack import write_stack
 from geolookup.index.verify import verify_index
 from tests.index.building import ADDRESSES, around, fields, rewritten
 from tests.oracle.stacked_scan import Row, Source, answer
+from tests.support.examples import examples
 
 
 def rows(family: Any, numbered: bool) -> st.SearchStrategy[Row]:
@@ -68,7 +69,7 @@ def found(reader: IndexReader, family: Any, address: int) -> tuple[str, int] | N
 
 
 @given(stack=STACKS, chunk=st.sampled_from((3, 1 << 18)))
-@settings(deadline=None)
+@examples(40)
 def test_a_stack_answers_as_a_scan_of_all_rows_of_all_sources(stack: tuple[Source, ...], chunk: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(walk, "_CHUNK", chunk)

@@ -15,7 +15,7 @@ from typing import Literal
 import msgspec
 import netaddr
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
@@ -32,6 +32,7 @@ from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.upstream.decode import PulledGeolocation
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 FEW = 24  # addresses: edges collide
@@ -76,7 +77,7 @@ def winner(found: list[PulledGeolocation], family: int, value: int) -> int | Non
     return min(covering)[-1] if covering else None
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(found=geolocations())
 def test_answers_agree_with_a_linear_scan_and_ranges_are_the_largest(
     found: list[PulledGeolocation], tmp_path_factory: pytest.TempPathFactory

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
@@ -16,6 +16,7 @@ from geolookup.state.clock import text_of
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from tests.state.edits.editing import BERLIN
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 ADDRESS = "10.1.1.1"
@@ -51,7 +52,7 @@ class Nights:
         return self.told[at][0], self.told[at][1], self.told[at - 1][2] if at else None
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(nights=st.lists(st.sampled_from([None, "Austin", "Dallas", "back"]), min_size=1, max_size=5), data=st.data())
 def test_an_answer_is_as_old_as_a_plain_list_of_all_nights_says(
     nights: list[str | None], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

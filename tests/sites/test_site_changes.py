@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError, EditError
@@ -24,6 +24,7 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.state.edits.editing import acknowledge
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 
@@ -304,7 +305,7 @@ def wanted(sites: list[Site]) -> dict[str, Any]:
     return {each.name: (tuple(each.fields[name] for name in FIELD_NAMES), each.blocks) for each in sites}
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(st.lists(files(), min_size=2, max_size=3))
 def test_after_any_files_the_layer_is_what_the_last_one_says(many: list[list[Site]]) -> None:
     with fresh([place(-1, "172.16.0.0/12", city="foreign")]) as editor:
@@ -321,7 +322,7 @@ def test_after_any_files_the_layer_is_what_the_last_one_says(many: list[list[Sit
             assert len(layer(editor)) == 1 + len(sites)
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(files(), files(), st.sampled_from(["toml", "csv"]))
 @example([site("a", city="p"), site("b", city="p")], [], "toml")
 def test_an_export_applied_changes_nothing_here_and_on_a_fresh_machine(

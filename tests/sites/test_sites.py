@@ -12,6 +12,7 @@ from geolookup.errors import DataFileError
 from geolookup.model import FIELD_NAMES, IPBlock
 from geolookup.sites.file import form_of, read_sites, write_sites
 from geolookup.sites.site import Site, block_text
+from tests.support.examples import examples
 
 ADDRESSES = {4: 32, 6: 128}
 
@@ -82,6 +83,7 @@ def sites(draw: st.DrawFn) -> list[Site]:
 
 
 @pytest.mark.parametrize("form", ["toml", "csv"])
+@examples(40)
 @given(written=sites())
 def test_what_is_written_is_read_back(tmp_path: Path, form: Any, written: list[Site]) -> None:
     path = tmp_path / f"sites.{form}"

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError, EditError
@@ -16,6 +16,7 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.sites.test_site_changes import RANGES, files, layer, site
 from tests.state.edits.editing import put
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 
@@ -92,7 +93,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Editor:
 # Oracles: whatever was done, what goes back is as it was
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(first=files(), second=files(), pushed=st.booleans())
 def test_a_file_applied_again_after_another_leaves_no_edit_behind(
     shared: Editor, first: list[Site], second: list[Site], pushed: bool
@@ -150,7 +151,7 @@ def by_hand(editor: Editor, verb: str, *given: Any) -> None:
         pass
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(begun=files(), pushed=st.booleans(), acts=st.lists(hands, max_size=6), at_once=st.booleans())
 def test_undoing_everything_that_was_not_sent_gives_the_layer_back_as_it_was(
     shared: Editor, begun: list[Site], pushed: bool, acts: list[Any], at_once: bool
@@ -174,7 +175,7 @@ def test_undoing_everything_that_was_not_sent_gives_the_layer_back_as_it_was(
         assert len(steps(shared)) == newest
 
 
-@settings(max_examples=60)
+@examples(20)
 @given(begun=files(), acts=st.lists(hands, min_size=1, max_size=4), more=st.lists(hands, max_size=3))
 def test_undoing_what_was_sent_makes_the_reverse(
     shared: Editor, begun: list[Site], acts: list[Any], more: list[Any]

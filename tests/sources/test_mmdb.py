@@ -9,7 +9,7 @@ from typing import Any
 import maxminddb
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup import addresses
@@ -17,6 +17,7 @@ from geolookup.errors import DataFileError, GeoLookupError, SettingsError
 from geolookup.sources.detect import open_source
 from geolookup.sources.mmdb.tree import Networks, last_addresses
 from geolookup.sources.places import PlaceFields
+from tests.support.examples import examples
 from tests.support.source_files import Block, mmdb, read_all
 
 DATA = Path(__file__).parent.parent / "data" / "mmdb"
@@ -98,7 +99,7 @@ def _network(family: int, value: int, bits: int) -> str:
     return f"{addresses.to_text(family, value >> (width - bits) << (width - bits))}/{bits}"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40)
 @given(
     version=st.sampled_from([4, 6]),
     networks=st.lists(st.tuples(_networks4, st.integers(0, 4)), min_size=1, max_size=12),

@@ -16,6 +16,7 @@ from geolookup.errors import ColumnError
 from geolookup.lookup.engine import GeoLookup
 from tests.columns.test_arrow import ADDRESS_TEXTS, BAD_TEXTS, column_of, text_types
 from tests.oracle.plain_counts import plain_counts, seen_by_annotate
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 QUADS = [word for word in ADDRESS_TEXTS if ":" not in word]
@@ -100,6 +101,7 @@ def test_a_column_that_holds_no_addresses_is_refused(geo: GeoLookup) -> None:
     assert count(geo, named(of_columns([pa.nulls(3), pa.array([], pa.string())]))).counted == 0
 
 
+@examples(40)
 @given(
     st.lists(
         st.lists(st.one_of(st.sampled_from(WORDS), st.ip_addresses().map(str), st.from_regex(r"9\.9\.9\.[0-9]{1,3}"))),

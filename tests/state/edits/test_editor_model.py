@@ -5,7 +5,6 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -20,6 +19,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, State
 from geolookup.state.generations.recovery import numbered
 from tests.oracle.linear_scan import Block, winner
+from tests.support.examples import examples
 from tests.support.states import place, publish
 
 FIRST = {4: 10 << 24, 6: 0x20010DB8 << 96}
@@ -227,4 +227,4 @@ class Edited(RuleBasedStateMachine):
 
 
 TestEdited = Edited.TestCase
-TestEdited.settings = settings(max_examples=20, stateful_step_count=15, deadline=None)
+TestEdited.settings = examples(15, stateful_step_count=15)

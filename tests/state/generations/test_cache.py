@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.addresses import to_text
@@ -19,6 +19,7 @@ from geolookup.state.generations.cache import Cache, CacheWriter, compare, store
 from geolookup.state.generations.cache_compare import row_differences
 from tests.oracle import cache_rows
 from tests.oracle.cache_rows import Range, Rows
+from tests.support.examples import examples
 
 V6_EDGES = (0, 1, 9, 10, 2**32, 2**63 - 1, 2**63, 2**64, 2**127, 10**38, 2**128 - 1)
 V4_EDGES = (0, 1, 9, 10, 255, 256, 2**31, 2**32 - 1)
@@ -169,7 +170,7 @@ some_rows = st.dictionaries(
 
 
 @given(old=some_rows, new=some_rows)
-@settings(max_examples=80)
+@examples(40)
 def test_the_difference_agrees_with_plain_loops(old: Rows, new: Rows) -> None:
     with tempfile.TemporaryDirectory() as directory:
         paths = os.path.join(directory, "o l%d?.db"), os.path.join(directory, "new.db")
@@ -180,7 +181,7 @@ def test_the_difference_agrees_with_plain_loops(old: Rows, new: Rows) -> None:
 
 
 @given(old=some_rows, new=some_rows, top=st.sampled_from([None, 1]))
-@settings(max_examples=80)
+@examples(40)
 def test_the_rows_that_differ_are_those_that_plain_loops_find(old: Rows, new: Rows, top: int | None) -> None:
     with tempfile.TemporaryDirectory() as directory:
         paths = os.path.join(directory, "old.db"), os.path.join(directory, "new.db")
@@ -208,7 +209,7 @@ def test_the_rows_that_differ_are_those_that_plain_loops_find(old: Rows, new: Ro
 
 
 @given(old=some_rows, new=some_rows)
-@settings(max_examples=30)
+@examples(20)
 def test_a_compact_file_is_compared_with_one_that_has_text(old: Rows, new: Rows) -> None:
     with tempfile.TemporaryDirectory() as directory:
         paths = os.path.join(directory, "old.db"), os.path.join(directory, "new.db")
@@ -242,7 +243,7 @@ own_rows = st.dictionaries(
 
 
 @given(old=own_rows, new=own_rows)
-@settings(max_examples=80)
+@examples(40)
 def test_a_place_of_ours_that_has_another_number_is_said_to_have_and_nothing_else(
     old: dict[str, tuple[int, frozenset[Range]]], new: dict[str, tuple[int, frozenset[Range]]]
 ) -> None:
@@ -269,7 +270,7 @@ def test_a_place_of_ours_that_has_another_number_is_said_to_have_and_nothing_els
 
 
 @given(rows=some_rows)
-@settings(max_examples=60)
+@examples(40)
 def test_covering_agrees_with_a_linear_scan(rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as directory:
         cache = write(os.path.join(directory, "cache.db"), rows)

@@ -4,7 +4,7 @@ import itertools
 import tempfile
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
@@ -15,6 +15,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.oracle.stacked_scan import Row, Source, answer
+from tests.support.examples import examples
 
 # Few addresses, so that edges collide: the last byte of 192.0.2.x, and of 2001:db8::x.
 _BASE = {4: 0xC0000200, 6: 0x20010DB8 << 96}
@@ -60,7 +61,7 @@ def _written(kind: str, rows: list[tuple[int, int, int, bool]], name: str) -> st
     return "\n".join([*lines, ""])
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(12)
 @given(_sources())
 def test_each_address_is_answered_by_the_first_source_that_covers_it(
     sources: list[tuple[str, list[tuple[int, int, int, bool]]]],

@@ -1,7 +1,8 @@
 """A process of its own that forks writers, has them killed everywhere, and looks at what they left.
 
-Its arguments are a scenario's name, a directory to work in, an upstream's URL, the most points to try and the delays
-to try besides; it prints one JSON object: how many ``calls`` the scenario makes, the ``points`` tried, ``problems``.
+Its argument is a JSON list of lists: a scenario's name, a directory to work in, an upstream's URL, the most points to
+try and the delays to try as well. It prints one JSON object for each, in a list: how many ``calls`` the scenario makes,
+the ``points`` tried, ``problems``.
 """
 
 import json
@@ -23,6 +24,7 @@ from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
+from tests.faults.spread import each_kind
 from tests.state.generations.staged import served, staged, stamped, strays
 from tests.support.states import publish
 from tests.support.three_sources import sync_three
@@ -130,15 +132,15 @@ def scenarios(url: str) -> dict[str, Scenario]:
     }
 
 
-def _kill_at(number: int, report: Callable[[int], Any]) -> None:
-    """From now on this process dies right before its call of that number; ``report`` is told each."""
+def _kill_at(number: int, report: Callable[[str], Any]) -> None:
+    """From now on this process dies right before its call of that number; ``report`` is told the name of each."""
     calls = 0
 
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any, **options: Any) -> Any:
             nonlocal calls
             calls += 1
-            report(calls)
+            report(name)
             if calls == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*given, **options)
@@ -146,7 +148,7 @@ def _kill_at(number: int, report: Callable[[int], Any]) -> None:
         return call
 
     for name in KILLED_AT:
-        setattr(os, name, counted(getattr(os, name)))
+        setattr(os, name, counted(name, getattr(os, name)))
 
 
 def _in_a_child(act: Callable[[], object], kill: Callable[[int], None] = lambda _child: None) -> int:
@@ -195,7 +197,7 @@ def _look_at(home: str, scenario: Scenario, before: tuple[int, set[str]] | None)
 
 
 def sweep(name: str, work: str, url: str, points: int, delays: int) -> dict[str, Any]:
-    """Kill the scenario's act at that many of its calls, evenly, and after that many delays."""
+    """Kill the scenario's act at that many of its calls, some of each kind, and after that many delays."""
     scenario = scenarios(url)[name]
     template, home = os.path.join(work, "before"), os.path.join(work, "state")
     scenario.prepare(template)
@@ -206,12 +208,16 @@ def sweep(name: str, work: str, url: str, points: int, delays: int) -> dict[str,
     reader, writer = os.pipe()
     shutil.copytree(template, home)
     began = time.monotonic()
-    assert _in_a_child(lambda: (_kill_at(0, lambda _: os.write(writer, b".")), scenario.act(home))) == 0
+
+    def note(call: str) -> None:
+        os.write(writer, call.encode() + b" ")
+
+    assert _in_a_child(lambda: (_kill_at(0, note), scenario.act(home))) == 0
     duration_s = time.monotonic() - began
-    calls = len(os.read(reader, 65536))
-    points = min(points, calls)
+    calls = os.read(reader, 65536).decode().split()
+    points = min(points, len(calls))
     problems, tried, killed = [], 0, 0
-    numbers = sorted({round(1 + step * (calls - 1) / max(1, points - 1)) for step in range(points)})
+    numbers = sorted(each_kind(range(1, len(calls) + 1), points, lambda number: calls[number - 1]))
 
     def die_at(number: int) -> Callable[[], object]:
         return lambda: (_kill_at(number, lambda _: None), scenario.act(home))
@@ -235,11 +241,11 @@ def sweep(name: str, work: str, url: str, points: int, delays: int) -> dict[str,
         tried += 1
         killed += os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         if os.WIFEXITED(status) and os.WEXITSTATUS(status):
-            problems.append(f"{label}: the child failed by itself")
-        problems += [f"{label}: {problem}" for problem in _look_at(home, scenario, before)]
-    return {"calls": calls, "points": tried, "killed": killed, "problems": problems}
+            problems.append(f"{name}, {label}: the child failed by itself")
+        problems += [f"{name}, {label}: {problem}" for problem in _look_at(home, scenario, before)]
+    return {"calls": len(calls), "points": tried, "killed": killed, "problems": problems}
 
 
 if __name__ == "__main__":
     os.fsync = lambda _descriptor: None  # a kill loses nothing that was written, so there is nothing to wait for
-    print(json.dumps(sweep(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
+    print(json.dumps([sweep(*arguments) for arguments in json.loads(sys.argv[1])]))

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from geolookup.errors import GeoLookupError
@@ -19,6 +19,7 @@ from geolookup.state.verify import verify
 from tests.faults.kills.scenarios import SCENARIOS, Facts, Workshop, facts
 from tests.faults.kills.traced import Call, Run, import_what_was_imported, traced, untraced, why_not
 from tests.faults.service_process import ServiceProcess, stamped_csv
+from tests.faults.spread import each_kind, spread
 from tests.state.generations.staged import strays
 
 #: A process as the sweep needs it: no threads of numpy's in what forks, and the same calls in every run.
@@ -70,6 +71,7 @@ class Sweep:
     def points(self, budget: int | None) -> Iterator[tuple[Call, str]]:
         """The points to try: all of them, or that many, a third of them kills, spread evenly.
 
+        Each kind of call that can fail has its share of the others.
         Of several reading calls in a row the first stands for all: a kill at any of them leaves the same disk.
         """
         failing = [call for call in self.calls if call.name in FAILING]
@@ -83,8 +85,8 @@ class Sweep:
             yield from ((call, fault) for call in failing for fault in _faults(call))
             return
         kills = budget // 3
-        yield from ((call, KILL) for call in _spread(killed_at, kills))
-        for number, call in enumerate(_spread(failing, budget - kills)):
+        yield from ((call, KILL) for call in spread(killed_at, kills))
+        for number, call in enumerate(each_kind(failing, budget - kills, lambda call: call.name)):
             faults = _faults(call)
             yield call, faults[number % len(faults)]
 
@@ -186,12 +188,6 @@ def _faults(call: Call) -> tuple[str, ...]:
         return READING_ONCE
     # If it failed for good, `write` would take standard error along.
     return ONCE if call.name == "write" else ONCE + FOR_GOOD
-
-
-def _spread(calls: Sequence[Call], count: int) -> list[Call]:
-    """``count`` of the calls, evenly, the first and the last among them."""
-    last = len(calls) - 1
-    return [calls[number] for number in sorted({round(step * last / max(1, count - 1)) for step in range(count)})]
 
 
 def sweep(

@@ -1,11 +1,13 @@
 """A process that looks addresses up while another publishes: it prints what it saw as one JSON object.
 
-Its arguments are the state directory, the number of the last publish, and a file that appears once that was made.
+Its arguments are the state directory, the number of the last publish, a file that appears once that was made, and the
+seconds between two looks.
 """
 
 import json
 import os
 import sys
+import time
 from typing import Any
 
 from geolookup.lookup.engine import GeoLookup
@@ -13,7 +15,7 @@ from geolookup.lookup.engine import GeoLookup
 ADDRESSES = ["10.1.1.1", "11.1.1.1", "2001:db8::1", "192.168.1.1", "fd00::1", "10.255.255.255"]
 
 
-def read(home: str, last: str, done: str) -> dict[str, Any]:
+def read(home: str, last: str, done: str, pause_s: str) -> dict[str, Any]:
     """Look up until the last publish is seen, or was made and is not."""
     problems: list[str] = []
     seen: list[int] = []
@@ -36,6 +38,7 @@ def read(home: str, last: str, done: str) -> dict[str, Any]:
                 problems.append(f"at {number}: {status.problem}")
             if number == int(last):
                 break
+            time.sleep(float(pause_s))
             if over:
                 problems.append(f"the last publish was made, and {number} is what this reader sees")
     return {"seen": seen, "lookups": lookups, "problems": problems}

@@ -14,7 +14,7 @@ from geolookup.lookup.engine import GeoLookup
 STAMPED = ["10.1.1.1", "11.1.1.1", "2001:db8::1", "192.168.1.1", "10.255.255.255"]
 #: An edit moves one block from here to there and back: at any time exactly one of the two is covered.
 MOVED = ["172.16.0.1", "172.17.0.1"]
-SAMPLE_EVERY = 5
+SAMPLE_EVERY = 3
 
 
 def usage(home: str) -> dict[str, int]:
@@ -54,7 +54,7 @@ def read(home: str, done: str) -> dict[str, Any]:
                 newest, seen = number, seen + 1
                 if seen % SAMPLE_EVERY == 0:
                     samples.append({"number": number, **usage(home)})
-            time.sleep(0.002)
+            time.sleep(0.01)
         if geo.status().problem is not None:
             problems.append(str(geo.status().problem))
     return {"lookups": lookups, "newest": newest, "seen": seen, "problems": problems, "samples": samples}

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.timeout(3600)
 def test_many_refreshes_in_a_row_make_no_mixture_and_nothing_grows(full_sweep: bool) -> None:
-    count = 200 if full_sweep else 30
+    count = 200 if full_sweep else 16
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.readers.many_refreshes", str(count), "--json"],
         cwd=ROOT,

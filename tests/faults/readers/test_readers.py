@@ -23,7 +23,7 @@ def rows(number: int) -> list[object]:
     return [*stamped(number), place(-2, "fd00::/8", **stamp), *more]
 
 
-@pytest.mark.parametrize(("keep", "publishes"), [(1, 150), (3, 75)])
+@pytest.mark.parametrize(("keep", "publishes"), [(1, 60), (3, 40)])
 def test_readers_never_see_a_mixture_nor_anything_older_than_before(
     home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: int, publishes: int, full_sweep: bool
 ) -> None:
@@ -34,7 +34,7 @@ def test_readers_never_see_a_mixture_nor_anything_older_than_before(
     done = tmp_path / "done"
     readers = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.readers.reader_process", home, str(last), str(done)],
+            [sys.executable, "-m", "tests.faults.readers.reader_process", home, str(last), str(done), "0"],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

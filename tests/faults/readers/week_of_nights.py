@@ -206,7 +206,7 @@ def live_through(work: Path) -> Week:
                 if reader is None:
                     reader = subprocess.Popen(
                         [sys.executable, "-m", "tests.faults.readers.reader_process",
-                         nights.home, str(LAST_STAMP), str(done)],
+                         nights.home, str(LAST_STAMP), str(done), "0.02"],
                         cwd=ROOT, stdout=subprocess.PIPE, text=True,
                     )  # fmt: skip
             done.touch()

@@ -183,6 +183,33 @@ def test_a_mistake_is_named_with_file_line_and_reason(
     assert str(caught.value).startswith(f"{path}, line {line}: ")
 
 
+HEADER = "name;country;region;city;postalcode;latitude;longitude;dmacode;areacode;blocks"
+
+
+def test_titles_above_the_columns_are_told_with_the_line_of_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_bytes(f"\ufeffOur sites;;;;;;;;;\r\n;;;;;;;;;\r\n{HEADER}\r\na;DE;;;;1;2;;;\r\n".encode())
+    with pytest.raises(DataFileError, match=r"line 1: the columns are named in line 3: delete what stands above it"):
+        read_sites(str(path))
+
+
+def test_rows_that_only_look_empty_may_stand_above_the_columns_and_below_the_sites(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_bytes(f";;;;;;;;;\r\n{HEADER}\r\na;DE;;;;1;2;;;2001:DB8::/48\r\n;;;;;;;;;\r\n".encode())
+    assert [site.name for site in read_sites(str(path))] == ["a"]
+
+
+def test_a_missing_column_is_named_with_the_one_that_may_be_it(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_text(HEADER.replace("postalcode", "Postal Code").replace("dmacode;", "") + "\n")
+    with pytest.raises(DataFileError) as error:
+        read_sites(str(path))
+    assert str(error.value) == (
+        f"{path}, line 1: these columns are missing: postalcode (is that 'postal code'?), dmacode. "
+        "Add or rename them; values may be empty"
+    )
+
+
 @pytest.mark.parametrize("quotes", ['"""', "'''"])
 def test_what_looks_like_a_site_inside_a_text_is_not_counted(tmp_path: Path, quotes: str) -> None:
     path = tmp_path / "sites.toml"

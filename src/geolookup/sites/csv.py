@@ -1,6 +1,7 @@
 """Sites as CSV (RFC 4180): one line each, its blocks in one column, separated by blanks; lossless."""
 
 import csv
+import difflib
 import io
 import re
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from geolookup.sources.files.bad_rows import BadRows
 _MAX_VALUE: Final = 1 << 26
 #: What may stand between columns: spreadsheets write semicolons where a comma is the decimal sign.
 _DELIMITERS: Final = ",;\t|"
+#: Titles above the header are looked for in this many lines.
+_MOST_TITLES: Final = 20
 _REQUIRED: Final = tuple(key for key in KEYS if key not in LATER_NAMES)
 _AROUND_DASH: Final = re.compile(r"\s*[-\u2010-\u2015]\s*")
 _BETWEEN_BLOCKS: Final = re.compile(r"[\s,;]+")
@@ -53,7 +56,7 @@ def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator
                 continue  # a spreadsheet writes rows that look empty with all of their delimiters
             if header is None:
                 header = [column.strip().lower() for column in row]
-                _check(path, header)
+                _check(path, header, rows.line_num, text)
                 continue
             where = Where(path=path, find=partial(_same, rows.line_num))
             if len(row) != len(header):
@@ -71,12 +74,40 @@ def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator
         raise DataFileError(f"{path}: is empty: its first line should name the columns")
 
 
-def _check(path: str, header: list[str]) -> None:
-    if len({*header}) != len([name for name in header if name]) + ("" in header):
-        raise DataFileError(f"{path}, line 1: a column is named twice")
+def _check(path: str, header: list[str], line: int, text: str) -> None:
     missing = [name for name in _REQUIRED if name not in header]
+    below = _header_below(text, line) if len(missing) > len(_REQUIRED) // 2 else None
+    if below is not None:
+        raise DataFileError(
+            f"{path}, line {line}: the columns are named in line {below}: delete what stands above it, "
+            "which is for people"
+        )
+    if len({*header}) != len([name for name in header if name]) + ("" in header):
+        raise DataFileError(f"{path}, line {line}: a column is named twice")
     if missing:
-        raise DataFileError(f"{path}, line 1: these columns are missing: {', '.join(missing)}")
+        others = [name for name in header if name not in KEYS]
+        named = ", ".join(_asked(name, others) for name in missing)
+        raise DataFileError(
+            f"{path}, line {line}: these columns are missing: {named}. Add or rename them; values may be empty"
+        )
+
+
+def _asked(name: str, others: list[str]) -> str:
+    """A missing column, with one of the others that may be meant to be it."""
+    near = difflib.get_close_matches(name, others, n=1, cutoff=0.8)
+    return f"{name} (is that {near[0]!r}?)" if near else name
+
+
+def _header_below(text: str, above: int) -> int | None:
+    """The line, among the next few, that names most of the columns: people put titles above a table."""
+    for number, line in enumerate(text.splitlines()[:_MOST_TITLES], start=1):
+        if number > above and max(_known_columns(line, each) for each in _DELIMITERS) > len(_REQUIRED) // 2:
+            return number
+    return None
+
+
+def _known_columns(line: str, delimiter: str) -> int:
+    return len(set(_REQUIRED) & set(_columns(line, delimiter)))
 
 
 def _delimiter(text: str) -> str:
@@ -85,7 +116,10 @@ def _delimiter(text: str) -> str:
 
 
 def _header(text: str, delimiter: str) -> list[str]:
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    return _columns(next((line for line in text.splitlines() if line.strip(_DELIMITERS + ' "')), ""), delimiter)
+
+
+def _columns(line: str, delimiter: str) -> list[str]:
     try:
         return [column.strip().lower() for column in next(csv.reader([line], delimiter=delimiter), [])]
     except csv.Error:

@@ -11,18 +11,8 @@ from benchmarks.data import FULL, PEER, SMALL, DataSet
 
 NAMES = (
     *("startup", "opening", "lookup", "native", "columns", "logs", "memory", "sizes"),
-    *(
-        "sync",
-        "sources",
-        "service_list",
-        "flatten",
-        "edits",
-        "exports",
-        "service_load",
-        "one_worker",
-        "share",
-        "console",
-    ),
+    *("sync", "sources", "service_list", "flatten", "edits", "exports"),
+    *("service_load", "one_worker", "share", "console"),
 )
 _PACKAGES = (
     *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "psycopg"),

@@ -33,6 +33,7 @@ def create_app(
         [links, *geolocations_routes.HANDLERS, *hotels_routes.HANDLERS, *lookups_routes.HANDLERS],
         {"geolocations": Geolocations(store, ignore_idempotency_keys), "store": store, "lookups": lookups},
         title="geolookup reference service",
+        quick=lookups_routes.quick(lookups),
         health=health,
         metrics=metrics,
     )

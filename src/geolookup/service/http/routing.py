@@ -11,7 +11,8 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 from geolookup._version import __version__
 from geolookup.service.http import openapi, problems, wire
 from geolookup.service.http.methods import Methods
-from geolookup.service.http.watch.health import Health, healthz, readyz
+from geolookup.service.http.quick import Answer, Quick
+from geolookup.service.http.watch.health import Health, healthz, quick_healthz, readyz
 from geolookup.service.http.watch.metrics import Metrics, metrics_page
 
 
@@ -20,10 +21,13 @@ def routed(
     dependencies: Mapping[str, Any],
     *,
     title: str,
+    quick: Mapping[str, tuple[Any, Answer]] | None = None,
     health: Health | None = None,
     metrics: Metrics | None = None,
 ) -> Methods:
     """The ASGI application of these handlers; ``dependencies`` are the objects that they need, by name.
+
+    ``quick`` are the answers that come before the framework, as `Quick` takes them.
 
     It does not refuse clients itself: `geolookup.service.http.access.guard.Guard` goes around it.
     """
@@ -48,7 +52,7 @@ def routed(
         ),
         logging_config=None,
     )
-    return Methods(app)
+    return Methods(Quick(app, {"/healthz": (healthz, quick_healthz), **(quick or {})}))
 
 
 def _provide(value: Any) -> Provide:

@@ -18,6 +18,7 @@ from geolookup.model import Match, flat_not_covered
 from geolookup.service.http import openapi, wire
 from geolookup.service.http.openapi import ADDRESS, NULLABLE_NUMBER
 from geolookup.service.http.paths import Paths
+from geolookup.service.http.quick import Answer
 
 if TYPE_CHECKING:
     from geolookup.addresses import Family
@@ -78,14 +79,25 @@ class Lookups(Protocol):
 )
 async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """One address: 200 whether it is covered or not."""
-    # Not Litestar's own parameter, which has lost its slashes: an address with a slash is malformed.
-    text = unquote(request.scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
-    layers = await lookups.layers()
     try:
-        found = _find(layers, text)
+        return _json(await _found(request.scope, lookups))
     except InvalidAddressError as error:
         raise RequestRefusedError(str(error), problem="invalid-address") from error
-    return _json(found)
+
+
+def quick(lookups: Lookups) -> dict[str, tuple[Any, Answer]]:
+    """`lookup_address` for `geolookup.service.http.quick.Quick`."""
+
+    async def answer(scope: Any) -> bytes:
+        return msgspec.json.encode(await _found(scope, lookups))
+
+    return {f"{_PATH}/": (lookup_address, answer)}
+
+
+async def _found(scope: Any, lookups: Lookups) -> Flat:
+    # Not Litestar's own parameter, which has lost its slashes: an address with a slash is malformed.
+    text = unquote(scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
+    return _find(await lookups.layers(), text)
 
 
 @post(

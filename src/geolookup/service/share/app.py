@@ -40,6 +40,7 @@ def application(
         ],
         {"lookups": state, "shared": state, "files": files},
         title="geolookup share",
+        quick=lookups_routes.quick(state),
         health=health,
         metrics=metrics,
     )

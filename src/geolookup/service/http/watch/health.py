@@ -59,10 +59,18 @@ def _passes(check: Callable[[], Any]) -> bool:
         return False
 
 
+_ALIVE = {"status": "alive"}
+
+
 @get("/healthz", operation_id="healthz", operation_class=openapi.HEALTHZ, sync_to_thread=False)
 def healthz() -> dict[str, str]:
     """Alive: this process answers."""
-    return {"status": "alive"}
+    return _ALIVE
+
+
+async def quick_healthz(_scope: Any, body: bytes = msgspec.json.encode(_ALIVE)) -> bytes:
+    """`healthz` for `geolookup.service.http.quick.Quick`."""
+    return body
 
 
 @get("/readyz", operation_id="readyz", operation_class=openapi.READYZ, sync_to_thread=True)

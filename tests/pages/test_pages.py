@@ -2,15 +2,15 @@
 
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from geolookup.lookup.first import open_first
-from geolookup.lookup.freshness import NO_LIMIT
 from tests.docs.pages import PAGES
 from tests.pages.given import GIVEN
 from tests.support.page_commands import ROOT, SHELL, Block, PageShell, blocks_of, is_like, session
+from tests.support.quick_commands import QuickCommands
 
 README = ROOT / "README.md"
 #: Those that are generated have tests of their own, in tests/docs.
@@ -21,24 +21,42 @@ WITH_COMMANDS = [page for page in GUIDES if page.name not in ELSEWHERE and any(b
 INSTALL = "python3 -m venv .venv && .venv/bin/pip install "
 
 
-@pytest.fixture(scope="module")
-def first_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the first lookup on a machine makes: the bundled data. It takes seconds, so each page gets a copy."""
-    folder = tmp_path_factory.mktemp("first") / "state"
-    open_first(str(folder), NO_LIMIT).close()
-    return folder
+@dataclass(frozen=True)
+class Reader:
+    """What readers of all pages have: a state of the bundled data, and how their shells begin."""
+
+    environment: dict[str, str]
+    quick: QuickCommands | None
+    first_state: Path
+
+    def shell(self, folder: Path) -> PageShell:
+        """A reader's shell, with a state of its own in which nothing was done yet."""
+        shell = PageShell(folder, environment=self.environment, quick=self.quick)
+        shutil.copytree(self.first_state, shell.state)
+        return shell
+
+
+@pytest.fixture(scope="session")
+def reader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    """A reader of the pages. Only with --full-sweep does each command begin from nothing, with all of the data."""
+    folder = tmp_path_factory.mktemp("first")
+    environment, quick = {}, None
+    if not request.config.getoption("--full-sweep"):
+        environment, quick = request.getfixturevalue("small"), request.getfixturevalue("quick")
+    with PageShell(folder / "reader", environment=environment, quick=quick) as shell:
+        shell.answer("geolookup 8.8.8.8\n", "the first lookup on a machine")
+    return Reader(environment, quick, Path(shell.state))
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
-def test_a_page_works_as_written(page: Path, tmp_path: Path, first_state: Path) -> None:
+def test_a_page_works_as_written(page: Path, tmp_path: Path, reader: Reader) -> None:
     for name in ("curl", "jq"):
         used = any(
             re.search(rf"(^|\$ |\| ){name} ", block.text, re.MULTILINE) for block in blocks_of(page) if block.runs
         )
         if used and shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
-    with PageShell(tmp_path / "reader") as shell:
-        shutil.copytree(first_state, shell.state)
+    with reader.shell(tmp_path / "reader") as shell:
         GIVEN.get(page.name, _nothing)(shell)
         for block in blocks_of(page):
             if block.not_run is None and (block.runs or block.file_name is not None):

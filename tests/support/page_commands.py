@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.quick_commands import QuickCommands
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120
 
@@ -104,10 +106,12 @@ class PageShell:
 
     ``folder`` is where it begins, empty but for what a test puts there. A service runs until the next one begins, or
     until the page ends; it gets a free port in the place of each that the page names in ``ports``. ``state`` is where
-    geolookup's state is, once there is one.
+    geolookup's state is, once there is one. With ``quick``, commands other than services begin with their imports done.
     """
 
-    def __init__(self, folder: Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, environment: Mapping[str, str] | None = None, quick: QuickCommands | None = None
+    ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._kept = folder.parent / f"{folder.name}.kept"
@@ -120,6 +124,8 @@ class PageShell:
             self._write(commands / name, f'exec {{python}} -m {name.replace("-", "_")} "$@"')
         for name in ("python", "python3"):
             self._write(commands / name, 'exec {python} "$@"')
+        if quick is not None:
+            quick.write(commands)
         home = self._kept / "home"
         home.mkdir()
         self.state = str(home / ".local" / "share" / "geolookup")

@@ -21,6 +21,10 @@ from geolookup.service.process.options import Options
 from tests.support.plain_http import PLAIN
 from tests.support.raw_http import connected, exchange, parse, read_all
 from tests.support.running_service import FIELDS, RunningService
+from tests.support.service_fixtures import service
+
+#: One of its own for each test: what it counts and how it ends is what is asked here.
+__all__ = ["service"]
 
 
 def samples(client: httpx.Client) -> dict[tuple[str, ...], float]:
@@ -242,12 +246,9 @@ def test_a_trusted_proxy_that_is_no_address_stops_the_start() -> None:
         Options(trusted_proxies=("proxy.example",))
 
 
-def test_an_answer_that_was_cut_short_is_logged_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.service.http.test_stream import many
-
+def test_an_answer_that_was_cut_short_is_logged_so(long_list: Path, tmp_path: Path) -> None:
     log = tmp_path / "access.log"
-    csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)
-    with RunningService(tmp_path / "x.db", load=[csv], options=Options(access_log=str(log))) as service:
+    with RunningService(long_list, options=Options(access_log=str(log))) as service:
         with connected(service.url, receive_bytes=4096) as connection:
             connection.sendall(b"GET /geolocations HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 200")

@@ -34,7 +34,7 @@ _CUSTOM = 20
 _LOCIDS = st.sampled_from([*range(-_CUSTOM, 0), 1])
 _HOTELS = st.sampled_from(["H1001", "H1002"])
 _ADDRESSES = st.ip_addresses().map(str)
-_EXAMPLES = 25
+_EXAMPLES = 15
 _MANY_EXAMPLES = 400
 
 

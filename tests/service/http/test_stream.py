@@ -17,21 +17,9 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.store import Snapshot, Store
+from tests.support.long_lists import LONG, many
 from tests.support.postgres import PostgresServer
 from tests.support.running_service import RunningService
-
-
-def many(path: Path, *, geolocations: int, blocks: int) -> Path:
-    """A CSV file of that many default geolocations with that many IPv4 blocks each."""
-    with path.open("w") as file:
-        file.write("locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip\n")
-        number = 0
-        for locid in range(1, geolocations + 1):
-            for _ in range(blocks):
-                address = f"{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}.0"
-                file.write(f"{locid},US,CA,City {locid},,,,,,{address},{address[:-1]}255\n")
-                number += 1
-    return path
 
 
 def wait_until_none_is_open(store: Store) -> None:
@@ -106,7 +94,7 @@ def test_a_write_during_a_slow_stream_does_not_show_in_it(db: str, tmp_path: Pat
 
 
 def test_a_client_that_leaves_gives_its_snapshot_back(db: str, tmp_path: Path) -> None:
-    csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)
+    csv = many(tmp_path / "x.csv", geolocations=2, blocks=LONG)
     with RunningService(db, load=[csv]) as service:
         host, port = service.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as connection:

@@ -19,11 +19,15 @@ ADDRESS = "10.20.30.40"
 TOKEN = new_token()
 
 
+CITIES = ("Berlin", "Potsdam")
+
+
 class Promise:
-    """A share by TLS, a tool that keeps a file fresh, and one edit: Berlin is Potsdam from then on."""
+    """A share by TLS, a tool that keeps a file fresh, and edits: Berlin is Potsdam, then Berlin again, and so on."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
+        self.city, self._next = CITIES
         certificates = Certificates(folder)
         for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
             monkeypatch.setenv(name, str(certificates.bundle))
@@ -36,14 +40,19 @@ class Promise:
         assert not self.updater.run(), "what is there was downloaded again"
         self.path = self.updater.path
 
-    def edit(self) -> None:
-        """Correct the city with the command, and let the file be refreshed by the tool until it is the new one."""
+    def edit(self) -> str:
+        """Correct the city with the command, and let the file be refreshed by the tool until it is the new one.
+
+        :return: the city from now on
+        """
         locid = self.http.get(f"/lookup/{ADDRESS}", headers=self.bearer()).json()["locid"]
-        self.share.run("custom", "update", str(locid), "--city", "Potsdam")
+        self.share.run("custom", "update", str(locid), "--city", self._next)
+        self.city, self._next = self._next, self.city
         until = time.monotonic() + 60
         while not self.updater.run():
             assert time.monotonic() < until, (self.share.said, "pygeoipupdate does not see the edit")
             time.sleep(0.2)
+        return self.city
 
     def bearer(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {TOKEN}"}
@@ -54,20 +63,22 @@ class Promise:
         assert not any("Traceback" in line for line in self.share.said), self.share.said
 
 
-@pytest.fixture
-def promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Promise]:
-    made = Promise(tmp_path, monkeypatch)
-    yield made
-    made.stop()
+@pytest.fixture(scope="module")
+def promise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Promise]:
+    """One for all tools: to start the share and to build its files takes longer than an edit."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        made = Promise(tmp_path_factory.mktemp("promise"), monkeypatch)
+        yield made
+        made.stop()
 
 
-def test_an_edit_is_seen_by_every_tool_without_a_restart(promise: Promise) -> None:
-    path, folder = promise.path, promise.folder
+def test_an_edit_is_seen_by_every_tool_without_a_restart(promise: Promise, tmp_path: Path) -> None:
+    path = promise.path
     elastic = ElasticDownloader(promise.http, f"{promise.share.url}/{TOKEN}/elastic/database")
 
     def by_elastic() -> str | None:
         elastic.run()
-        return elastic.city(ADDRESS, folder)
+        return elastic.city(ADDRESS, tmp_path)
 
     def by_lookup() -> str | None:
         answer = promise.http.get(f"/lookup/{ADDRESS}", headers=promise.bearer())
@@ -81,9 +92,9 @@ def test_an_edit_is_seen_by_every_tool_without_a_restart(promise: Promise) -> No
         "the web service of geoip2": lambda: consumers.by_web_service(promise.share.url, TOKEN, ADDRESS),
         "Elasticsearch and Logstash": by_elastic,
     }
-    assert {name: see() for name, see in tools.items()} == dict.fromkeys(tools, "Berlin")
-    promise.edit()
-    assert {name: see() for name, see in tools.items()} == dict.fromkeys(tools, "Potsdam")
+    assert {name: see() for name, see in tools.items()} == dict.fromkeys(tools, promise.city)
+    city = promise.edit()
+    assert {name: see() for name, see in tools.items()} == dict.fromkeys(tools, city)
     by_elastic()
     assert elastic.brought == 2
     assert not promise.updater.run()
@@ -93,18 +104,18 @@ def test_an_edit_is_seen_by_every_tool_without_a_restart(promise: Promise) -> No
 def test_an_edit_is_seen_by_a_program_that_may_be_missing(
     promise: Promise, read: Callable[[Path, str], str | None]
 ) -> None:
-    assert read(promise.path, ADDRESS) == "Berlin"
+    assert read(promise.path, ADDRESS) == promise.city
     assert read(promise.path, "203.0.113.1") is None
-    promise.edit()
-    assert read(promise.path, ADDRESS) == "Potsdam"
+    city = promise.edit()
+    assert read(promise.path, ADDRESS) == city
 
 
 def test_an_edit_is_seen_by_nginx_while_it_runs(promise: Promise) -> None:
     with consumers.nginx(promise.path, promise.folder) as nginx:
-        assert nginx.city(ADDRESS) == "Berlin"
-        promise.edit()
+        assert nginx.city(ADDRESS) == promise.city
+        city = promise.edit()
         until = time.monotonic() + 30
-        while nginx.city(ADDRESS) != "Potsdam":
+        while nginx.city(ADDRESS) != city:
             assert time.monotonic() < until
             time.sleep(0.2)
         assert nginx.city("203.0.113.1") is None

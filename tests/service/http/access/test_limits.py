@@ -14,7 +14,7 @@ import pytest
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.http.access.limits import MAX_CLIENTS, Limits, RateLimit, address_key
 from geolookup.service.process.options import Options
-from tests.service.http.test_stream import many, wait_until_none_is_open
+from tests.service.http.test_stream import wait_until_none_is_open
 from tests.support.clocks import Clock
 from tests.support.plain_http import PLAIN
 from tests.support.raw_http import PATIENCE_S, connected, exchange, parse, read_all, read_until
@@ -200,11 +200,10 @@ def test_a_silent_connection_is_closed_and_an_idle_one_between_requests_is_kept(
                 time.sleep(0.7)
 
 
-def test_a_client_that_takes_nothing_is_dropped_and_gives_its_snapshot_back(tmp_path: Path) -> None:
-    csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)
+def test_a_client_that_takes_nothing_is_dropped_and_gives_its_snapshot_back(long_list: Path) -> None:
     options = Options(limits=Limits(stall_s=0.5))
     with (
-        RunningService(tmp_path / "x.db", load=[csv], options=options) as service,
+        RunningService(long_list, options=options) as service,
         connected(service.url, receive_bytes=4096) as connection,
     ):
         connection.sendall(b"GET /geolocations HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -213,11 +212,10 @@ def test_a_client_that_takes_nothing_is_dropped_and_gives_its_snapshot_back(tmp_
         assert not read_all(connection).endswith(b"0\r\n\r\n")
 
 
-def test_a_slow_reader_is_served_as_long_as_it_takes_something(tmp_path: Path) -> None:
-    csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)
+def test_a_slow_reader_is_served_as_long_as_it_takes_something(long_list: Path) -> None:
     options = Options(limits=Limits(stall_s=3))
     with (
-        RunningService(tmp_path / "x.db", load=[csv], options=options) as service,
+        RunningService(long_list, options=options) as service,
         connected(service.url, receive_bytes=4096) as connection,
     ):
         connection.sendall(b"GET /geolocations HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -251,10 +249,9 @@ def test_far_too_many_connections_are_not_even_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/geolocations", "/geolocations/", "//geolocations"])
-def test_one_list_too_many_waits_for_another_to_end(tmp_path: Path, path: str) -> None:
-    csv = many(tmp_path / "x.csv", geolocations=2, blocks=65536)
+def test_one_list_too_many_waits_for_another_to_end(long_list: Path, path: str) -> None:
     options = Options(limits=Limits(lists=1))
-    with RunningService(tmp_path / "x.db", load=[csv], options=options) as service, service.client() as client:
+    with RunningService(long_list, options=options) as service, service.client() as client:
         with connected(service.url, receive_bytes=4096) as slow:
             slow.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             assert slow.recv(100)

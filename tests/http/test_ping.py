@@ -83,6 +83,6 @@ def test_whatever_the_monitor_does_the_run_goes_on_and_its_address_is_not_shown(
 
 def test_a_monitor_without_tls_at_a_tls_address_is_only_a_warning() -> None:
     with RawServer(OK) as server:
-        told = monitor(server.url.replace("http:", "https:")).end(0, "")
+        told = monitor(server.url.replace("http:", "https:"), timeout_s=0.3).end(0, "")
     assert "the monitor was not told of the run's end" in str(told)
     assert CANARY not in str(told)

@@ -231,7 +231,7 @@ def test_streams_of_any_length_need_constant_memory() -> None:
         return int(result.stderr)
 
     unit = 1 if sys.platform == "darwin" else 1024
-    assert (peak(600_000) - peak(200_000)) * unit < 24 << 20  # 84 MB more go through
+    assert (peak(300_000) - peak(100_000)) * unit < 16 << 20  # 42 MB more go through
 
 
 def test_standard_input_and_output_are_streams_of_the_same_format(tmp_path: Path) -> None:

@@ -124,6 +124,17 @@ def test_another_users_state_says_whose_it_is_and_what_to_do(state: Path) -> Non
             assert wrong not in out + error, words
 
 
+def test_doctor_says_once_that_a_state_is_another_users(state: Path) -> None:
+    _mode(state, 0o700)
+    try:
+        ((code, out, _),) = ran(["doctor", "--offline"])
+    finally:
+        state.chmod(0o700)
+    assert code == 1
+    assert out.count("may not read it: ") == 1
+    assert f"-> run geolookup as {state.owner()} (`sudo -u {state.owner()} geolookup`); or" in out
+
+
 @pytest.mark.parametrize("part", ["CURRENT", "edits.db", "generations"])
 def test_what_of_a_state_may_not_be_read_is_named_and_is_no_damage(state: Path, part: str) -> None:
     _mode(state, 0o755, under=True)

@@ -15,8 +15,9 @@ from geolookup import disk
 from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
 
 _CHUNK_BYTES = 1 << 20
+FULL = "the disk is full: make room there"
 _UNWRITABLE = {
-    errno.ENOSPC: "the disk is full: make room there",
+    errno.ENOSPC: FULL,
     errno.EDQUOT: "the disk quota is used up: make room there",
     errno.EROFS: "the file system is read-only",
     errno.EMFILE: "this process has too many open files: raise its limit",

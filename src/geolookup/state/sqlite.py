@@ -42,6 +42,8 @@ def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[Non
         ):
             if os.path.exists(path) and not os.access(path, os.R_OK):
                 raise files.unreadable(path) from error
+            if code == sqlite3.SQLITE_FULL:
+                raise StateUnwritableError(f"{path}: {files.FULL}") from error
             raise StateUnwritableError(
                 f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode"
             ) from error

@@ -238,6 +238,14 @@ def test_sqlites_codes_say_which_of_ours_it_is(code: int, ours: type[StateError]
         raise error
 
 
+def test_a_full_disk_is_said_to_be_full_and_nothing_of_owners() -> None:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    with pytest.raises(StateUnwritableError) as caught, sqlite_errors("some.db"):
+        raise error
+    assert str(caught.value) == "some.db: the disk is full: make room there"
+
+
 def test_a_lock_that_is_held_too_long_is_busy(edits: Edits, monkeypatch: pytest.MonkeyPatch) -> None:
     edits.record("first", "done")
     holder = sqlite3.connect(edits.path, isolation_level=None)

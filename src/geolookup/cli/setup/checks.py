@@ -90,11 +90,14 @@ def examine(url: str | None, *, offline: bool) -> Iterator[Finding]:
     }
     if not offline:
         checks["service"] = _service
+    told = set()
     for name, check in checks.items():
         try:
             yield from check(seen)
         except GeoLookupError as error:
-            yield Finding(name, "wrong", str(error))
+            if str(error) not in told:  # one cause stops several checks
+                yield Finding(name, "wrong", str(error))
+            told.add(str(error))
 
 
 def _versions(_seen: Seen) -> Iterator[Finding]:
@@ -182,7 +185,11 @@ def _state(seen: Seen) -> Iterator[Finding]:
         advice = f"chown -R {owner} {shlex.quote(home)}; run sync as {owner}, without sudo"
         yield Finding("state", "wrong", what, advice)
     elif not os.access(home, os.R_OK | os.X_OK):
-        yield Finding("state", "wrong", f"{home}: belongs to {owner}, and this user may not read it", f"ask {owner}")
+        advice = (
+            f"run geolookup as {owner} (`sudo -u {owner} geolookup`); or {owner} lets a group read it with "
+            "`geolookup config init --group NAME`"
+        )
+        yield Finding("state", "wrong", f"{home}: belongs to {owner}, and this user may not read it", advice)
     elif not os.access(home, os.W_OK):
         what = f"{home}: belongs to {owner}; this user may look up, and may not sync or edit"
         yield Finding("state", "warning", what, f"run sync and edits as {owner}")

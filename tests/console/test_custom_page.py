@@ -65,6 +65,28 @@ def test_the_same_form_sent_twice_makes_one(console: RunningConsole, mine: Visit
         assert [laid.place.city for laid in editor.custom()].count("Twice") == 1
 
 
+def test_a_country_in_words_and_swapped_coordinates_are_refused_as_by_the_commands(
+    console: RunningConsole, mine: Visitor
+) -> None:
+    before = len(console.console.layer().laid)
+    locid = new(console)
+    for path in ("/custom/create", f"/custom/{locid}/update"):
+        for fields, said in (
+            ({"country": "Germany", "latitude": "52.5", "longitude": "13.4"}, "DE"),
+            ({"country": "DE", "latitude": "13.4", "longitude": "52.5"}, "latitude and longitude"),
+        ):
+            for step in ("check", "save"):
+                answer = mine.fill(path, city="Nowhere", **fields, step=step)
+                assert answer.status_code == 422, (path, fields)
+                assert said in answer.text
+                assert 'value="Nowhere"' in answer.text
+    # What is there already may stay: only what was changed is looked at.
+    old = new(console, country="Germany")
+    fields = {**dict.fromkeys(NOTHING, ""), "latitude": "1.5", "longitude": "2.5", "country": "Germany", "city": "Y"}
+    assert f"updated geolocation {old}" in save(mine, f"/custom/{old}/update", **fields).text
+    assert len(console.console.layer().laid) == before + 2
+
+
 def test_fields_are_changed_and_what_no_browser_can_send_stays(console: RunningConsole, mine: Visitor) -> None:
     locid = new(console, city="Old\ntown", region="<b>\u202e\u2066", dmacode="7")
     path = f"/custom/{locid}/update"

@@ -163,3 +163,7 @@ def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
     poland = world.spot(52.5, 14.6)
     assert any(abs(x - poland.x) < 15 and abs(y - poland.y) < 15 for x, y in corners)
     assert not any(1450 < x < 1800 and 1150 < y < 1300 for x, y in corners)
+
+
+def test_a_url_is_called_so(mine: Visitor) -> None:
+    assert "is a URL, not an IP address: look up its host, 8.8.8.8" in mine.get("/?q=http://8.8.8.8/x").text

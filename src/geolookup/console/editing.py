@@ -1,14 +1,16 @@
 """Forms that edit: what was typed, then what it would change, then it is saved, unless the form was overtaken."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from geolookup.console import proposals
 from geolookup.console.console import Answer, Console
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.proposals import Does, OvertakenError
-from geolookup.errors import GeoLookupError, RequestRefusedError
+from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.fields import FIELDS
 from geolookup.history.edit_preview import preview_edit
+from geolookup.sources.world.fit import misfits
 from geolookup.state.edits.editor import Editor
 
 #: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.
@@ -89,6 +91,16 @@ class Edit:
 def field_texts(fields: dict[str, Any]) -> Values:
     """The fields of a geolocation as a form shows them."""
     return {name: "" if value is None else str(value) for name, value in fields.items()}
+
+
+def require_fitting(fields: Mapping[str, Any]) -> None:
+    """Refuse a country in words, and coordinates in the wrong order, as the commands do.
+
+    :raises EditError: says all that is wrong; whatever was edited in the transaction is forgotten then
+    """
+    wrong = [message for _, message in misfits(fields)]
+    if wrong:
+        raise EditError("; ".join(wrong))
 
 
 def show(request: AnyRequest, console: Console, edit: Edit) -> Answer:

@@ -2,10 +2,11 @@
 
 from geolookup import words
 from geolookup.console import proposals
-from geolookup.console.editing import Edit, Values, field_texts
+from geolookup.console.editing import Edit, Values, field_texts, require_fitting
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
 from geolookup.errors import EditError
+from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import range_ends
 from geolookup.sites.site import block_text
 from geolookup.state.edits.editor import Editor
@@ -109,6 +110,8 @@ class _Amend(Decision):
             if not fields and block is None:
                 raise EditError("give a field to change")
             row = editor.amend(self.row.id, fields=fields, block=block)
+            if fields.keys() & {"country", *DEGREES}:
+                require_fitting({**UNKNOWN, **row.payload["fields"]})
             return row.locid, words.decided(row)
 
         return amend

@@ -11,11 +11,11 @@ from litestar.params import FromPath
 from geolookup import words
 from geolookup.console import proposals
 from geolookup.console.console import Answer, Console
-from geolookup.console.editing import Edit, Values, field_texts, handle, show
+from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
 from geolookup.errors import EditError, RequestRefusedError
-from geolookup.fields import FIELDS, UNKNOWN
+from geolookup.fields import DEGREES, FIELDS, UNKNOWN
 from geolookup.model import IPBlock, range_ends
 from geolookup.sites.site import block_text
 from geolookup.state.edits.editor import Editor
@@ -50,6 +50,7 @@ class Create(Edit):
 
         def create(editor: Editor) -> tuple[int, str]:
             locid = editor.create(**fields)
+            require_fitting(editor.get(locid).place.fields())
             told = words.created(locid)
             if ends is not None:
                 told = f"{told}; {words.added(editor.add_block(locid, *ends), locid)}"
@@ -111,6 +112,8 @@ class _Update(_OfOne):
             if not changed:
                 raise EditError(f"geolocation {self.locid} has these values already: nothing was changed")
             editor.update(self.locid, **changed)
+            if changed.keys() & {"country", *DEGREES}:
+                require_fitting(editor.get(self.locid).place.fields())
             return self.locid, words.updated(self.locid)
 
         return update

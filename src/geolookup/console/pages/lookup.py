@@ -5,6 +5,7 @@ from typing import Any
 from litestar import get, post
 from litestar.di import NamedDependency
 
+from geolookup.addresses import parse
 from geolookup.columns.counts.counts import Counts
 from geolookup.console import world
 from geolookup.console.console import Answer, Console, Page
@@ -43,6 +44,8 @@ def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
 
 def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
     geo = console.geo()
+    if "://" in asked:
+        parse(asked)  # a URL is no network, though it has a slash: this says what to look up
     block = IPBlock.parse(*range_ends(asked))
     if block.first != block.last:
         found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, block, _MOST_PIECES))

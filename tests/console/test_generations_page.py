@@ -63,6 +63,24 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     assert watched.unwanted == []
 
 
+def test_a_double_click_pins_once(files: FilesConsole, browser: Any) -> None:
+    watched = files.running.tab(browser)
+    tab = watched.page()
+    sent: list[str] = []
+    tab.on("request", lambda request: sent.append(request.method))
+    tab.goto(f"{files.running.url}/generations")
+    tab.get_by_role("button", name="Pin generation 1").dblclick()
+    tab.get_by_role("button", name="Unpin generation 1").wait_for()
+    assert sent.count("POST") == 1
+    assert tab.locator(".problem").count() == 0
+    tab.go_back()
+    tab.reload()
+    tab.get_by_role("button", name="Unpin generation 1").click()
+    tab.get_by_role("button", name="Pin generation 1", exact=True).wait_for()
+    watched.close()
+    assert watched.unwanted == []
+
+
 def test_the_answers_of_a_dropped_list_are_compared(files: FilesConsole, browser: Any, tmp_path: Path) -> None:
     watched = files.running.tab(browser)
     tab = watched.page()

@@ -15,6 +15,8 @@ from geolookup.text import harmless
 
 #: No text that a page shows is longer; the rest can be seen in the file, or by the command line.
 _MAX_SHOWN = 300
+#: Except messages of our own, which quote little and end with what to do.
+_MAX_MESSAGE = 1_000
 
 
 class Templates:
@@ -65,7 +67,7 @@ def as_typed(value: str) -> Markup:
 
 def with_code(text: str | None) -> Markup:
     """A text whose commands stand between backticks, as messages have them: those as code."""
-    parts = [escape(part) for part in shown(text).split("`")]
+    parts = [escape(part) for part in harmless(text or "", _MAX_MESSAGE).split("`")]
     if len(parts) % 2 == 0:
         return Markup("`").join(parts)
     return Markup("").join(

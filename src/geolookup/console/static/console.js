@@ -28,6 +28,15 @@ document.addEventListener("htmx:afterSettle", (event) => {
   }
 });
 
+// A double click sends a form once. Those that htmx sends disable their buttons meanwhile.
+document.addEventListener("submit", (event) => {
+  const sent = event.target;
+  if (sent.method !== "post" || sent.hasAttribute("hx-boost")) return;
+  if (sent.dataset.sent) event.preventDefault();
+  sent.dataset.sent = "yes";
+});
+window.addEventListener("pageshow", () => { for (const each of document.forms) delete each.dataset.sent; });
+
 // A file that is dropped anywhere is as if it had been chosen.
 const form = () => document.querySelector("form[data-drop]");
 for (const name of ["dragenter", "dragover"]) {

@@ -199,6 +199,18 @@ def test_rows_that_only_look_empty_may_stand_above_the_columns_and_below_the_sit
     assert [site.name for site in read_sites(str(path))] == ["a"]
 
 
+def test_blanks_around_a_name_in_a_cell_are_not_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "sites.csv"
+    path.write_text(f"{HEADER}\n Berlin ;DE;;;;1;2;;;\n")
+    assert [site.name for site in read_sites(str(path))] == ["Berlin"]
+
+
+@pytest.mark.parametrize("name", ["sites.xlsx", "SITES.ODS"])
+def test_a_spreadsheet_is_told_to_be_saved_as_csv(name: str) -> None:
+    with pytest.raises(DataFileError, match="is a spreadsheet, which is not read: save it as CSV"):
+        form_of(name)
+
+
 def test_a_missing_column_is_named_with_the_one_that_may_be_it(tmp_path: Path) -> None:
     path = tmp_path / "sites.csv"
     path.write_text(HEADER.replace("postalcode", "Postal Code").replace("dmacode;", "") + "\n")

@@ -63,6 +63,7 @@ def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator
                 bad.add(where.error(f"has {len(row)} values, and the header names {len(header)} columns"))
                 continue
             values: dict[str, Any] = {name: value for name, value in zip(header, row, strict=True) if name in KEYS}
+            values["name"] = values["name"].strip()  # a name has no blanks around it, and cells often do
             for name in DEGREES:
                 if values.get(name) == "":
                     del values[name]

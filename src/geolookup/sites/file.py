@@ -21,6 +21,10 @@ Form: TypeAlias = Literal["toml", "csv"]
 _TOML = re.compile(r"""^\s*(\[\[\s*["']?site|site\s*=)""", re.MULTILINE)
 
 
+#: What spreadsheet programs save by themselves.
+_SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
+
+
 def form_of(path: str, form: Form | None = None) -> Form:
     """The format of a file: as given, else by the end of its name, that of a compression aside.
 
@@ -34,6 +38,10 @@ def form_of(path: str, form: Form | None = None) -> Form:
         return "toml"
     if suffix in (".csv", ".tsv"):
         return "csv"
+    if suffix in _SPREADSHEETS:
+        raise DataFileError(
+            f"{path}: is a spreadsheet, which is not read: save it as CSV (UTF-8) in the spreadsheet program"
+        )
     raise DataFileError(f"{path}: its name ends neither in .toml nor in .csv: say which it is with --format")
 
 

@@ -13,6 +13,7 @@ from geolookup.http.splitter import Splitter
 from geolookup.upstream.decode import RowDecoder, load_array
 from geolookup.upstream.listreader import ListReader
 from tests.oracle import ijson_list
+from tests.support.examples import examples
 
 texts = st.text(alphabet=st.sampled_from('a"\\/{}[],:\u00fc\u20ac\U0001f600\n\x00'), max_size=8)
 scalars = st.none() | st.booleans() | st.integers(-(2**130), 2**130) | st.floats(allow_nan=False, allow_infinity=False)
@@ -85,6 +86,7 @@ def sizes(text: bytes) -> list[int]:
     return [*range(1, min(len(text), 70) + 1), len(text) + 1]
 
 
+@examples(40)
 @given(json_lists())
 @example(b'["\\\\", "\\\\\\"", {"a\\"]": ["\\\\"]}]')
 @example(b"[]")

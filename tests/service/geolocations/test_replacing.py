@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.store.store import Store
 from tests.service.geolocations.loading import HEADER, places, write
+from tests.support.examples import examples
 from tests.support.running_service import RunningService
 from tests.support.service_fixtures import DEFAULTS
 
@@ -74,7 +75,7 @@ def _csv(folder: Path, name: str, rows: list[tuple[int, tuple[str, str] | None]]
     return write(folder / name, HEADER + "".join(lines))
 
 
-@settings(max_examples=40)
+@examples(15)
 @given(before=_rows, files=st.lists(_rows, min_size=1, max_size=3), customs=st.lists(_block, unique=True, max_size=2))
 def test_afterwards_the_default_layer_is_as_if_only_these_files_had_been_loaded(
     before: list[Any], files: list[list[Any]], customs: list[tuple[str, str]]

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from geolookup.addresses import parse, to_text
@@ -19,6 +19,7 @@ from geolookup.service.lookups.routes import MAX_ADDRESSES
 from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
 from tests.index.building import ADDRESSES, around
 from tests.oracle.linear_scan import Block, range_around
+from tests.support.examples import examples
 from tests.support.running_service import FIELDS, RunningService
 
 
@@ -250,7 +251,7 @@ def expected(blocks: list[Block], defaults: list[Block], text: str) -> tuple[Any
 
 
 @given(writes=_writes)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(12, deadline=None, suppress_health_check=list(HealthCheck))
 def test_after_any_writes_lookups_agree_with_a_linear_scan(
     crossing: httpx.Client, defaults: list[Block], writes: list[tuple[str, int, Any, Any]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import functools
 import json
 import socket
 import sqlite3
@@ -28,19 +29,25 @@ QUOTED = {
 }
 
 
-def own_errors() -> set[str]:
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    """All of the source, parsed."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+@functools.cache
+def own_errors() -> frozenset[str]:
     found = {name for name in dir(errors) if name.endswith("Error")}
-    for path in SOURCE.rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+    for tree in trees().values():
         found |= {
             node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
         }
-    return found
+    return frozenset(found)
 
 
-def quotes(source: str, own: set[str]) -> Iterator[tuple[int, str]]:
+def quotes(tree: ast.Module, own: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Each place at which an exception of others is written into a text: its line, and the kinds that it may be."""
-    for handler in ast.walk(ast.parse(source)):
+    for handler in ast.walk(tree):
         if not isinstance(handler, ast.ExceptHandler) or handler.name is None or handler.type is None:
             continue
         kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
@@ -61,9 +68,9 @@ def test_no_message_quotes_an_exception_of_others() -> None:
     own = own_errors()
     found = [
         f"{path.relative_to(SOURCE)}:{line}: {kinds}"
-        for path in sorted(SOURCE.rglob("*.py"))
+        for path, tree in trees().items()
         if path.name != "reasons.py"
-        for line, kinds in quotes(path.read_text(encoding="utf-8"), own)
+        for line, kinds in quotes(tree, own)
     ]
     # One asks for a text that json raises, and quotes nothing.
     assert found == [f"upstream/decode.py:{line}: ValueError" for line in lines_of("integer string conversion")]
@@ -76,9 +83,9 @@ def lines_of(text: str) -> list[int]:
 
 def test_the_search_finds_what_is_quoted() -> None:
     one = "try:\n    f()\nexcept OSError as error:\n    raise StateError(f'{path}: {error}') from error\n"
-    assert list(quotes(one, own_errors())) == [(4, "OSError")]
-    assert list(quotes(one.replace("{error}", "{error.strerror}"), own_errors())) == []
-    assert list(quotes(one.replace("OSError", "StateError"), own_errors())) == []
+    assert list(quotes(ast.parse(one), own_errors())) == [(4, "OSError")]
+    assert list(quotes(ast.parse(one.replace("{error}", "{error.strerror}")), own_errors())) == []
+    assert list(quotes(ast.parse(one.replace("OSError", "StateError")), own_errors())) == []
 
 
 class _Shape(msgspec.Struct, forbid_unknown_fields=True):

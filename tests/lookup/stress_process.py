@@ -26,6 +26,8 @@ from tests.support.states import place
 
 THREADS = 8
 CHILDREN = 2
+#: All threads of all processes.
+READERS = THREADS * (1 + CHILDREN)
 ADDRESSES = ["10.0.1.1", "10.0.200.1", "10.0.3.7", "11.1.1.1", "192.168.1.1", "2001:db8::1", "12.1.2.3", "172.16.3.9"]
 COLUMN = pa.array(ADDRESSES * 8)
 MANY = ADDRESSES * 25
@@ -36,11 +38,13 @@ LAST_LOOKS = 2_000
 
 class Progress:
     """What the publisher has begun and ended, in a mapped file: numbers of generations and of edits, and whether it is
-    over."""
+    over; and how often each reader has met something newer."""
+
+    BYTES = (5 + READERS) * 8
 
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 5 * 8)
+            self._map = mmap.mmap(file.fileno(), self.BYTES)
         self._numbers = memoryview(self._map).cast("q")
 
     def note(self, place: str, number: int) -> None:
@@ -54,6 +58,13 @@ class Progress:
 
     def over(self) -> bool:
         return self._numbers[4] != 0
+
+    def met_newer(self, reader: int, times: int) -> None:
+        self._numbers[5 + reader] = times
+
+    def least_newer(self) -> int:
+        """How often the reader that met the fewest has met something newer."""
+        return min(self._numbers[5:])
 
 
 def stamp(number: int) -> dict[str, str]:
@@ -88,9 +99,9 @@ def expected(address: str, generation: int) -> tuple[int, str, str] | None:
 class Reader:
     """One thread's view: what it saw, and the first thing that was wrong."""
 
-    def __init__(self, geo: GeoLookup, progress: Progress, seed: int) -> None:
-        self.geo, self.progress = geo, progress
-        self.chance = random.Random(seed)
+    def __init__(self, geo: GeoLookup, progress: Progress, number: int) -> None:
+        self.geo, self.progress, self.number = geo, progress, number
+        self.chance = random.Random(number)
         self.seen = (0, 0)
         self.checked: Counter[str] = Counter()
         self.wrong: str | None = None
@@ -167,6 +178,7 @@ class Reader:
         ), f"{kind}: {dict(zip(asked, answers, strict=True))} fits no generation from {self.seen[0]} to {latest}"
         now = generation or self.seen[0], edit or self.seen[1]
         self.newer += now > self.seen
+        self.progress.met_newer(self.number, self.newer)
         self.seen = now
         self.checked[kind] += len(answers)
 

@@ -1,4 +1,4 @@
-"""A process that looks addresses up while another publishes: it prints what it saw as one JSON object.
+"""A process that looks addresses up while another publishes: it prints ``reading``, then what it saw as a JSON object.
 
 Its arguments are the state directory, the number of the last publish, a file that appears once that was made, and the
 seconds between two looks.
@@ -21,6 +21,7 @@ def read(home: str, last: str, done: str, pause_s: str) -> dict[str, Any]:
     seen: list[int] = []
     lookups = 0
     with GeoLookup(home) as geo:
+        print("reading", flush=True)
         while not problems:
             over = os.path.exists(done)
             geo.look_soon()  # as if a second had passed

@@ -43,6 +43,9 @@ def test_readers_never_see_a_mixture_nor_anything_older_than_before(
         for _ in range(READERS)
     ]
     try:
+        for reader in readers:
+            assert reader.stdout is not None
+            assert reader.stdout.readline() == "reading\n", reader.communicate()
         for number in range(2, last + 1):
             publish(home, rows(number), keep=keep)
             if number % 3 == 0:

@@ -211,7 +211,7 @@ def live_through(work: Path) -> Week:
                     )  # fmt: skip
             done.touch()
             assert reader is not None
-            seen = json.loads(reader.communicate(timeout=60)[0])
+            seen = json.loads(reader.communicate(timeout=60)[0].splitlines()[-1])
         finally:
             if reader is not None:
                 reader.kill()

@@ -43,7 +43,7 @@ def test_what_once_went_wrong(seed: int, names: str) -> None:
 
 
 def test_two_hundred_places_in_a_few_towns_are_ordinary_work() -> None:
-    verdict = World(7, frozenset({"plain"}), sites=200, steps=6).play()
+    verdict = World(7, frozenset({"plain"}), sites=200, steps=3).play()
     assert not verdict.bad, verdict.story
     assert verdict.held == 0, verdict.story
 

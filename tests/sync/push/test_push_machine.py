@@ -547,7 +547,7 @@ def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any)
     run_state_machine_as_test(
         machine,
         settings=hypothesis_settings(
-            max_examples=1000 if full_sweep else 15,
+            max_examples=1000 if full_sweep else 10,
             stateful_step_count=40,
             deadline=None,
             print_blob=True,

@@ -205,7 +205,7 @@ def main() -> None:
         ("page", "ms", "CPU ms", "usable in Chromium, s", "kB uncached", "in the targets"),
         rows,
         f"{CUSTOM} custom geolocations, all of them edits that wait for a push, above {data.describe()}; medians of "
-        f"{_TIMES} and 3; {load_average()}",
+        f"{_TIMES} and 3; load average {load_average()}",
         f"targets: {_TARGET_MS:.0f} ms, {_TARGET_USABLE_S:.0f} s, {_TARGET_KB:.0f} kB; what reads every block is "
         "filled in afterwards",
     )

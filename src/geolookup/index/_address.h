@@ -91,16 +91,11 @@ static int parse6(const unsigned char *p, const unsigned char *end, uint64_t *hi
     return 1;
 }
 
-/* The family of an address, whose value is in lo (4) or hi and lo (6); 0 if the text is not an address. */
-static int parse(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo)
+/* What parse says of text that is not a dotted quad. */
+static int parse_other(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo)
 {
-    const unsigned char *p = (const unsigned char *)text, *end = p + length;
-    uint32_t quad;
-    if (parse4(p, end, &quad)) {
-        *lo = quad;
-        return 4;
-    }
-    if (!parse6(p, end, hi, lo))
+    const unsigned char *p = (const unsigned char *)text;
+    if (!parse6(p, p + length, hi, lo))
         return 0;
     if (*hi == 0 && *lo >> 32 == 0xFFFF) { /* RFC 4291 section 2.5.5.2: mapped, so it is the IPv4 address */
         *lo &= 0xFFFFFFFFu;
@@ -109,3 +104,13 @@ static int parse(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo
     return 6;
 }
 
+/* The family of an address, whose value is in lo (4) or hi and lo (6); 0 if the text is not an address. */
+static int parse(const char *text, Py_ssize_t length, uint64_t *hi, uint64_t *lo)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    uint32_t quad;
+    if (!parse4(p, p + length, &quad))
+        return parse_other(text, length, hi, lo);
+    *lo = quad;
+    return 4;
+}

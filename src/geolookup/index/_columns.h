@@ -29,7 +29,7 @@ EACH_WAY void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t
         uint32_t more = lines[i], at = line[i];
         while (more > LINE) {
             uint32_t half = more / 2;
-            at += keys->lines[at + half] <= value ? half : 0;
+            at += half & (0u - (keys->lines[at + half] <= value));
             more -= half;
         }
         at += count_not_after(keys->lines + at + 1, value, 0, more);
@@ -175,11 +175,12 @@ static inline int read_text(const Column *column, Py_ssize_t row, const char **t
 EACH_WAY int parse_text(const char *text, Py_ssize_t length, Py_ssize_t room, uint64_t *hi, uint64_t *lo, int wide)
 {
     uint32_t quad;
-    if (wide && read_quad((const unsigned char *)text, (size_t)length, (size_t)room, &quad)) {
-        *lo = quad;
-        return 4;
-    }
-    return parse(text, length, hi, lo);
+    if (!wide)
+        return parse(text, length, hi, lo);
+    if (!read_quad((const unsigned char *)text, (size_t)length, (size_t)room, &quad))
+        return parse_other(text, length, hi, lo);
+    *lo = quad;
+    return 4;
 }
 
 EACH_WAY int read_value(const Column *column, Py_ssize_t row, uint64_t *hi, uint64_t *lo, int wide)

@@ -109,14 +109,15 @@ static uint32_t among_equals(const Index *index, uint64_t hi, uint64_t lo, uint3
 }
 
 /* The last of `count` keys from `low` on that is not after a value, the first of them unseen: of one address and of a
- * group. Every step halves what is left without a branch, for the processor would guess wrong half of the time. A group
+ * group. Every step halves what is left without a branch, for the processor would guess wrong half of the time (a mask,
+ * since compilers turn a choice into a branch when they like). A group
  * goes on together: while one address waits for memory, the requests of the others are out. */
 #define DEFINE_SEARCH(family, type) \
     static inline uint32_t last_not_after##family(const type *keys, type value, uint32_t low, uint32_t count) \
     { \
         while (count > 1) { \
             uint32_t half = count / 2; \
-            low += keys[low + half] <= value ? half : 0; \
+            low += half & (0u - (keys[low + half] <= value)); \
             count -= half; \
         } \
         return low; \
@@ -132,7 +133,7 @@ static uint32_t among_equals(const Index *index, uint64_t hi, uint64_t lo, uint3
         for (; most > 1; most -= most / 2) \
             for (int i = 0; i < n; i++) { \
                 uint32_t half = count[i] / 2; \
-                low[i] += keys[low[i] + half] <= (type)values[i] ? half : 0; \
+                low[i] += half & (0u - (keys[low[i] + half] <= (type)values[i])); \
                 count[i] -= half; \
                 PREFETCH(&keys[low[i] + count[i] / 2]); \
             } \

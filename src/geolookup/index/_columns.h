@@ -13,9 +13,16 @@ typedef struct {
     int length;
 } Group;
 
+static inline void fetch_slot(const Slots *slots, uint32_t position)
+{
+    PREFETCH(&slots->low[position]);
+    if (slots->high)
+        PREFETCH(&slots->high[position]);
+}
+
 /* What last_not_after_group4 does, by lines: their first keys say in which line the key is, and only that one is fetched. */
-EACH_WAY void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t *values, uint32_t *low,
-                          const uint32_t *count, int n)
+EACH_WAY void search_group4(const Keys4 *keys, const Slots *slots, uint32_t segments, const uint64_t *values,
+                            uint32_t *low, const uint32_t *count, int n)
 {
     uint32_t line[GROUP], lines[GROUP];
     for (int i = 0; i < n; i++) {
@@ -46,6 +53,7 @@ EACH_WAY void search_group4(const Keys4 *keys, uint32_t segments, const uint64_t
         if (from < to)
             low[i] = (uint32_t)(from - 1) + count_not_after(keys->at + begin, (uint16_t)values[i], (uint32_t)(from - begin),
                                                             (uint32_t)(to - begin));
+        fetch_slot(slots, low[i]); /* as early as can be: what is waited for longest */
     }
 }
 
@@ -64,18 +72,18 @@ EACH_WAY void find_group(const Index *index, int family, Group *group)
         sound[i] = group->count[i];
         group->count[i] += !sound[i]; /* so that what is damaged goes along with the others, and is told in the end */
     }
-    if (family == 4 && index->keys4.lines)
-        search_group4(&index->keys4, segments, values, group->low, group->count, n);
-    else if (family == 4)
-        last_not_after_group4(index->keys4.at, values, group->low, group->count, n);
-    else
-        search_group6(&index->keys6, values, group->low, group->count, n);
-    for (int i = 0; i < n; i++) {
-        if (family == 6 && index->lo6)
-            PREFETCH(&index->lo6[group->low[i]]);
-        PREFETCH(&slots->low[group->low[i]]);
-        if (slots->high)
-            PREFETCH(&slots->high[group->low[i]]);
+    if (family == 4 && index->keys4.lines) {
+        search_group4(&index->keys4, slots, segments, values, group->low, group->count, n);
+    } else {
+        if (family == 4)
+            last_not_after_group4(index->keys4.at, values, group->low, group->count, n);
+        else
+            search_group6(&index->keys6, values, group->low, group->count, n);
+        for (int i = 0; i < n; i++) {
+            if (family == 6 && index->lo6)
+                PREFETCH(&index->lo6[group->low[i]]);
+            fetch_slot(slots, group->low[i]);
+        }
     }
     for (int i = 0; i < n; i++) {
         uint32_t position = group->low[i];

@@ -18,13 +18,9 @@ BUILD = "GEOLOOKUP_TEST_SANITIZED"
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/geolookup/index/_native.c"
 TESTS = (
-    *(
-        "tests/index/test_native.py",
-        "tests/index/test_quads.py",
-        "tests/index/test_lines.py",
-        "tests/index/test_take.py",
-    ),
-    *("tests/index/test_damage.py", "tests/columns/test_arrow.py"),
+    *("tests/index/test_native.py", "tests/index/test_any_column.py", "tests/index/test_quads.py"),
+    *("tests/index/test_lines.py", "tests/index/test_take.py", "tests/index/test_damage.py"),
+    "tests/columns/test_arrow.py",
 )
 #: -O1 keeps the loops that -O3 would turn into others; a finding ends the process.
 FLAGS = "-shared -fPIC -g -O1 -fwrapv -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all"

@@ -58,7 +58,8 @@ class PureSearcher:
         large: bool = False,
     ) -> int:
         """Strings one after another in ``data``; ``offsets`` are 64 bits wide where ``large``."""
-        ends = _items(offsets, "q" if large else "i", offset, length + 1)
+        # A column without rows may come without any offsets.
+        ends = _items(offsets, "q" if large else "i", offset, length + 1 if length else 0)
         texts = memoryview(b"" if data is None else data).cast("B")
 
         def text(row: int) -> str | None:
@@ -113,7 +114,11 @@ class PureSearcher:
     ) -> int:
         bits = None if validity is None else memoryview(validity).cast("B")
         room = memoryview(out).cast("B")
-        if min(offset, length) < 0 or len(room) < 4 * length or (bits is not None and 8 * len(bits) < offset + length):
+        if (
+            min(offset, length) < 0
+            or len(room) < 4 * length
+            or (length and bits is not None and 8 * len(bits) < offset + length)
+        ):
             raise ValueError("the column's buffers do not fit its rows")
         slots = room[: 4 * length].cast("I")
         bad = 0
@@ -135,9 +140,6 @@ def _items(buffer: "Buffer", kind: str, begin: int, count: int) -> "memoryview[A
     size = struct.calcsize(kind)
     found = memoryview(buffer).cast("B")[size * begin : size * (begin + count)]
     if begin < 0 or count < 0 or len(found) != size * count:
-        # A column without rows may come without any offsets.
-        if count == 1 and not len(found):
-            return memoryview(bytes(size)).cast(kind)  # type: ignore[call-overload,no-any-return] # a computed format
         raise ValueError("the column's buffers do not fit its rows")
     return found.cast(kind)  # type: ignore[call-overload,no-any-return] # a computed format
 

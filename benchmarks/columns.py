@@ -20,6 +20,12 @@ from benchmarks.common import ROOT, arguments, child, environment, load_average,
 from benchmarks.contestants import CONTESTANTS, FIELDS
 from benchmarks.data import FULL, SIZES, SMALL, DataSet
 
+#: What can be counted, and what a table says of it.
+_CLOCKS: dict[str, tuple[Callable[[], float], str]] = {
+    "wall": (time.perf_counter, ""),
+    "cpu": (time.process_time, ", of processor time"),
+}
+
 
 def _sorted_answers(table: Any) -> Any:
     """What can be compared whatever the order and types of the rows: equal addresses have equal answers."""
@@ -28,7 +34,7 @@ def _sorted_answers(table: Any) -> Any:
     return pa.table(plain).take(order).combine_chunks()
 
 
-def _compete(name: str, data: DataSet, rows: int, kind: str) -> None:
+def _compete(name: str, data: DataSet, rows: int, kind: str, clock: Callable[[], float]) -> None:
     """A contestant's process: it does what each line of standard input says, and answers it by a line."""
     with pa.memory_map(data.column4(rows, zipf=kind == "zipf")) as source:
         batch = pa.ipc.open_file(source).read_all().combine_chunks().to_batches()[0]
@@ -42,9 +48,9 @@ def _compete(name: str, data: DataSet, rows: int, kind: str) -> None:
         for line in sys.stdin:
             command, _, path = line.strip().partition(" ")
             if command == "answer":
-                began = time.perf_counter()
+                began = clock()
                 found = one.answer()
-                print(time.perf_counter() - began, flush=True)
+                print(clock() - began, flush=True)
                 del found
             elif command == "write":
                 answered = one.answered()
@@ -62,10 +68,10 @@ def _compete(name: str, data: DataSet, rows: int, kind: str) -> None:
 class _Process:
     """A contestant in a process of its own, idle between what it is told to do."""
 
-    def __init__(self, name: str, data: DataSet, root: str, rows: int, kind: str) -> None:
+    def __init__(self, name: str, data: DataSet, root: str, rows: int, kind: str, clock: str) -> None:
         command = [sys.executable, "-m", "benchmarks.columns", "--data", root]
         self._process = subprocess.Popen(
-            [*command, "--child", "compete", name, data.size.name, str(rows), kind],
+            [*command, "--child", "compete", name, data.size.name, str(rows), kind, clock],
             cwd=ROOT,
             env=environment(POLARS_MAX_THREADS="1", OMP_NUM_THREADS="1"),
             stdin=subprocess.PIPE,
@@ -92,11 +98,13 @@ class _Process:
 
 
 @contextlib.contextmanager
-def _started(names: Sequence[str], data: DataSet, root: str, rows: int, kind: str) -> Iterator[dict[str, _Process]]:
+def _started(
+    names: Sequence[str], data: DataSet, root: str, rows: int, kind: str, clock: str
+) -> Iterator[dict[str, _Process]]:
     running: dict[str, _Process] = {}
     try:
         for name in names:
-            running[name] = _Process(name, data, root, rows, kind)
+            running[name] = _Process(name, data, root, rows, kind, clock)
         yield running
     finally:
         for process in running.values():
@@ -114,10 +122,10 @@ def _present(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return [name for name in names if not missing[name]], skipped
 
 
-def _compare(names: Sequence[str], data: DataSet, root: str, rows: int, kind: str, rounds: int) -> None:
+def _compare(names: Sequence[str], data: DataSet, root: str, rows: int, kind: str, rounds: int, clock: str) -> None:
     """Print one table: every contestant in each round, forth and back, beside ours of the same round."""
     names, notes = _present(names)
-    with _started(names, data, root, rows, kind) as running, tempfile.TemporaryDirectory() as folder:
+    with _started(names, data, root, rows, kind, clock) as running, tempfile.TemporaryDirectory() as folder:
         checked = {"Ours": ""}
         for name in names[1:]:
             path = os.path.join(folder, name)
@@ -140,7 +148,7 @@ def _compare(names: Sequence[str], data: DataSet, root: str, rows: int, kind: st
         f"A column of {rows:,} IPv4 strings{label} to country and city, one thread, on {data.size.v4:,} IPv4 ranges",
         ("what", "ns a row", "ours is times as fast", "target", "all answers"),
         lines,
-        f"medians of {rounds} alternated rounds, a process each; load average {load_average()}",
+        f"medians of {rounds} alternated rounds, a process each{_CLOCKS[clock][1]}; load average {load_average()}",
         *notes,
     )
     wrong = [name for name in names if checked[name] == "DIFFERENT"]
@@ -181,12 +189,13 @@ def main() -> None:
     """Print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=11, help="for a million rows; ten: a third (default: 11)")
+    parser.add_argument("--cpu", action="store_true", help="count processor time: for a machine that is busy")
     options = parser.parse_args()
     if options.child:
         task, *words = options.child
         if task == "compete":
-            name, size, rows, kind = words
-            _compete(name, DataSet(SIZES[size], options.data), int(rows), kind)
+            name, size, rows, kind, clock = words
+            _compete(name, DataSet(SIZES[size], options.data), int(rows), kind, _CLOCKS[clock][0])
         else:
             print(json.dumps(_threads(DataSet(SIZES[words[0]], options.data), int(words[1]))))
         return
@@ -208,7 +217,7 @@ def main() -> None:
     for make in made:  # before anything is measured
         make()
     for names, rows, kind, rounds in runs:
-        _compare(names, data, options.data, rows, kind, rounds)
+        _compare(names, data, options.data, rows, kind, rounds, "cpu" if options.cpu else "wall")
     threads = json.loads(child("columns", "threads", data.size.name, str(options.rounds), data=options.data))
     print_table(
         f"enrich: a million IPv4 strings in record batches to country and city, on {data.size.v4:,} IPv4 ranges",

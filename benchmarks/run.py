@@ -10,7 +10,7 @@ from benchmarks.common import ROOT, arguments, environment, machine, versions
 from benchmarks.data import FULL, PEER, SMALL, DataSet
 
 NAMES = (
-    *("startup", "opening", "lookup", "native", "columns", "logs", "memory", "sizes"),
+    *("startup", "opening", "lookup", "native", "segments", "columns", "logs", "memory", "sizes"),
     *("sync", "sources", "service_list", "flatten", "edits", "exports"),
     *("service_load", "one_worker", "share", "console"),
 )

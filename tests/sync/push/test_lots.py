@@ -11,7 +11,7 @@ from geolookup.state import clock
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.sync.push import group
 from geolookup.upstream.geolocations import GeolocationsClient
-from tests.sync.push.machine import A, B, C, Machine
+from tests.sync.push.machine import A, B, C, D, Machine
 
 
 def offices(machine: Machine, *cities: str) -> None:
@@ -63,12 +63,35 @@ def test_two_edits_of_one_geolocation_are_never_on_their_way_together(
     assert sorted(machine.there().values()) == [["10.0.1.0", "10.0.2.0"], ["10.0.3.0"]]
 
 
-def test_equal_creates_are_never_on_their_way_together(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    offices(machine, "Same", "Same", "Other")
+@pytest.mark.parametrize(
+    ("cities", "states"),
+    [
+        (["Same", "Same", "Other"], ["sending", "queued", "sending"]),
+        (["Other", "Same", "Same"], ["sending", "sending", "queued"]),
+    ],
+)
+def test_equal_creates_are_never_on_their_way_together(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, cities: list[str], states: list[str]
+) -> None:
+    offices(machine, *cities)
     found = meeting(monkeypatch, 1, states=machine.states)
     assert of_push(machine.push()) == 0
-    assert found["states"] == ["sending", "queued", "sending"]
+    assert found["states"] == states
     assert len(machine.there()) == 3
+
+
+def test_two_blocks_of_one_geolocation_are_never_on_their_way_together(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = machine.create(city="One"), machine.create(city="Two")
+    assert of_push(machine.push()) == 0
+    for locid, block in ((one, A), (one, B), (two, C), (two, D)):
+        machine.editor.add_block(locid, block)
+    offices(machine, "Three")
+    found = meeting(monkeypatch, 1, states=machine.states)
+    assert of_push(machine.push()) == 0
+    assert found["states"][2:] == ["sending", "queued", "sending", "queued", "sending"]
+    assert sorted(machine.there().values()) == [[], ["10.0.1.0", "10.0.2.0"], ["10.0.3.0", "10.0.4.0"]]
 
 
 def test_a_block_does_not_overtake_what_frees_it(machine: Machine) -> None:

@@ -197,3 +197,25 @@ def test_an_equal_geolocation_of_somebody_else_is_no_twin_once_a_list_was_conclu
     assert machine.pull().twins == []
     machine.service.create()
     assert machine.pull().twins == []
+
+
+def test_an_edit_of_what_turns_out_to_be_deleted_here_stays_in_lookups_until_a_person_decides(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = machine.create()
+    with monkeypatch.context() as patch:
+        _die_at(patch, 0, after=True)
+        with pytest.raises(Crash):
+            machine.push()
+    machine.editor.delete(old)
+    machine.pull()
+    (made,) = machine.there()  # under a number that nobody can know to be the deleted one's
+    machine.editor.add_block(made, A)
+    assert of_push(machine.push()) == 3
+    assert machine.there() == {}
+    (held,) = machine.editor.pending()
+    for _ in range(2):  # before and after a list says that the deletion was done
+        assert machine.locid("10.0.1.1") == old
+        machine.pull()
+    machine.editor.drop(held.id)
+    assert machine.locid("10.0.1.1") is None

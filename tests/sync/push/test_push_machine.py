@@ -425,10 +425,16 @@ class PushMachine(RuleBasedStateMachine):
         with self._editor().transaction():
             pass  # whoever edits next makes visible what a crash kept from it
         aliases = self._aliases()
-        laid = [row for row in self._rows() if row.state != State.DROPPED and row.id not in self.in_list]
-        edits = [(row.operation, aliases.get(row.locid, row.locid), row.payload, row.base, row.journal) for row in laid]
-        layer = laid_over(self.pulled, edits)
-        pending = {aliases.get(row.locid, row.locid) for row in laid if row.state != State.DONE}
+        rows = self._rows()
+        laid = [row for row in rows if row.state != State.DROPPED and row.id not in self.in_list]
+        # What comes after a deletion is not of the number that was deleted: the service may give that to others.
+        deletions = {row.locid: row.id for row in rows if row.number is not None}
+        shown = {
+            row.id: row.locid if row.id > deletions.get(row.locid, row.id) else aliases.get(row.locid, row.locid)
+            for row in laid
+        }
+        layer = laid_over(self.pulled, [(r.operation, shown[r.id], r.payload, r.base, r.journal) for r in laid])
+        pending = {shown[row.id] for row in laid if row.state != State.DONE}
         with GeoLookup(self.home) as geo:
             for address in PROBES:
                 found = geo.match(address)

@@ -33,13 +33,13 @@ def lay_over(places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: 
     """
     layer = {place.locid: Laid(place=place) for place in places}
     laid = list(rows)
-    deleted = {row.locid for row in laid if row.number is not None}
+    deleted = {row.locid: row.id for row in laid if row.number is not None}
     for row in laid:
-        if row.locid in deleted and row.number is None:
+        if row.number is None and row.id < deleted.get(row.locid, 0):
             continue  # whatever it was before: the service has deleted it, and its number may be something else's
         locid = row.number or aliases.get(row.locid, row.locid)
         if row.number is not None and locid in layer:
-            blocks = blocks_had([each for each in laid if each.locid == row.locid])
+            blocks = blocks_had([each for each in laid if each.locid == row.locid and each.id <= row.id])
             if layer[locid].place.ipblocks and not blocks & set(layer[locid].place.ipblocks):
                 continue  # the number has been given to something else by now
         before = layer.pop(locid, None)

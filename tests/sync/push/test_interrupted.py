@@ -219,3 +219,15 @@ def test_an_edit_of_what_turns_out_to_be_deleted_here_stays_in_lookups_until_a_p
         machine.pull()
     machine.editor.drop(held.id)
     assert machine.locid("10.0.1.1") is None
+
+
+def test_what_we_made_equal_to_another_create_of_ours_keeps_its_number(machine: Machine) -> None:
+    machine.create(city="Berlin")
+    other = machine.create(city="Bonn")
+    assert of_push(machine.push()) == 0
+    number = machine.editor.get(other).place.locid
+    machine.editor.update(other, city="Berlin")
+    machine.service.create(city="Bonn")  # a colleague's, equal to what ours was
+    assert of_push(machine.push()) == 0
+    machine.pull()
+    assert machine.editor.get(other).place.locid == number

@@ -90,7 +90,7 @@ class _Account:
             later = [other for other in self._rows[position + 1 :] if other.locid == row.locid]
             place = self._places.get(row.number or self._aliases.get(row.locid, row.locid))
             assert row.acknowledged is not None
-            if self._is_misnamed(row, place):
+            if self._is_misnamed(row, place, later):
                 self._find_create(row, place)
                 continue
             conclusive = is_conclusive(self._start.mark, row.acknowledged, self._settle_s)
@@ -228,7 +228,7 @@ class _Account:
         )
         self._notice(row, reason)
 
-    def _is_misnamed(self, row: OutboxRow, place: Geolocation | None) -> bool:
+    def _is_misnamed(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow]) -> bool:
         """Whether a create was answered with a number that is another create's.
 
         Alone, what is there could be how a service that drops fields stores this one. It is not if what this one sent
@@ -236,9 +236,12 @@ class _Account:
         """
         if not isinstance(row.edit, Create) or place is None or self._forms.same(row.edit.fields, place.fields()):
             return False
+        found = place.fields()
+        if any(isinstance(other.edit, SettingFields) and self._forms.same(other.edit.fields, found) for other in later):
+            return False  # we made it so
         fields, ours = row.edit.fields, self._outbox.created_here()
         return self._is_of_another_create(row, place) and any(
-            locid not in ours and self._forms.same(fields, found.fields()) for locid, found in self._places.items()
+            locid not in ours and self._forms.same(fields, other.fields()) for locid, other in self._places.items()
         )
 
     def _is_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:

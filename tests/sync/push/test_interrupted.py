@@ -14,6 +14,7 @@ from geolookup.state.edits.outbox.row import State
 from geolookup.sync.push.push import push
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.oracle.outbox_model import Crash
+from tests.support.running_service import FIELDS
 from tests.sync.push.machine import A, B, C, D, Machine, add
 
 
@@ -231,3 +232,18 @@ def test_what_we_made_equal_to_another_create_of_ours_keeps_its_number(machine: 
     assert of_push(machine.push()) == 0
     machine.pull()
     assert machine.editor.get(other).place.locid == number
+
+
+def test_what_a_person_says_that_a_create_became_stays_so_whatever_it_looks_like(
+    machine: Machine, foreign: httpx.Client
+) -> None:
+    machine.create()
+    assert of_push(machine.push()) == 0
+    (ours,) = machine.there()
+    changed = {**FIELDS, "country": "JP", "latitude": 35.0, "longitude": 139.0}
+    foreign.put(f"/geolocations?locid={ours}", json=changed).raise_for_status()
+    machine.pull()
+    (held,) = machine.editor.pending()
+    machine.editor.adopt(held.id, ours)
+    machine.pull()
+    assert machine.states() == ["done"]

@@ -33,6 +33,7 @@ def retry(session: EditSession, number: int) -> OutboxRow:
     if isinstance(row.edit, Create) and row.state == State.HELD:
         journal["resent"] = True  # what it was held for may be what an earlier attempt made
         journal.pop("put_back", None)
+        journal.pop("adopted", None)
         # The person has seen what it was held for: taken for new again, it would be held for ever.
         shown = {int(number): digest for number, digest in journal.pop("candidates", {}).items()}
         session.outbox.widen_baseline(row, shown)
@@ -100,7 +101,14 @@ def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
         raise EditError(f"{locid} is already the locid of another geolocation that was created here")
     session.outbox.assign(row.locid, locid)
     mark = session.outbox.mark()
-    session.outbox.change(number, state=State.DONE, acknowledged_at=now_text(), acknowledged=mark, problem=None)
+    session.outbox.change(
+        number,
+        state=State.DONE,
+        acknowledged_at=now_text(),
+        acknowledged=mark,
+        problem=None,
+        journal={**(row.journal or {}), "adopted": locid},
+    )
     session.note_decision("adopt", row, State.DONE)
     return session.outbox.row(number)
 

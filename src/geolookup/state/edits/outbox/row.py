@@ -56,8 +56,9 @@ class OutboxRow:
     ``blocks``), None for a create. ``baseline`` numbers the kept list of custom locids that the service had before the
     first attempt of a create that may have arrived; ``attempted_at`` is that attempt's moment. ``journal`` holds what
     the edit needs remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) if that is
-    why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land. Moments
-    are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
+    why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land,
+    ``adopted`` the number that a person gave to one. Moments are texts of `clock.now_text`, None if not reached.
+    ``problem`` says in words what stands in the way.
 
     ``attempted``, ``ended`` and ``acknowledged`` are the marks of those moments: these order what happened, texts are
     for people. ``concluded`` is the counter of the first list that was conclusive for an acknowledged edit: a list

@@ -41,6 +41,7 @@ class _Journal(msgspec.Struct):
     put_back: bool = False
     sent: list[_Fields] = []
     candidates: dict[str, str] = {}
+    adopted: int | None = None
 
 
 _SHAPES: dict[str, Any] = {

@@ -200,6 +200,51 @@ def test_an_equal_geolocation_of_somebody_else_is_no_twin_once_a_list_was_conclu
     assert machine.pull().twins == []
 
 
+def test_what_a_person_says_that_a_create_became_stays_so_whatever_it_looks_like(
+    machine: Machine, foreign: httpx.Client
+) -> None:
+    machine.create()
+    assert of_push(machine.push()) == 0
+    (ours,) = machine.there()
+    changed = {**FIELDS, "country": "JP", "latitude": 35.0, "longitude": 139.0}
+    foreign.put(f"/geolocations?locid={ours}", json=changed).raise_for_status()
+    machine.pull()
+    (held,) = machine.editor.pending()
+    machine.editor.adopt(held.id, ours)
+    machine.pull()
+    assert machine.states() == ["done"]
+
+
+def test_of_ours_that_somebody_changed_and_an_equal_one_of_theirs_neither_is_taken_unasked(
+    machine: Machine, foreign: httpx.Client
+) -> None:
+    old = machine.create(city="Berlin")
+    assert of_push(machine.push()) == 0
+    (ours,) = machine.there()
+    theirs = machine.service.create(city="Berlin")
+    foreign.put(f"/geolocations?locid={ours}", json={**FIELDS, "city": "Bonn"}).raise_for_status()
+    machine.editor.add_block(old, A)
+    report = machine.push()
+    assert (of_push(report), report.held, machine.there()) == (3, 1, {ours: [], theirs: []})
+    (held, _) = machine.editor.pending()
+    assert f"{ours}, which is only like it (it may be {theirs})" in str(held.problem)
+    machine.editor.adopt(held.id, ours)
+    assert of_push(machine.push()) == 0
+    assert machine.there() == {ours: ["10.0.1.0"], theirs: []}
+
+
+def test_what_we_made_equal_to_another_create_of_ours_keeps_its_number(machine: Machine) -> None:
+    machine.create(city="Berlin")
+    other = machine.create(city="Bonn")
+    assert of_push(machine.push()) == 0
+    number = machine.editor.get(other).place.locid
+    machine.editor.update(other, city="Berlin")
+    machine.service.create(city="Bonn")  # a colleague's, equal to what ours was
+    assert of_push(machine.push()) == 0
+    machine.pull()
+    assert machine.editor.get(other).place.locid == number
+
+
 def test_an_edit_of_what_turns_out_to_be_deleted_here_stays_in_lookups_until_a_person_decides(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,30 +265,3 @@ def test_an_edit_of_what_turns_out_to_be_deleted_here_stays_in_lookups_until_a_p
         machine.pull()
     machine.editor.drop(held.id)
     assert machine.locid("10.0.1.1") is None
-
-
-def test_what_we_made_equal_to_another_create_of_ours_keeps_its_number(machine: Machine) -> None:
-    machine.create(city="Berlin")
-    other = machine.create(city="Bonn")
-    assert of_push(machine.push()) == 0
-    number = machine.editor.get(other).place.locid
-    machine.editor.update(other, city="Berlin")
-    machine.service.create(city="Bonn")  # a colleague's, equal to what ours was
-    assert of_push(machine.push()) == 0
-    machine.pull()
-    assert machine.editor.get(other).place.locid == number
-
-
-def test_what_a_person_says_that_a_create_became_stays_so_whatever_it_looks_like(
-    machine: Machine, foreign: httpx.Client
-) -> None:
-    machine.create()
-    assert of_push(machine.push()) == 0
-    (ours,) = machine.there()
-    changed = {**FIELDS, "country": "JP", "latitude": 35.0, "longitude": 139.0}
-    foreign.put(f"/geolocations?locid={ours}", json=changed).raise_for_status()
-    machine.pull()
-    (held,) = machine.editor.pending()
-    machine.editor.adopt(held.id, ours)
-    machine.pull()
-    assert machine.states() == ["done"]

@@ -133,6 +133,8 @@ class PushMachine(RuleBasedStateMachine):
         self.foreign_deleted: set[int] = set()
         #: Creates of ours that the foreign client changed before we knew of them: nobody can tell that they arrived.
         self.touched_before_it_was_known: set[str] = set()
+        #: Creates of ours that the foreign client deleted, or made unlike, before a list had them, with their numbers.
+        self.spoilt_before_it_was_listed: dict[int, int] = {}
         self.rows_seen = 0
         #: The last number of the service's that each geolocation created here was known by.
         self.numbers: dict[int, int] = {}
@@ -399,11 +401,13 @@ class PushMachine(RuleBasedStateMachine):
     @rule(index=indexes)
     def foreign_update(self, index: int) -> None:
         if (locid := self._touched(index)) is not None:
+            self._spoils(locid, fields_of("Bonn")["country"])
             self.service.foreign_update(locid, {**fields_of("Bonn"), "region": "foreign"})
 
     @rule(index=indexes)
     def foreign_delete(self, index: int) -> None:
         if (locid := self._touched(index)) is not None:
+            self._spoils(locid, None)
             self.service.foreign_delete(locid)
             self.foreign_deleted.add(locid)
 
@@ -415,6 +419,25 @@ class PushMachine(RuleBasedStateMachine):
         if locid not in self._aliases().values() and (key := self.service.places[locid].key):
             self.touched_before_it_was_known.add(key)
         return locid
+
+    def _spoils(self, locid: int, country: str | None) -> None:
+        """Note that the foreign client is about to delete it, or to change it into something in that country."""
+        aliases, made_by = self._aliases(), self.service.places[locid].key
+        for row in self._rows():
+            unlisted = row.operation == "create" and row.state == State.DONE and row.seen is row.concluded is None
+            # All here are at one place, so only another country makes them unlike.
+            if unlisted and row.key == made_by and row.payload["fields"]["country"] != country:
+                self.spoilt_before_it_was_listed[row.locid] = aliases[row.locid]
+
+    def _renumbered(self) -> set[int]:
+        """Creates of ours of which nothing was left before a list had shown it, and that have another number by now.
+
+        If the foreign client makes an equal one, all lists are those of a service that answered a create with a wrong
+        number. That is corrected, and what was acknowledged under the first number is reported as missing.
+        """
+        aliases = self._aliases()
+        spoilt = self.spoilt_before_it_was_listed.items()
+        return {local for local, number in spoilt if aliases.get(local, number) != number}
 
     # What must hold
 
@@ -453,12 +476,14 @@ class PushMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_of_the_foreign_clients_is_adopted_or_deleted(self) -> None:
-        rows, aliases = self._rows(), self._aliases()
+        rows, aliases, renumbered = self._rows(), self._aliases(), self._renumbered()
         for row in rows:
             if row.operation != "create" or row.locid not in aliases:
                 continue
             locid = aliases[row.locid]
             made_by = self.service.made[locid].key
+            if made_by is None and row.locid in renumbered:
+                continue
             assert made_by == row.key or made_by in self.service.too_late or locid in self.adopted_by_person
         deleted_here = {aliases.get(row.locid, row.locid) for row in rows if row.operation == "delete"}
         for locid in set(self.service.made) - set(self.service.places):
@@ -469,9 +494,9 @@ class PushMachine(RuleBasedStateMachine):
         assert len(self._rows()) >= self.rows_seen
         # What was acknowledged of something that was taken for lost later was done under the number that it had.
         self.numbers |= self._aliases()
-        aliases = self.numbers
+        aliases, renumbered = self.numbers, self._renumbered()
         for row in self._rows():
-            if row.state != State.DONE or row.locid in self.decided:
+            if row.state != State.DONE or row.locid in self.decided | renumbered:
                 continue
             locid = aliases.get(row.locid, row.locid)
             states = self.service.states.get(locid, [])
@@ -525,6 +550,7 @@ class PushMachine(RuleBasedStateMachine):
         assert shown == there
         aliases = self._aliases()
         rows = self._rows()
+        troubled |= self._renumbered()
         troubled |= {
             row.locid for row in rows if row.state == State.DROPPED and not (row.problem or "").startswith("done")
         }
@@ -566,6 +592,64 @@ def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any)
 @pytest.mark.parametrize("honours_keys", [False, True], ids=["keys ignored", "keys honoured"])
 def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full_sweep: bool) -> None:
     play(type("Machine", (PushMachine,), {"kind": Kind(honours_keys=honours_keys)}), full_sweep=full_sweep)
+
+
+SETTLED: tuple[Any, ...] = ("what_is_unknown_settles_and_is_pushed", [])
+
+
+def spoilt(city: str, what: str, other: str) -> list[tuple[Any, ...]]:
+    """A create that the foreign client changes or deletes before a list has shown it, beside an equal one of its."""
+    return [
+        ("create", city, None),
+        SETTLED,
+        ("foreign_create", city, True),
+        (what, 1),
+        ("create", other, None),
+        SETTLED,
+    ]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        spoilt("Berlin", "foreign_update", ""),
+        spoilt("", "foreign_update", "Bonn"),
+        spoilt("Berlin", "foreign_delete", ""),
+        [
+            ("create", "", None),
+            ("what_is_unknown_settles_and_is_pushed", ["nonsense"]),
+            ("delete", 0, None),
+            ("pull", None),
+            ("add_block", 0, BLOCKS[3], None),
+            SETTLED,
+        ],
+        [
+            ("a_create_meets_a_fault", "", "killed-after"),
+            ("foreign_adds_a_block", 0, BLOCKS[3]),
+            ("a_create_meets_a_fault", "Bonn", "failed"),
+            SETTLED,
+            ("create", "Bonn", None),
+            ("push", None, [], "hold"),
+            ("update", 1, "", None),
+            ("foreign_create", "Bonn", True),
+            ("create", "Berlin", None),
+            ("push", None, [], "hold"),
+        ],
+    ],
+    ids=["changed", "made unlike", "deleted", "edited after it was deleted", "made equal to another"],
+)
+def test_what_was_once_found(steps: list[tuple[Any, ...]]) -> None:
+    machine = PushMachine()
+    try:
+        machine.first_pull()
+        for name, *given in steps:
+            getattr(machine, name)(*given)
+            machine.lookups_say_what_the_model_says()
+            machine.a_create_made_at_most_one_geolocation()
+            machine.nothing_of_the_foreign_clients_is_adopted_or_deleted()
+            machine.no_acknowledged_edit_is_lost()
+    finally:
+        machine.teardown()
 
 
 def test_a_find_is_reported_without_being_made_smaller_first() -> None:

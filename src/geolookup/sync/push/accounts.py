@@ -201,7 +201,8 @@ class _Account:
         edited = ""
         if any(other.locid == row.locid and other.id > row.id for other in self._rows):
             edited = f"what was sent to {number} for it since may have changed something else"
-        if match.what == "adopt":
+        # If what is there is like it, ours may have been changed, and the equal one may be a colleague's.
+        if match.what == "adopt" and not changed:
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)
             self._aliases[row.locid] = match.found[0].locid
@@ -211,7 +212,7 @@ class _Account:
             else:
                 self._findings.warnings.append(reason)
             return
-        gone = "is not there" if place is None else "is something else"
+        gone = "is not there" if place is None else "is only like it" if changed else "is something else"
         may_be = f" (it may be {', '.join(str(found.locid) for found in match.found)})" if match.found else ""
         reason = (
             f"the service answered that it made {number}, which {gone}{may_be}: `geolookup outbox adopt` if you know "
@@ -227,7 +228,7 @@ class _Account:
             acknowledged=None,
             acknowledged_at=None,
             problem=reason,
-            journal={**(row.journal or {}), **shown(match)},
+            journal={**(row.journal or {}), **shown([place, *match.found] if place and changed else match.found)},
         )
         self._notice(row, reason)
 

@@ -1,6 +1,6 @@
 """What became of creates whose outcomes are unknown: all that have settled together, by one complete list."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +51,6 @@ def made_elsewhere(outbox: Outbox, row: OutboxRow, service: Mapping[int, Geoloca
     return Match(what="hold", reason=reason, found=tuple(found))
 
 
-def shown(match: Match) -> dict[str, Any]:
+def shown(places: Iterable[Geolocation]) -> dict[str, Any]:
     """What a journal keeps of the geolocations that a person is shown."""
-    return {"candidates": {str(place.locid): digest(place) for place in match.found}}
+    return {"candidates": {str(place.locid): digest(place) for place in places}}

@@ -167,5 +167,5 @@ class Sender:
         if match.what == "adopt":
             decision = Decision(what="done", reason=match.reason)
             return self._attempts.decide(row, decision, adopted=match.found[0].locid)
-        journal = {**(row.journal or {}), **shown(match)}
+        journal = {**(row.journal or {}), **shown(match.found)}
         return self._attempts.decide(row, Decision(what="hold", reason=match.reason), journal=journal)

@@ -92,7 +92,9 @@ class Everything:
         with pytest.MonkeyPatch.context() as patch:
             for name, text in {**self.environment, **changes}.items():
                 patch.setenv(name, text)
-            before = [logger.level for logger in loggers]
+            before = [(logger.level, logger.handlers[:]) for logger in loggers]
+            # What an earlier test of this process had written to a stream that is closed by now would only fail.
+            loggers[0].handlers[:] = []
             for logger in loggers:
                 logger.addHandler(heard)
                 logger.setLevel(1)
@@ -100,9 +102,10 @@ class Everything:
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
                     code = run_command(list(arguments))
             finally:
-                for logger, level in zip(loggers, before, strict=True):
+                for logger, (level, _) in zip(loggers, before, strict=True):
                     logger.removeHandler(heard)
                     logger.setLevel(level)
+                loggers[0].handlers[:] = before[0][1]
         self.printed.append(out.getvalue())
         self.codes.append(code)
         return code

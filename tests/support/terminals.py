@@ -40,11 +40,17 @@ def on_terminal(
     os.close(side)
     seen = ""
     waiting = list(answers)
-    from_here = 0
+    from_here, typed, quiet = 0, "", 0
     ends = time.monotonic() + _PATIENCE_S
     try:
         while time.monotonic() < ends:
-            if select.select([main], [], [], 0.1)[0]:
+            if not select.select([main], [], [], 0.1)[0]:
+                quiet += 1
+                # Python does not see a Ctrl-C that comes just before it waits for a line: a person types it again.
+                if typed == "\x03" and quiet % 30 == 0:
+                    os.write(main, typed.encode())
+            else:
+                quiet = 0
                 try:
                     data = os.read(main, 65536)
                 except OSError:  # Linux says so when the last process has closed its side
@@ -54,7 +60,8 @@ def on_terminal(
                 seen += data.decode("utf-8", "replace")
             while waiting and (at := seen.find(waiting[0][0], from_here)) >= 0:
                 from_here = at + len(waiting[0][0])
-                os.write(main, waiting.pop(0)[1].encode())
+                typed, quiet = waiting.pop(0)[1], 0
+                os.write(main, typed.encode())
         assert not waiting, f"never asked: {waiting[0][0]!r}; seen: {seen}"
         return process.wait(timeout=_PATIENCE_S), seen.replace("\r\n", "\n")
     finally:

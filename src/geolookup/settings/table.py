@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "state",
             "The age of the data past which `status --check` fails. If empty, `max_age`, and without that 8d, with "
             "which a weekly sync passes; `none` is no limit. Lookups do not look at it.",
-            allowed="a number of seconds greater than zero, a number with a unit: s, m, h, d or w (36h), or none",
+            allowed="seconds greater than zero, a time with a unit (s, m, h, d or w, such as 36h), or none",
         ),
     ] = ""
 

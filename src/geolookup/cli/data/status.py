@@ -88,7 +88,7 @@ def _too_old(found: Status, limit_s: float | None, *, given: bool, has_sources: 
 
 
 def _problems(found: Status, never: list[str]) -> list[str]:
-    """What is wrong besides the age: what failed last, and what cannot be used. What is held is not a problem."""
+    """What is wrong besides the age: what failed last, what cannot be used. What is held only waits for a person."""
     told = [f"the last {each.run} failed: {each.message}" for each in found.failures]
     told += [
         f"source {source.name} could not be used since {shown(source.problem_since or '')}: {source.problem}"

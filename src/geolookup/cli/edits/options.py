@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"-\d")
 
 
 class WithLocids(click.Command):
-    """A command whose arguments may begin with a hyphen and a digit: -3 is a locid, and --limit is no number."""
+    """A command whose arguments may begin with a hyphen and a digit: -3 is a locid, --limit an option."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "context_settings": {"ignore_unknown_options": True}})

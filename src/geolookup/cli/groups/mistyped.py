@@ -1,4 +1,4 @@
-"""A first word that is no command: which command was meant, instead of "is not an IP address"."""
+"""Names the command that a mistyped first word was meant to be, instead of "is not an IP address"."""
 
 import difflib
 import re

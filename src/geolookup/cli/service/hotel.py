@@ -122,7 +122,7 @@ def near(address: str, amenities: tuple[str, ...], include: tuple[str, ...], url
     The address is looked up on this machine, custom geolocations first. If the city has no hotel
     (with the amenities asked for), those of the region are listed, and then of the country: the
     answer says which.
-    Exit status: 0 done (also if there is no hotel), 1 the service could not be used, 4 the
+    Exit status: 0 done (also if no hotel was found), 1 the service could not be used, 4 the
     address is not covered, 5 it is malformed.
 
     \b

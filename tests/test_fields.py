@@ -14,7 +14,7 @@ from geolookup.service.store.store import Store
 from geolookup.sources.places import PlaceFields
 from geolookup.state.edits.editor import Editor
 from geolookup.upstream.decode import PulledGeolocation
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 ROOT = Path(__file__).parents[1]
 MOST_FILES = 6

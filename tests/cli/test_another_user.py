@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.state.edits.editor import Editor
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 _IS_ROOT = os.geteuid() == 0
 _PLAIN = ["setpriv", "--bounding-set=-dac_override,-dac_read_search,-fowner"] if _IS_ROOT else []

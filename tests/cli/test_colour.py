@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from geolookup.cli.app import run
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 from tests.support.terminals import on_terminal
 
 ESCAPE = "\x1b["

@@ -17,8 +17,8 @@ from geolookup.cli.app import app, run
 from geolookup.errors import GeoLookupError, StateBusyError
 from geolookup.state.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
-from tests.support.lists import listed, many
-from tests.support.states import place, publish
+from tests.support.data.lists import listed, many
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 
 from geolookup._version import __version__
 from geolookup.cli.app import app, run
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 #: Commands without --json: why.
 WITHOUT_JSON = {

@@ -15,7 +15,7 @@ from backports import zstd
 from geolookup.cli.app import run
 from geolookup.errors import DataFileError
 from geolookup.sources.files.content import content_of
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,

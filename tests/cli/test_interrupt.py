@@ -26,7 +26,7 @@ from tests.dials.dials import Dials
 from tests.dials.faces import OverHttp
 from tests.dials.person import BERLIN, Person
 from tests.dials.upstream import Upstream
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 INTERRUPTED = 130
 #: Ctrl-C before or after a function, once it is called: {when} is the line before or after the call.

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from geolookup.cli.app import app, run
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 CITY = "Zürich 🏔"
 CREATED = "-1000000000000001"

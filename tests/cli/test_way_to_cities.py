@@ -11,7 +11,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.sources.bundled import MORE
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture(autouse=True)

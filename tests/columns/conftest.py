@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from geolookup.lookup.engine import GeoLookup
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 PLACES = [
     place(1, "8.0.0.0/8", "2001:db8::/32", country="US", region="CA", latitude=37.5, longitude=-122.0),

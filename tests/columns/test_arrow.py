@@ -20,8 +20,8 @@ from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from tests.index.building import ADDRESSES
 from tests.oracle.single_lookups import single_lookups
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 ADDRESS_TEXTS = [
     "8.0.0.1", "8.8.8.8", "9.255.255.255", "10.0.0.0", "11.0.0.0", "11.0.1.0", "7.255.255.255", "0.0.0.0",

@@ -14,7 +14,7 @@ import pytest
 from geolookup.columns.records import FUNCTION_FIELDS
 from geolookup.columns.sqlite import register
 from geolookup.lookup.engine import GeoLookup
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "7.0.0.1", 8 << 24, -1, 2**40, 1.5, b"8.8.8.8"]
 

@@ -17,9 +17,9 @@ import pytest
 
 from geolookup.lookup.first import open_editor
 from tests.service.share.conftest import NOTHING
+from tests.support.data.states import place, publish
 from tests.support.plain_http import PLAIN
 from tests.support.running_console import hidden
-from tests.support.states import place, publish
 
 PATIENCE_S = 60
 

@@ -19,8 +19,8 @@ from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from tests.contract.answers import BLOCKS, PATH, blocks_of, refused
 from tests.faults.raw_server import RawServer, answer
-from tests.support.hotels import RATE_PLAN, hotel
-from tests.support.lists import item
+from tests.support.data.hotels import RATE_PLAN, hotel
+from tests.support.data.lists import item
 from tests.support.running_service import FIELDS, RunningService
 from tests.upstream.helpers import locids, transport
 

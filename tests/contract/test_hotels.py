@@ -12,7 +12,7 @@ from geolookup.errors import UpstreamRefusedError
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from tests.contract.answers import refused
-from tests.support.hotels import RATE_PLAN, SECTIONS, bare, hotel, ndjson
+from tests.support.data.hotels import RATE_PLAN, SECTIONS, bare, hotel, ndjson
 from tests.support.running_service import RunningService
 from tests.upstream.helpers import transport
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.service.geolocations.loader import load_files
-from tests.support.hotels import hotel, ndjson
+from tests.support.data.hotels import hotel, ndjson
 from tests.support.kept_service import Keeper
 from tests.support.running_service import FIELDS
 

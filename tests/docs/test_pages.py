@@ -14,7 +14,7 @@ from tests.docs.errors import every_error
 from tests.docs.examples import EXAMPLES
 from tests.docs.pages import FOLDER, PAGES
 from tests.docs.settings import VARIABLES
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -14,8 +14,8 @@ from geolookup.exports import geofeed, public
 from geolookup.sources.places import PlaceFields
 from tests.exports.contents import FOUR, SIX, content_of
 from tests.exports.states import publish_sources
-from tests.support.source_files import read_all
-from tests.support.states import place, publish
+from tests.support.data.source_files import read_all
+from tests.support.data.states import place, publish
 
 #: Texts that meet every rule: codes, names, what a feed cannot hold.
 _texts = st.one_of(

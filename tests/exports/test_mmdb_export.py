@@ -23,9 +23,9 @@ from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.upstream.decode import PulledGeolocation
 from tests.exports.states import publish_sources
+from tests.support.data.source_files import mmdb as reference_file
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.source_files import mmdb as reference_file
-from tests.support.states import place, publish
 
 PLACES: dict[str, dict[str, Any]] = {
     "full": {

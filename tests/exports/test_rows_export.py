@@ -19,8 +19,8 @@ from geolookup.exports import rows
 from geolookup.fields import FIELD_NAMES
 from tests.exports.contents import FOUR, SIX, content_of
 from tests.exports.states import publish_sources
-from tests.support.source_files import read_all
-from tests.support.states import place, publish
+from tests.support.data.source_files import read_all
+from tests.support.data.states import place, publish
 
 _texts = st.one_of(st.sampled_from(["", "DE", 'a "b", c', "line\nbreak", "=1+1", "Ö"]), st.text("aä,\"'\n", max_size=4))
 #: What a source takes for a country: nothing, or the form of a code.

@@ -10,7 +10,7 @@ import pytest
 import geolookup
 from geolookup.exports import target
 from tests.exports.states import publish_sources
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pyarrow as pa
 from geolookup.columns.arrow import locate
 from geolookup.lookup.engine import GeoLookup
 from geolookup.upstream.decode import PulledGeolocation
-from tests.support.states import place
+from tests.support.data.states import place
 
 THREADS = 8
 CHILDREN = 2

@@ -32,8 +32,8 @@ from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.upstream.decode import PulledGeolocation
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 FEW = 24  # addresses: edges collide
 

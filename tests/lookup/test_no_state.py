@@ -10,7 +10,7 @@ import geolookup
 from geolookup.cli.app import run
 from geolookup.columns.default_geo import default_geo
 from geolookup.errors import NoStateError
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 CITY = Path(__file__).parents[1] / "data" / "mmdb" / "GeoLite2-City-Test.mmdb"
 #: What reads a state, each in a process that names one.

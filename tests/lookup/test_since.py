@@ -16,8 +16,8 @@ from geolookup.state.clock import text_of
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from tests.state.edits.editing import BERLIN
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 ADDRESS = "10.1.1.1"
 

@@ -13,7 +13,7 @@ from geolookup.settings import durations
 from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 class Clock:

@@ -15,7 +15,7 @@ from geolookup.index.native import accelerator
 from geolookup.lookup.engine import GeoLookup
 from geolookup.state.edits.editor import Editor
 from tests.lookup.stress_process import CHILDREN, Progress, rows, stamp
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 ROOT = Path(__file__).parents[2]
 #: How often at least each reader meets something newer.

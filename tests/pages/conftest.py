@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.pages.given import ADDRESSES
+from tests.support.data.small_data import small_data
 from tests.support.quick_commands import QuickCommands
-from tests.support.small_data import small_data
 
 
 @pytest.fixture(scope="session")

@@ -24,8 +24,8 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.state.edits.editing import acknowledge
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.sites.test_site_changes import RANGES, files, layer, site
 from tests.state.edits.editing import put
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 
 @pytest.fixture(autouse=True)

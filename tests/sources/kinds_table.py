@@ -1,9 +1,9 @@
 """Every kind of source, from a file through a sync to lookups: ``python -m tests.sources.kinds_table`` prints a table.
 
-The files are made of the bundled registry ranges, with cities, by `tests.support.kind_files`; what must come of them is
-known before they are written. Files that are named as arguments are tried too: MaxMind DBs against maxminddb's own
-walk and records, ``first,last,country`` files as the standard library reads them. Addresses asked are the first and
-last of each row, and their neighbours outside.
+The files are made of the bundled registry ranges, with cities, by `tests.support.data.kind_files`; what must come of
+them is known before they are written. Files that are named as arguments are tried too: MaxMind DBs against
+maxminddb's own walk and records, ``first,last,country`` files as the standard library reads them. Addresses asked are
+the first and last of each row, and their neighbours outside.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from geolookup.sources.country_ranges import bundled_ranges_path
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer, answer
-from tests.support.kind_files import WRITERS, Known, Place, listed, registry_rows, with_cities
+from tests.support.data.kind_files import WRITERS, Known, Place, listed, registry_rows, with_cities
 
 _BITS = {4: 32, 6: 128}
 _FORMS = {4: ipaddress.IPv4Address, 6: ipaddress.IPv6Address}

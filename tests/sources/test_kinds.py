@@ -9,7 +9,7 @@ from geolookup.errors import DataFileError, PullError, SettingsError
 from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
 from geolookup.sources.detect import open_source
 from geolookup.sources.places import PlaceFields
-from tests.support.source_files import examples, read_all
+from tests.support.data.source_files import examples, read_all
 
 _CITY = PlaceFields("AU", "Queensland", "Brisbane")
 _PLACE = _CITY._replace(latitude=-27.5, longitude=153.0)

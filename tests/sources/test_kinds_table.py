@@ -7,8 +7,8 @@ import pytest
 from geolookup.settings.source import KIND_NAMES, SourceSettings
 from geolookup.settings.table import Settings
 from tests.sources.kinds_table import expected, table, tried
-from tests.support import kind_files
-from tests.support.kind_files import Known, Place
+from tests.support.data import kind_files
+from tests.support.data.kind_files import Known, Place
 
 MMDB = Path(__file__).parents[1] / "data" / "mmdb"
 

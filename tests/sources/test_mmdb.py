@@ -17,8 +17,8 @@ from geolookup.errors import DataFileError, GeoLookupError, SettingsError
 from geolookup.sources.detect import open_source
 from geolookup.sources.mmdb.tree import Networks, last_addresses
 from geolookup.sources.places import PlaceFields
+from tests.support.data.source_files import Block, mmdb, read_all
 from tests.support.examples import examples
-from tests.support.source_files import Block, mmdb, read_all
 
 DATA = Path(__file__).parent.parent / "data" / "mmdb"
 WHOLE = ("GeoIP2-City-Test", "GeoIP2-Country-Test", "GeoLite2-City-Test", "GeoLite2-Country-Test")

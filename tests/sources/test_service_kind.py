@@ -14,7 +14,7 @@ from geolookup.sources.kinds.service import ServiceReading
 from geolookup.sources.places import PlaceFields
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder
 from geolookup.upstream.geolocations import Listing
-from tests.support.source_files import blocks_of
+from tests.support.data.source_files import blocks_of
 
 
 class FakeListing:

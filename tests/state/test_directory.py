@@ -22,7 +22,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.store import Edits
 from geolookup.state.verify import verify
 from tests.state.generations.staged import generations, served, staged, stamped, tree
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 # Numbers
 

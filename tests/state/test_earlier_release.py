@@ -26,7 +26,7 @@ from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
 from tests.state.generations.staged import strays, tree
-from tests.support.lists import item, listed
+from tests.support.data.lists import item, listed
 
 DATA = Path(__file__).parent.parent / "data" / "states"
 SAID: dict[str, Any] = json.loads((DATA / "before-sources.json").read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from geolookup.errors import StateDamagedError
 from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify
 from tests.state.generations.staged import generations, overlays, served, staged, stamped, strays, tree
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 # What is held
 

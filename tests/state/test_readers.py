@@ -20,7 +20,7 @@ import geolookup.cli
 from geolookup.cli.app import run
 from geolookup.lookup.open import open as open_lookup
 from geolookup.state import readers
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 GROUP = "daemon"
 NOBODY = 65534

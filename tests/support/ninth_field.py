@@ -23,8 +23,8 @@ from geolookup.sites.plan import export_sites
 from geolookup.state.edits.editor import Editor
 from geolookup.state.verify import verify
 from geolookup.upstream.decode import RowDecoder
-from tests.support.lists import item
-from tests.support.states import publish
+from tests.support.data.lists import item
+from tests.support.data.states import publish
 
 
 def command(*arguments: str) -> Any:

@@ -18,7 +18,7 @@ from geolookup.sync.advice import CODES, next_action
 from geolookup.sync.refresh import RefreshReport, refresh
 from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, answer
-from tests.support.lists import listed, many
+from tests.support.data.lists import listed, many
 from tests.support.running_service import RunningService
 from tests.sync.push.machine import Machine
 

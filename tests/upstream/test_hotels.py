@@ -10,7 +10,7 @@ import pytest
 from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
 from geolookup.upstream.hotels import SECTIONS, Hotel, HotelList, HotelsClient
 from tests.faults.raw_server import RawServer, Request, answer
-from tests.support.hotels import hotel
+from tests.support.data.hotels import hotel
 from tests.upstream.helpers import transport
 
 Use = Callable[[HotelsClient], Any]

@@ -9,7 +9,7 @@ import pytest
 
 from geolookup.cli.app import run
 from tests.faults.raw_server import RawServer, answer
-from tests.support.source_files import examples
+from tests.support.data.source_files import examples
 
 MMDB = Path(__file__).parents[2] / "data" / "mmdb"
 

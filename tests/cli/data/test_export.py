@@ -12,7 +12,7 @@ import pytest
 import geolookup
 from geolookup.cli.app import run
 from tests.exports.states import publish_sources
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from geolookup.state.edits.editor import Editor
 from tests.faults.raw_server import RawServer, answer
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import strays, tree
-from tests.support.lists import item, listed, many
-from tests.support.states import place, publish
+from tests.support.data.lists import item, listed, many
+from tests.support.data.states import place, publish
 
 FIRST = [
     place(1, "8.0.0.0/8", "2001:db8::/32", country="US", city="Austin"),

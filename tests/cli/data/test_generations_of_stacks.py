@@ -13,7 +13,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
-from tests.support.lists import item, listed
+from tests.support.data.lists import item, listed
 
 OWN = 10**9
 

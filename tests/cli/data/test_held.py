@@ -13,8 +13,8 @@ from geolookup.state.edits.editor import Editor
 from tests.faults.raw_server import RawServer
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import tree
-from tests.support.lists import listed, many
-from tests.support.states import place, publish
+from tests.support.data.lists import listed, many
+from tests.support.data.states import place, publish
 
 HALF = listed(many(40)[:20], count=20)
 

@@ -6,7 +6,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.state import clock
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 from tests.support.zones import local_zone
 
 

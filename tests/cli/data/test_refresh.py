@@ -20,7 +20,7 @@ from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.raw_server import RawServer, Script, answer
-from tests.support.lists import item, listed, many
+from tests.support.data.lists import item, listed, many
 
 UNCHANGED = answer(b"", status="304 Not Modified")
 FIRST = listed(many(40), count=40, etag='"a"')

@@ -17,8 +17,8 @@ from geolookup.sync import failures
 from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer, answer
 from tests.state.edits.editing import BERLIN
-from tests.support.lists import listed, many
-from tests.support.states import place, publish
+from tests.support.data.lists import listed, many
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture(autouse=True)

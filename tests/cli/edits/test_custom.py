@@ -9,7 +9,7 @@ from geolookup.cli.app import run
 from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 FIRST = PROVISIONAL_LOCID - 1
 CREATE = ["custom", "create", "--country", "AU", "--city", "Sydney", "--latitude", "-33.8", "--longitude", "151.2"]

@@ -9,7 +9,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 from tests.support.terminals import on_terminal
 
 FIRST = PROVISIONAL_LOCID - 1

@@ -12,7 +12,7 @@ from geolookup.cli.app import run
 from geolookup.cli.lookup.annotate import Annotator
 from geolookup.cli.tally import Tally
 from geolookup.lookup import open as opening
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 SRC = Path(__file__).parents[3] / "src"
 

@@ -11,7 +11,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.columns.maps import rendering
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -11,7 +11,7 @@ from geolookup.cli.app import run
 from geolookup.errors import DataFileError
 from geolookup.sites.file import read_sites
 from geolookup.sources.csv_rows import CsvRows
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 BOM = b"\xef\xbb\xbf"
 ODD = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.settings.table import described
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 #: Plain addresses (the fast path), the same by the click application, and other commands.
 PLAIN = ["8.8.8.8"]

@@ -18,7 +18,7 @@ from pyarrow import parquet
 import geolookup
 from geolookup.cli.app import run
 from geolookup.lookup.parts import parts_of_range, read_range
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from geolookup.cli.app import run
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 Command = Callable[..., tuple[int, str, str]]
 

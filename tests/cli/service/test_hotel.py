@@ -13,10 +13,10 @@ import pytest
 from geolookup.service.hotels.loader import load_demo_hotels, load_hotels
 from tests.cli.edits.test_custom import Command
 from tests.faults.raw_server import RawServer, answer
-from tests.support.hotels import SECTIONS, bare, hotel, ndjson
+from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson
+from tests.support.data.states import place, publish
 from tests.support.plain_http import PLAIN
 from tests.support.running_service import RunningService
-from tests.support.states import place, publish
 
 HOTELS = [
     hotel("A1", "Austin", "wifi", "pool"),

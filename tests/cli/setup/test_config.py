@@ -15,7 +15,7 @@ from geolookup.cli.app import run
 from geolookup.settings.load import load
 from geolookup.settings.secrets import read_secret
 from tests.faults.raw_server import RawServer
-from tests.support.lists import listed, many
+from tests.support.data.lists import listed, many
 from tests.support.terminals import on_terminal
 
 SECRET = "canary-secret-41c9"

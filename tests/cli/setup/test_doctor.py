@@ -12,8 +12,8 @@ from geolookup.cli.app import run
 from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
-from tests.support.lists import listed, many
-from tests.support.states import place, publish
+from tests.support.data.lists import listed, many
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture

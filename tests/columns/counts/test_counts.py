@@ -16,8 +16,8 @@ from geolookup.errors import ColumnError
 from geolookup.lookup.engine import GeoLookup
 from tests.columns.test_arrow import ADDRESS_TEXTS, BAD_TEXTS, column_of, text_types
 from tests.oracle.plain_counts import plain_counts, seen_by_annotate
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 QUADS = [word for word in ADDRESS_TEXTS if ":" not in word]
 WORDS = [*ADDRESS_TEXTS, "08.8.8.8", "1.2.3.256", "12:30:59", "12:30:00:8.8.8.8", "::", "00:1a:2b:3c:4d:5e", "v1.2.3.4",

@@ -20,7 +20,7 @@ from geolookup.columns.maps.focus import focus_of
 from geolookup.errors import ColumnError, SettingsError
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.lookup.engine import GeoLookup
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 HOSTILE = "</script></svg><script>alert(1)</script>\" onload='x' {{7*7}} datum.x \u202e\x1b\x00" + "w" * 10_000
 PLACES = [

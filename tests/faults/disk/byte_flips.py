@@ -20,7 +20,7 @@ from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.state.verify import verify
 from tests.state.generations.staged import stamped
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 FILES = ("CURRENT", "custom/000002", "generations/000002/index")
 MASKS = (0x01, 0x80, 0xFF)

@@ -7,7 +7,7 @@ import pytest
 from geolookup.state.directory import StateDirectory
 from tests.faults.disk.watched_disk import WatchedDisk
 from tests.state.generations.staged import staged, stamped
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 #: Every sync of a first publish, in order.
 FIRST_PUBLISH = [

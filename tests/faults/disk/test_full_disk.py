@@ -27,9 +27,9 @@ from geolookup.state.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
 from tests.state.generations.staged import served, stamped, strays, tree
-from tests.support.lists import listed, many
-from tests.support.states import place, publish
-from tests.support.three_sources import settings_of, sync_three, write_files
+from tests.support.data.lists import listed, many
+from tests.support.data.states import place, publish
+from tests.support.data.three_sources import settings_of, sync_three, write_files
 
 CALLS = ("open", "fsync", "rename", "mkdir", "listdir", "statvfs")
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EMFILE)

@@ -26,8 +26,8 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
 from tests.faults.spread import each_kind
 from tests.state.generations.staged import served, staged, stamped, strays
-from tests.support.states import publish
-from tests.support.three_sources import sync_three
+from tests.support.data.states import publish
+from tests.support.data.three_sources import sync_three
 
 KILLED_AT = ("open", "fsync", "rename", "mkdir", "unlink", "rmdir", "listdir", "close", "statvfs")
 

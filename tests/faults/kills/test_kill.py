@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.raw_server import RawServer
 from tests.faults.sweeps import check, swept
-from tests.support.lists import item, listed
+from tests.support.data.lists import item, listed
 
 
 def stamped_list(number: int) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 from geolookup.state.directory import StateDirectory
 from tests.state.generations.staged import stamped
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 ROOT = Path(__file__).parents[3]
 READERS = 4

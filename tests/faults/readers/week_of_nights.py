@@ -21,7 +21,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from tests.faults.fault_proxy import Fault, FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Script, answer
-from tests.support.lists import listed
+from tests.support.data.lists import listed
 from tests.support.plain_http import PLAIN
 from tests.support.running_service import FIELDS, RunningService
 

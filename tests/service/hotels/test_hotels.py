@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from geolookup.service.hotels.loader import load_hotels
 from tests.contract.answers import refused
 from tests.oracle import hotel_search
-from tests.support.hotels import SECTIONS, bare, hotel, ndjson
+from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson
 from tests.support.running_service import RunningService
 
 LIST = "/v1/api/hotel/list"

@@ -15,7 +15,7 @@ from geolookup.service.hotels.loader import MAX_LINE_BYTES, LoadedHotels, load_d
 from geolookup.service.store.hotel_schema import hotel_amenities, hotels, rate_plans
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
-from tests.support.hotels import RATE_PLAN, SECTIONS, hotel, ndjson
+from tests.support.data.hotels import RATE_PLAN, SECTIONS, hotel, ndjson
 from tests.support.running_service import RunningService
 
 LIST = "/v1/api/hotel/list"

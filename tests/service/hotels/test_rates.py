@@ -12,7 +12,7 @@ from sqlalchemy import select
 from geolookup.service.hotels.loader import load_hotels
 from geolookup.service.store.hotel_schema import rate_plans
 from tests.contract.answers import pointers, refused
-from tests.support.hotels import RATE_PLAN, hotel, ndjson
+from tests.support.data.hotels import RATE_PLAN, hotel, ndjson
 from tests.support.running_service import RunningService
 
 PATH = "/admin/product/ratePlans"

@@ -9,7 +9,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
-from tests.support.states import place
+from tests.support.data.states import place
 
 BERLIN: dict[str, Any] = {
     "country": "DE",

@@ -21,7 +21,7 @@ from geolookup.state.edits.outbox.row import State
 from geolookup.state.publish import Publish
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.state.generations.staged import staged
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, State
 from geolookup.state.generations.recovery import numbered
 from tests.oracle.linear_scan import Block, winner
+from tests.support.data.states import place, publish
 from tests.support.examples import examples
-from tests.support.states import place, publish
 
 FIRST = {4: 10 << 24, 6: 0x20010DB8 << 96}
 COUNT = 12

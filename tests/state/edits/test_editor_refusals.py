@@ -30,7 +30,7 @@ from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 
 @pytest.fixture

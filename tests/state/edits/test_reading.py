@@ -23,7 +23,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State, read_row
 from geolookup.state.edits.store import Edits
 from geolookup.state.marks import Begun
 from tests.state.edits.editing import BERLIN, DEFAULTS
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 SITES = [Site(name="Bonn", fields={**BERLIN, "city": "Bonn"}, blocks=(IPBlock.parse("10.30.0.0/16"),))]
 

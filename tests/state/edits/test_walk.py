@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.faults.kills.traced import why_not
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 ROOT = Path(__file__).parents[3]
 

@@ -13,7 +13,7 @@ from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.recovery import numbered
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
-from tests.support.states import URL, place
+from tests.support.data.states import URL, place
 
 
 @contextlib.contextmanager

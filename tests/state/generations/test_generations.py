@@ -24,7 +24,7 @@ from geolookup.state.generations.recovery import numbered
 from geolookup.state.verify import verify
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import served, staged, stamped, stamps, strays
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 
 class Clock:

@@ -17,7 +17,7 @@ from geolookup.state.current import parse_current, read_current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify
 from tests.state.generations.staged import served, staged, stamped, strays, tree
-from tests.support.states import publish
+from tests.support.data.states import publish
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.source.service import PROBE_TOP
 from tests.faults.raw_server import RawServer, Script, answer
-from tests.support.lists import item, listed, many
+from tests.support.data.lists import item, listed, many
+from tests.support.data.states import place, publish
 from tests.support.running_service import FIELDS
-from tests.support.states import place, publish
 
 FRAMINGS = ("length", "chunked", "close")
 

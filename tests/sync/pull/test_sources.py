@@ -20,7 +20,7 @@ from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 from tests.state.generations.staged import strays
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 HEADER = "first,last,country,city\n"
 

@@ -15,7 +15,7 @@ from geolookup.state.verify import verify
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer
-from tests.support.lists import item, listed
+from tests.support.data.lists import item, listed
 from tests.support.running_service import FIELDS, RunningService
 
 

@@ -17,7 +17,7 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer
-from tests.support.lists import item, listed
+from tests.support.data.lists import item, listed
 from tests.support.running_service import FIELDS, RunningService
 from tests.sync.push.machine import A, B, C, Machine, add
 

@@ -26,7 +26,7 @@ from geolookup.state.edits.outbox.operations import (
     read_edit,
 )
 from tests.state.edits.editing import BERLIN, DEFAULTS
-from tests.support.states import place, publish
+from tests.support.data.states import place, publish
 
 blocks = st.sampled_from([IPBlock.parse(f"10.0.0.{last}") for last in range(4)] + [IPBlock.parse("2001:db8::/32")])
 fields = st.fixed_dictionaries({name: st.just(value) for name, value in BERLIN.items()} | {"city": st.text(max_size=3)})

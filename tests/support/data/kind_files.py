@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support.source_files import mmdb
+from tests.support.data.source_files import mmdb
 
 _FORMS = {4: ipaddress.IPv4Address, 6: ipaddress.IPv6Address}
 _MAPPED = 0xFFFF << 32

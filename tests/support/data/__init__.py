@@ -1,0 +1,1 @@
+"""Data for tests: what services send, files hold and states are published from."""

@@ -73,7 +73,7 @@ def status_mib(pid: int, name: str) -> float:
 @contextlib.contextmanager
 def databases() -> Iterator[dict[str, str]]:
     """An empty database of each kind: what to call it, and what `Store.open` takes."""
-    from tests.support import postgres
+    from tests.support.services import postgres
 
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.examples import TIMES, WHOLE
 
 if TYPE_CHECKING:
-    from tests.support.postgres import PostgresServer
+    from tests.support.services.postgres import PostgresServer
 
 # A shell ignores Ctrl-C for what it runs in the background, and every process of a test would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator["PostgresServer"]:
     """A running PostgreSQL, one for all tests of this process."""
-    from tests.support import postgres  # here, since most tests need no driver
+    from tests.support.services import postgres  # here, since most tests need no driver
 
     postgres.require()
     server = postgres.PostgresServer()

@@ -12,7 +12,7 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.support import browser as browsers
 from tests.support.running_console import RunningConsole
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 _SIZE = {"width": 1000, "height": 640}

@@ -7,8 +7,8 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.settings.table import Settings
 from tests.support.browser import Watched
 from tests.support.running_console import RunningConsole
-from tests.support.running_service import FIELDS, RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.running_service import FIELDS, RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 
 class Person:

@@ -8,9 +8,9 @@ import pytest
 from tests.contract.implementation import Implementation
 from tests.contract.test_hotels import HOTELS
 from tests.support.data.hotels import ndjson
-from tests.support.kept_service import Keeper, kept_on_postgresql, kept_on_sqlite
-from tests.support.running_service import RunningService
-from tests.support.service_fixtures import DEFAULTS, client, sqlite_db
+from tests.support.services.kept_service import Keeper, kept_on_postgresql, kept_on_sqlite
+from tests.support.services.running_service import RunningService
+from tests.support.services.service_fixtures import DEFAULTS, client, sqlite_db
 
 __all__ = ["client", "kept_on_postgresql", "kept_on_sqlite", "service", "sqlite_db"]
 

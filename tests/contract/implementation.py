@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.contract.answers import PATH
-from tests.support.running_service import Asked
+from tests.support.services.running_service import Asked
 
 _PATIENCE_S = 60
 

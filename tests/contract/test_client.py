@@ -21,7 +21,7 @@ from tests.contract.answers import BLOCKS, PATH, blocks_of, refused
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.hotels import RATE_PLAN, hotel
 from tests.support.data.lists import item
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 from tests.upstream.helpers import locids, transport
 
 READER, WRITER = new_token(), new_token()

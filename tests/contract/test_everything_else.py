@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.contract.answers import BLOCKS, PATH, block, blocks_of, refused, replacement
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 WRITES = [
     ("POST", BLOCKS, block("10.0.0.0", "10.0.0.1")),

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.contract.answers import BLOCKS, PATH, blocks_of, pointers, refused
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 # --- 1. list
 

@@ -13,7 +13,7 @@ from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from tests.contract.answers import refused
 from tests.support.data.hotels import RATE_PLAN, SECTIONS, bare, hotel, ndjson
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 from tests.upstream.helpers import transport
 
 LIST = "/v1/api/hotel/list"

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.contract.answers import BLOCKS, PATH, block, blocks_of, pointers, refused, replacement
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 # --- 3. create block
 

@@ -6,8 +6,8 @@ import pytest
 
 from geolookup.service.geolocations.loader import load_files
 from tests.support.data.hotels import hotel, ndjson
-from tests.support.kept_service import Keeper
-from tests.support.running_service import FIELDS
+from tests.support.services.kept_service import Keeper
+from tests.support.services.running_service import FIELDS
 
 OTHER = """\
 locid,country,region,city,postalcode,latitude,longitude,dmacode,areacode,startip,endip

@@ -12,7 +12,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.contract.answers import refused
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 ADDRESSES = ["192.0.2.5", "10.0.0.7", "2001:db8::7", "203.0.113.1", "::ffff:192.0.2.5"]
 

@@ -14,7 +14,7 @@ from tests.dials.dials import MEANINGS, Dials, turned
 from tests.dials.faces import OverHttp
 from tests.dials.machine import Time
 from tests.dials.upstream import LostError, Upstream
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 BLOCKS = [("10.0.0.0", "10.0.0.255"), ("10.0.0.0", "10.0.0.127"), ("10.1.0.0", "10.1.0.0")]
 

@@ -18,7 +18,7 @@ from geolookup.columns.arrow import locate
 from geolookup.columns.records import json_of
 from geolookup.model import FLAT_NAMES, flat_not_covered
 from tests.service.share.conftest import state
-from tests.support.running_share import RunningShare
+from tests.support.services.running_share import RunningShare
 
 PAGE = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")
 ADDRESSES = ("10.20.0.1", "::ffff:10.20.0.1", "9.0.0.7", "9.1.2.3", "8.8.8.8", "44.10.20.1", "2a00::1", "203.0.113.9")

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.plain_http import PLAIN
+from tests.support.services.plain_http import PLAIN
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30
@@ -93,7 +93,7 @@ class ServiceProcess:
 def serve(folder: str, csv: str) -> None:
     """Be the service until standard input ends."""
     from geolookup.service.geolocations.loader import load_files
-    from tests.support.running_service import RunningService
+    from tests.support.services.running_service import RunningService
 
     # Whoever tries one push again and again sends the same keys, and means it each time.
     with RunningService(os.path.join(folder, "service.db"), load=[csv], ignore_idempotency_keys=True) as service:

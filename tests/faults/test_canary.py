@@ -24,7 +24,7 @@ from tests.cli.edits.test_custom import CREATE
 from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Request, Script, answer
 from tests.support.data.lists import listed, many
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "canary-9c41-token"

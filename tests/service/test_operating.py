@@ -18,10 +18,10 @@ from geolookup.service.hotels import search
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.http.watch.access_log import AccessLog
 from geolookup.service.process.options import Options
-from tests.support.plain_http import PLAIN
-from tests.support.raw_http import connected, exchange, parse, read_all
-from tests.support.running_service import FIELDS, RunningService
-from tests.support.service_fixtures import service
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.raw_http import connected, exchange, parse, read_all
+from tests.support.services.running_service import FIELDS, RunningService
+from tests.support.services.service_fixtures import service
 
 #: One of its own for each test: what it counts and how it ends is what is asked here.
 __all__ = ["service"]

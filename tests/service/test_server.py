@@ -13,8 +13,8 @@ import pytest
 from geolookup.errors import DataFileError, ServiceError
 from geolookup.service.process.listener import bind
 from geolookup.service.serve import serve
-from tests.support.plain_http import PLAIN
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.running_service import FIELDS, RunningService
 
 PROGRAM = """
 import sys

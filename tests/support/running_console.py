@@ -17,8 +17,8 @@ from geolookup.service.process.options import Options
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from tests.support.browser import Watched
-from tests.support.plain_http import PLAIN
-from tests.support.server_thread import PATIENCE_S, ServerThread, client_of
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
 
 
 class RunningConsole(ServerThread):

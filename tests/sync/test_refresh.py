@@ -19,7 +19,7 @@ from geolookup.sync.refresh import RefreshReport, refresh
 from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 from tests.sync.push.machine import Machine
 
 A, B = "10.0.1.0/24", "10.0.2.0/24"

@@ -10,7 +10,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.state.current import read_current
 from tests.state.generations.staged import tree
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 BERLIN = ["--country", "DE", "--city", "Berlin", "--latitude", "52.5", "--longitude", "13.4"]
 

@@ -15,8 +15,8 @@ from tests.cli.edits.test_custom import Command
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson
 from tests.support.data.states import place, publish
-from tests.support.plain_http import PLAIN
-from tests.support.running_service import RunningService
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.running_service import RunningService
 
 HOTELS = [
     hotel("A1", "Austin", "wifi", "pool"),

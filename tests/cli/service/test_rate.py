@@ -16,7 +16,7 @@ from geolookup.service.store.hotel_schema import rate_plans
 from tests.cli.edits.test_custom import Command
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.hotels import RATE_PLAN, hotel, ndjson
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 GROUP = {**RATE_PLAN, "ratePlanCode": "GRP", "type": "groupRate"}
 

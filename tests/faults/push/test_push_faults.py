@@ -17,7 +17,7 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import PushReport, push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead, silence
 from tests.faults.raw_server import answer
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 HTML = answer(b"<html>It works!</html>")
 

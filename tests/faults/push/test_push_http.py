@@ -21,7 +21,7 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead
 from tests.faults.raw_server import answer
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 BLOCKS = [f"10.{number}.0.0/16" for number in range(5)]
 FAULTS: list[Fault] = [

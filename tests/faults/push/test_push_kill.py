@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.sweeps import check, swept
-from tests.support.running_service import RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.running_service import RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 
 # What CI tries of each; the points are spread evenly over all that a push passes.

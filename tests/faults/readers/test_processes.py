@@ -23,7 +23,7 @@ from geolookup.state.edits.editor import Editor
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import stamped
 from tests.support.data.states import publish
-from tests.support.plain_http import PLAIN
+from tests.support.services.plain_http import PLAIN
 
 PATIENCE_S = 60
 WORKERS = 3

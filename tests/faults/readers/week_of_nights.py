@@ -22,8 +22,8 @@ from geolookup.state.edits.editor import Editor
 from tests.faults.fault_proxy import Fault, FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import listed
-from tests.support.plain_http import PLAIN
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.running_service import FIELDS, RunningService
 
 ROOT = Path(__file__).parents[3]
 #: One block for each address that the reader asks for; the others make the list long enough to shrink.

@@ -14,7 +14,7 @@ from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path
 from tests.service.geolocations.loading import HEADER, places, write
 from tests.support.data.source_files import examples
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 AUSTIN = "1,US,TX,Austin,78701,30.25,-97.75,635,512,"
 

@@ -13,8 +13,8 @@ from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.store.store import Store
 from tests.service.geolocations.loading import HEADER, places, write
 from tests.support.examples import examples
-from tests.support.running_service import RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.running_service import RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 
 def revisions(store: Store) -> tuple[int, int]:

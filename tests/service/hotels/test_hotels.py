@@ -17,7 +17,7 @@ from geolookup.service.hotels.loader import load_hotels
 from tests.contract.answers import refused
 from tests.oracle import hotel_search
 from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 LIST = "/v1/api/hotel/list"
 HOTELS = [

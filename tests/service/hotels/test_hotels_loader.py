@@ -16,7 +16,7 @@ from geolookup.service.store.hotel_schema import hotel_amenities, hotels, rate_p
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
 from tests.support.data.hotels import RATE_PLAN, SECTIONS, hotel, ndjson
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 LIST = "/v1/api/hotel/list"
 

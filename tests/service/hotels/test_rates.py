@@ -13,7 +13,7 @@ from geolookup.service.hotels.loader import load_hotels
 from geolookup.service.store.hotel_schema import rate_plans
 from tests.contract.answers import pointers, refused
 from tests.support.data.hotels import RATE_PLAN, hotel, ndjson
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 PATH = "/admin/product/ratePlans"
 TEXT = (

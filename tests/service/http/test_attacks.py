@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.support.attacked import (
+from tests.support.services.attacked import (
     BLOCK,
     OPERATIONS,
     STRANGER,
@@ -21,7 +21,7 @@ from tests.support.attacked import (
     running,
     unharmed,
 )
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 
 __all__ = ["client", "nobody", "reader", "running", "unharmed"]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.support.attacked import WITH_BODY, WRITER, Operation, ask, reader, refused, running, unharmed
-from tests.support.raw_http import exchange
-from tests.support.running_service import RunningService
+from tests.support.services.attacked import WITH_BODY, WRITER, Operation, ask, reader, refused, running, unharmed
+from tests.support.services.raw_http import exchange
+from tests.support.services.running_service import RunningService
 
 __all__ = ["reader", "running", "unharmed"]
 

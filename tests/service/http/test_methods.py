@@ -8,7 +8,7 @@ import pytest
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.process.options import Options
 from tests.service.test_operating import samples
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 #: What differs between any two answers.
 OWN = {"date", "x-request-id"}

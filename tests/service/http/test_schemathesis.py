@@ -20,8 +20,8 @@ from schemathesis.specs.openapi.checks import (
 
 from geolookup.service.hotels import loader as hotels_loader
 from tests.service.http.test_openapi import OPERATIONS
-from tests.support.running_service import RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.running_service import RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 CHECKS = [
     not_a_server_error,

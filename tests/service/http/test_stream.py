@@ -17,9 +17,9 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.store import Snapshot, Store
-from tests.support.long_lists import LONG, many
-from tests.support.postgres import PostgresServer
-from tests.support.running_service import RunningService
+from tests.support.services.long_lists import LONG, many
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.running_service import RunningService
 
 
 def wait_until_none_is_open(store: Store) -> None:

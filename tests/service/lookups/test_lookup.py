@@ -20,7 +20,7 @@ from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
 from tests.index.building import ADDRESSES, around
 from tests.oracle.linear_scan import Block, range_around
 from tests.support.examples import examples
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 @pytest.fixture(autouse=True)

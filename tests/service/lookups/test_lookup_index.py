@@ -21,9 +21,9 @@ from geolookup.service.lookups import lookup_index
 from geolookup.service.lookups.lookup_index import Layers, LookupIndex
 from geolookup.service.store.store import Store
 from geolookup.state.files import locked
-from tests.support.postgres import PostgresServer
-from tests.support.running_service import FIELDS, RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.running_service import FIELDS, RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 
 @pytest.fixture

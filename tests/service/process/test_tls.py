@@ -15,8 +15,8 @@ from geolookup.errors import SettingsError
 from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
 from geolookup.service.process.tls import Certificate
-from tests.support.certificates import Certificates
-from tests.support.running_service import RunningService
+from tests.support.services.certificates import Certificates
+from tests.support.services.running_service import RunningService
 
 
 @pytest.fixture

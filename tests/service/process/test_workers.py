@@ -15,8 +15,8 @@ import pytest
 
 from geolookup.service.serve import EMPTY
 from tests.service.test_operating import samples
-from tests.support.plain_http import PLAIN
-from tests.support.running_service import FIELDS
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.running_service import FIELDS
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="Linux tells which processes there are")
 

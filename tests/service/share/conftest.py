@@ -9,7 +9,7 @@ import pytest
 
 from geolookup.lookup.first import open_editor
 from tests.exports.states import publish_sources
-from tests.support.running_share import RunningShare
+from tests.support.services.running_share import RunningShare
 
 #: A place of which little is known.
 NOTHING: dict[str, Any] = {

@@ -13,7 +13,7 @@ from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
 from tests.service.share.conftest import NAMES, state
 from tests.service.test_operating import samples
-from tests.support.running_share import RunningShare
+from tests.support.services.running_share import RunningShare
 
 TOKEN = new_token()
 CITY = "/databases/geolookup-City.mmdb"

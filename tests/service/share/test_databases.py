@@ -16,7 +16,7 @@ import pytest
 
 from geolookup.exports.export import export
 from tests.service.share.conftest import NAMES, state
-from tests.support.running_share import RunningShare
+from tests.support.services.running_share import RunningShare
 
 CITY = "/databases/geolookup-City.mmdb"
 

@@ -15,8 +15,8 @@ from geolookup.exports.export import export
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.process.options import Options
 from tests.service.share.conftest import state
-from tests.support.certificates import Certificates
-from tests.support.running_share import RunningShare
+from tests.support.services.certificates import Certificates
+from tests.support.services.running_share import RunningShare
 
 ADDRESSES = (
     *("10.20.0.1", "10.20.255.255", "10.21.0.0", "44.10.20.7", "8.8.8.8", "9.0.0.1", "9.1.0.0", "9.255.255.255"),

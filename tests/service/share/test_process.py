@@ -10,7 +10,7 @@ import pytest
 
 from tests.service.share.conftest import state
 from tests.service.test_operating import samples
-from tests.support.running_share import ShareCommand
+from tests.support.services.running_share import ShareCommand
 
 CITY = "/databases/geolookup-City.mmdb"
 

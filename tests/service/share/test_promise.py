@@ -12,8 +12,8 @@ from geolookup.service.http.access.auth import Scope, line_for, new_token
 from tests.service.share import consumers
 from tests.service.share.conftest import state
 from tests.service.share.consumers import EDITION, ElasticDownloader, Updater
-from tests.support.certificates import Certificates
-from tests.support.running_share import ShareCommand
+from tests.support.services.certificates import Certificates
+from tests.support.services.running_share import ShareCommand
 
 ADDRESS = "10.20.30.40"
 TOKEN = new_token()

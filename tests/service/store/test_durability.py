@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.plain_http import PLAIN
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.running_service import FIELDS, RunningService
 
 _PATIENCE_S = 60
 

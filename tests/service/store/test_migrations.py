@@ -11,8 +11,8 @@ from sqlalchemy import MetaData, create_engine, inspect
 from geolookup.errors import ServiceError
 from geolookup.service.store import hotel_schema, schema
 from geolookup.service.store.store import Store
-from tests.support.postgres import PostgresServer
-from tests.support.running_service import RunningService
+from tests.support.services.postgres import PostgresServer
+from tests.support.services.running_service import RunningService
 
 #: As geolookup 0.1 created it, on SQLite alone; with a default and a custom geolocation, one more deleted.
 VERSION_1 = """

@@ -18,8 +18,8 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter
 from geolookup.service.store.postgres import PostgreSQL
 from geolookup.service.store.store import Store
-from tests.support.postgres import PostgresServer, require
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.postgres import PostgresServer, require
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 @pytest.fixture

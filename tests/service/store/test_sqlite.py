@@ -13,7 +13,7 @@ from geolookup.errors import RequestRefusedError, ServiceError
 from geolookup.service.geolocations import writes
 from geolookup.service.store.sqlite import SQLite
 from geolookup.service.store.store import Store
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 
 
 def test_two_services_cannot_use_one_file_at_the_same_time(tmp_path: Path) -> None:

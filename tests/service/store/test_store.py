@@ -12,7 +12,7 @@ from geolookup.service.geolocations import writes
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Store
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 def test_the_uuid_stays_and_differs_between_databases(tmp_path: Path, db: str) -> None:

@@ -10,7 +10,7 @@ from geolookup.errors import RequestRefusedError
 from geolookup.model import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.store.store import Store
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 WRITERS = 50
 CONTENDED = 4

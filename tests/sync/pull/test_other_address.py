@@ -8,7 +8,7 @@ from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.verify import verify
 from geolookup.sync.pull.pull import pull
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 
 def test_the_same_list_from_another_address_makes_no_generation_and_the_state_belongs_to_it(

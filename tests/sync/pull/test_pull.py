@@ -34,7 +34,7 @@ from geolookup.sync.pull.source.service import PROBE_TOP
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import item, listed, many
 from tests.support.data.states import place, publish
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 
 FRAMINGS = ("length", "chunked", "close")
 

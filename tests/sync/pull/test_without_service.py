@@ -16,7 +16,7 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer
 from tests.support.data.lists import item, listed
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 @pytest.fixture

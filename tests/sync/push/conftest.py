@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 from tests.sync.push.machine import Machine
 
 

@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.row import State
 from geolookup.sync.push.push import push
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.oracle.outbox_model import Crash
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 from tests.sync.push.machine import A, B, C, D, Machine, add
 
 

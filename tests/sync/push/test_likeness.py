@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from geolookup.sync.push.likeness import Forms, like, may_be_stored
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 
 
 def fields(**changes: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from geolookup.sync.push.likeness import Forms, like
 from geolookup.sync.push.matching import Candidates, Nearby, Wanted, match_creates
 from tests.support.data.states import place as pulled
 from tests.support.data.states import publish
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 
 BLOCK = IPBlock.parse("10.0.0.0/24")
 CAPITALS = Forms([(FIELDS, {**FIELDS, "city": "OAKLAND"})])

@@ -19,7 +19,7 @@ from geolookup.sync.pull.pull import pull
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
 from tests.faults.fault_proxy import FaultProxy
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from geolookup.sync.push.push import push
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer
 from tests.support.data.lists import item, listed
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 from tests.sync.push.machine import A, B, C, Machine, add
 
 

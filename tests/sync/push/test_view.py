@@ -10,7 +10,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Mark
 from geolookup.sync.push.view import ServiceView
 from tests.oracle.outbox_model import Clock, FakeService, Faults
-from tests.support.running_service import FIELDS
+from tests.support.services.running_service import FIELDS
 
 
 @pytest.fixture

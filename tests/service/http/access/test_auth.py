@@ -10,7 +10,7 @@ from geolookup.errors import SettingsError
 from geolookup.service.http.access.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
 from geolookup.service.process.options import Options
 from tests.support.clocks import Clock
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 def write(path: Path, *lines: str, mode: int = 0o600) -> str:

@@ -8,7 +8,7 @@ import pytest
 from geolookup.errors import SettingsError
 from geolookup.service.geolocations import search
 from geolookup.service.process.options import Options
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.running_service import FIELDS, RunningService
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from geolookup.service.http.access.limits import MAX_CLIENTS, Limits, RateLimit,
 from geolookup.service.process.options import Options
 from tests.service.http.test_stream import wait_until_none_is_open
 from tests.support.clocks import Clock
-from tests.support.plain_http import PLAIN
-from tests.support.raw_http import PATIENCE_S, connected, exchange, parse, read_all, read_until
-from tests.support.running_service import FIELDS, RunningService
+from tests.support.services.plain_http import PLAIN
+from tests.support.services.raw_http import PATIENCE_S, connected, exchange, parse, read_all, read_until
+from tests.support.services.running_service import FIELDS, RunningService
 
 HEAD = b"POST /geolocations HTTP/1.1\r\nHost: localhost\r\n"
 

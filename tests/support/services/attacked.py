@@ -12,9 +12,9 @@ import pytest
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
-from tests.support.raw_http import Answer, exchange
-from tests.support.running_service import FIELDS, RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.raw_http import Answer, exchange
+from tests.support.services.running_service import FIELDS, RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 READER, WRITER, STRANGER = new_token(), new_token(), new_token()
 HOTEL = {

@@ -9,7 +9,7 @@ import httpx
 from geolookup.service.process.listener import bind
 from geolookup.service.process.options import Options
 from geolookup.service.process.server import Server
-from tests.support.plain_http import PLAIN
+from tests.support.services.plain_http import PLAIN
 
 PATIENCE_S = 60
 

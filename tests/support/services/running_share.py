@@ -21,7 +21,7 @@ from geolookup.service.share.app import application
 from geolookup.service.share.build import build
 from geolookup.service.share.builder import Builder
 from geolookup.service.share.editions import editions as editions_of
-from tests.support.server_thread import PATIENCE_S, ServerThread, client_of
+from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
 
 
 class RunningShare(ServerThread):

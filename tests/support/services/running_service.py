@@ -11,7 +11,7 @@ from geolookup.service.hotels.loader import load_hotels
 from geolookup.service.process.options import Options
 from geolookup.service.serve import application
 from geolookup.service.store.store import Store
-from tests.support.server_thread import ServerThread, client_of
+from tests.support.services.server_thread import ServerThread, client_of
 
 #: A geolocation that is valid in every field.
 FIELDS: dict[str, Any] = {

@@ -11,11 +11,11 @@ from sqlalchemy import delete, func, literal_column, select, update
 
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.store import hotel_schema, schema
-from tests.support.running_service import RunningService
-from tests.support.service_fixtures import DEFAULTS
+from tests.support.services.running_service import RunningService
+from tests.support.services.service_fixtures import DEFAULTS
 
 if TYPE_CHECKING:
-    from tests.support.postgres import PostgresServer
+    from tests.support.services.postgres import PostgresServer
 
 #: In an order in which no row is removed before those that refer to it.
 _TABLES = [

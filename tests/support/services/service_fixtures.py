@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.running_service import RunningService
+from tests.support.services.running_service import RunningService
 
 #: One city with two blocks, one country without coordinates and with an IPv6 block.
 DEFAULTS = """\

@@ -1,0 +1,1 @@
+"""Services for tests: the reference service and shares, run, kept, attacked, and spoken to."""

@@ -7,7 +7,7 @@ import pytest
 
 from geolookup.cli.app import run
 from tests.support.data.states import place, publish
-from tests.support.terminals import on_terminal
+from tests.support.users.terminals import on_terminal
 
 ESCAPE = "\x1b["
 

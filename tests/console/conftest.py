@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.service.share.conftest import state
-from tests.support import browser as browsers
-from tests.support.running_console import RunningConsole, Visitor
+from tests.support.users import browser as browsers
+from tests.support.users.running_console import RunningConsole, Visitor
 
 
 @pytest.fixture(scope="package")

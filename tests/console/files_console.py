@@ -8,7 +8,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
-from tests.support.running_console import RunningConsole
+from tests.support.users.running_console import RunningConsole
 
 #: Of an upstream that wants to do harm.
 HOSTILE = "<script>alert(1)</script>\u202e\" onclick='x' {{7*7}}" + "w" * 10_000

@@ -10,9 +10,9 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
-from tests.support import browser as browsers
-from tests.support.running_console import RunningConsole
 from tests.support.services.running_service import FIELDS, RunningService
+from tests.support.users import browser as browsers
+from tests.support.users.running_console import RunningConsole
 
 FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 _SIZE = {"width": 1000, "height": 640}

@@ -12,9 +12,9 @@ from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.service.share.conftest import NOTHING
-from tests.support.running_console import RunningConsole
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
+from tests.support.users.running_console import RunningConsole
 
 #: What somebody may have put into the service: markup, quotes, a template, bidirectional marks, and a lot of text.
 HOSTILE = (

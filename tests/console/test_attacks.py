@@ -13,8 +13,8 @@ from geolookup.console import app
 from geolookup.lookup.first import open_editor
 from tests.service.share.conftest import state
 from tests.service.share.test_attacks import INJECTIONS
-from tests.support.running_console import RunningConsole, Visitor
 from tests.support.services.raw_http import exchange
+from tests.support.users.running_console import RunningConsole, Visitor
 
 PAGES = ("/", "/custom", "/custom/-1000000000000001", "/custom/create", "/outbox", "/outbox?state=all")
 

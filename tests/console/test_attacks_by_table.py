@@ -21,8 +21,8 @@ from tests.service.http.test_attacks import (
 )
 from tests.service.http.test_attacks_by_bytes import FRAMINGS, NO_REQUESTS, SMUGGLED, TARGETS, TRAVERSALS
 from tests.service.share.conftest import state
-from tests.support.running_console import RunningConsole, Visitor
 from tests.support.services.raw_http import connected, exchange, read_all
+from tests.support.users.running_console import RunningConsole, Visitor
 
 MINE = -1000000000000001
 #: What a page may answer to what it cannot use: never that the console failed.

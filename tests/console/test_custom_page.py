@@ -11,7 +11,7 @@ from geolookup.console.console import Console
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
 from tests.service.share.conftest import NOTHING
-from tests.support.running_console import RunningConsole, Visitor, hidden
+from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
 def new(console: RunningConsole, block: str | None = None, **fields: Any) -> int:

@@ -5,10 +5,10 @@ from typing import Any
 
 from geolookup.service.geolocations.loader import load_files
 from geolookup.settings.table import Settings
-from tests.support.browser import Watched
-from tests.support.running_console import RunningConsole
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
+from tests.support.users.browser import Watched
+from tests.support.users.running_console import RunningConsole
 
 
 class Person:

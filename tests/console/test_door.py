@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.running_console import RunningConsole, Visitor
 from tests.support.services.raw_http import exchange
+from tests.support.users.running_console import RunningConsole, Visitor
 
 
 def test_the_address_opens_it_once(console: RunningConsole, mine: Visitor) -> None:

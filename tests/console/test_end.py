@@ -18,8 +18,8 @@ import pytest
 from geolookup.lookup.first import open_editor
 from tests.service.share.conftest import NOTHING
 from tests.support.data.states import place, publish
-from tests.support.running_console import hidden
 from tests.support.services.plain_http import PLAIN
+from tests.support.users.running_console import hidden
 
 PATIENCE_S = 60
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.console.rich import HOSTILE, Rich, rich
-from tests.support import browser as browsers
+from tests.support.users import browser as browsers
 
 _AXE = """async rules => (await axe.run(document, {
     runOnly: rules ? {type: "rule", values: rules} : [

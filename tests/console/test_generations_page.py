@@ -10,7 +10,7 @@ import pytest
 from geolookup.console.pages import generations as page
 from geolookup.errors import HeldError
 from tests.console.files_console import HOSTILE, FilesConsole
-from tests.support.running_console import Visitor, hidden
+from tests.support.users.running_console import Visitor, hidden
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from geolookup.lookup.first import open_editor
 from tests.console.files_console import HOSTILE
 from tests.support.data.states import place, publish
-from tests.support.running_console import RunningConsole, Visitor
+from tests.support.users.running_console import RunningConsole, Visitor
 
 LONG = f"</p><img src=x onerror='window.attacked = 1'>{HOSTILE}"[:10_000]
 TEXTS = dict.fromkeys(("country", "region", "city", "postalcode", "dmacode", "areacode"), LONG)

@@ -14,9 +14,9 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
 from tests.service.share.conftest import NOTHING
-from tests.support.running_console import RunningConsole, Visitor, hidden
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
+from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
 @pytest.fixture(scope="module")

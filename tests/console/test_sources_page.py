@@ -13,7 +13,7 @@ from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sync.pull.pull import pull
 from tests.console.files_console import FilesConsole
-from tests.support.running_console import RunningConsole, Visitor, hidden
+from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from tests.support.running_console import static_files
+from tests.support.users.running_console import static_files
 
 FOLDER = static_files() / "vendored"
 PAGE = (FOLDER / "VENDORED.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.pages.given import ADDRESSES
 from tests.support.data.small_data import small_data
-from tests.support.quick_commands import QuickCommands
+from tests.support.users.quick_commands import QuickCommands
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
-from tests.support.page_commands import PageShell
 from tests.support.services.certificates import Certificates
+from tests.support.users.page_commands import PageShell
 
 _LINE = '{ip} - - [21/Nov/2025:06:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8"\n'
 ADDRESSES: Final = ("8.8.8.8", "1.1.1.1", "193.0.6.139", "2001:4860:4860::8888")

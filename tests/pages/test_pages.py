@@ -9,8 +9,8 @@ import pytest
 
 from tests.docs.pages import PAGES
 from tests.pages.given import GIVEN
-from tests.support.page_commands import ROOT, SHELL, Block, PageShell, blocks_of, is_like, session
-from tests.support.quick_commands import QuickCommands
+from tests.support.users.page_commands import ROOT, SHELL, Block, PageShell, blocks_of, is_like, session
+from tests.support.users.quick_commands import QuickCommands
 
 README = ROOT / "README.md"
 #: Those that are generated have tests of their own, in tests/docs.

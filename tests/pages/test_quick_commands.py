@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.quick_commands import QuickCommands
+from tests.support.users.quick_commands import QuickCommands
 
 PROGRAMS = {
     "all that a caller gives": """

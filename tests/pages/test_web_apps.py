@@ -11,8 +11,8 @@ import pytest
 
 from geolookup.lookup.first import open_editor
 from tests.support.data.states import place, publish
-from tests.support.page_commands import ROOT, SHELL, Block, PageShell, blocks_of
 from tests.support.services.plain_http import PLAIN
+from tests.support.users.page_commands import ROOT, SHELL, Block, PageShell, blocks_of
 
 BLOCKS = blocks_of(ROOT / "docs" / "how-to-web-apps.md")
 BROKER = """\

@@ -10,7 +10,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import place, publish
-from tests.support.terminals import on_terminal
+from tests.support.users.terminals import on_terminal
 
 FIRST = PROVISIONAL_LOCID - 1
 

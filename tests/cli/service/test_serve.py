@@ -21,9 +21,9 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import publish
-from tests.support.page_commands import end
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.running_service import FIELDS, RunningService
+from tests.support.users.page_commands import end
 
 READER, WRITER, STRANGER = new_token(), new_token(), new_token()
 

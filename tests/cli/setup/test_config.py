@@ -16,7 +16,7 @@ from geolookup.settings.load import load
 from geolookup.settings.secrets import read_secret
 from tests.faults.raw_server import RawServer
 from tests.support.data.lists import listed, many
-from tests.support.terminals import on_terminal
+from tests.support.users.terminals import on_terminal
 
 SECRET = "canary-secret-41c9"
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.quick_commands import QuickCommands
+from tests.support.users.quick_commands import QuickCommands
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PATIENCE_S = 120
 
 #: Languages whose blocks are run; `text` too, if it shows a session.

@@ -56,8 +56,8 @@ class QuickCommands:
         self._client = self._folder / "client.py"
         self._client.write_text(_CLIENT)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.quick_commands", str(self._socket)],
-            cwd=Path(__file__).parents[2],
+            [sys.executable, "-m", "tests.support.users.quick_commands", str(self._socket)],
+            cwd=Path(__file__).parents[3],
             env={**environment, "PYTHONWARNINGS": "ignore"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

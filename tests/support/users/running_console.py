@@ -16,9 +16,9 @@ from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
-from tests.support.browser import Watched
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
+from tests.support.users.browser import Watched
 
 
 class RunningConsole(ServerThread):
@@ -88,4 +88,4 @@ def hidden(page: str) -> dict[str, str]:
 
 def static_files() -> Path:
     """Where the pages' own files are."""
-    return Path(__file__).parents[2] / "src" / "geolookup" / "console"
+    return Path(__file__).parents[3] / "src" / "geolookup" / "console"

@@ -34,7 +34,7 @@ def chromium() -> str:
 
 def axe() -> str:
     """The source of axe-core, which is installed by npm; as `chromium` if it is missing."""
-    folders = [*os.environ.get("NODE_PATH", "").split(":"), str(Path(__file__).parents[2] / ".venv/node/node_modules")]
+    folders = [*os.environ.get("NODE_PATH", "").split(":"), str(Path(__file__).parents[3] / ".venv/node/node_modules")]
     found = next((path for folder in folders if folder and (path := Path(folder) / _AXE).exists()), None)
     if found is None:
         _missing("axe-core is not installed (npm install --prefix .venv/node axe-core)")

@@ -7,12 +7,12 @@ from litestar.di import Provide
 
 from geolookup.console import problems
 from geolookup.console.console import Console
-from geolookup.console.door import Door
+from geolookup.console.entry.door import Door
+from geolookup.console.entry.refusals import Refusals
 from geolookup.console.files import one_file
 from geolookup.console.forms import AnyRequest, require_own_form
 from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
 from geolookup.console.pages import map as map_page
-from geolookup.console.refusals import Refusals
 from geolookup.service.http.methods import Methods
 from geolookup.service.http.paths import Paths
 from geolookup.service.process.application import Application

@@ -12,11 +12,11 @@ from litestar import Response
 from geolookup import words
 from geolookup._version import __version__
 from geolookup.console import files
+from geolookup.console.entry.session import Session
 from geolookup.console.forms import TOKEN, AnyRequest, query
 from geolookup.console.html import Templates
 from geolookup.console.layer import CustomLayer, Kept
 from geolookup.console.runs import Runs
-from geolookup.console.session import Session
 from geolookup.errors import GeoLookupError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 from litestar import Request
 from litestar.datastructures import UploadFile
 
-from geolookup.console.session import Session
+from geolookup.console.entry.session import Session
 from geolookup.errors import RequestRefusedError
 from geolookup.service.http.paths import SAFE
 

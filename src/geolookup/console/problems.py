@@ -6,8 +6,8 @@ from typing import Any
 from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 
-from geolookup.console import refusals
 from geolookup.console.console import Answer, Console
+from geolookup.console.entry import refusals
 from geolookup.console.forms import TOKEN, AnyRequest
 from geolookup.errors import (
     BlockError,

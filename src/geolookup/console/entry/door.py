@@ -5,9 +5,9 @@ from urllib.parse import parse_qs
 
 from litestar.response.base import ASGIResponse
 
+from geolookup.console.entry.refusals import HEADERS, NO_STORE, Refusals
+from geolookup.console.entry.session import Session
 from geolookup.console.html import Templates
-from geolookup.console.refusals import HEADERS, NO_STORE, Refusals
-from geolookup.console.session import Session
 
 ASGIScope: TypeAlias = Any
 

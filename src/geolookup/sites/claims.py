@@ -7,7 +7,7 @@ from geolookup.fields import FIELD_NAMES
 from geolookup.model import Geolocation
 from geolookup.sites.site import Site
 from geolookup.state.edits.steps import Content
-from geolookup.sync.push.likeness import may_be_stored
+from geolookup.sync.push.matching.likeness import may_be_stored
 
 
 def claims_of(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:

@@ -20,10 +20,10 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Start, is_conclusive
-from geolookup.sync.push.creates import shown
-from geolookup.sync.push.likeness import Fields, Forms, like, may_be_stored
-from geolookup.sync.push.matching import Candidates, match_creates
-from geolookup.sync.push.wanted import note_twins, wanted
+from geolookup.sync.push.matching.creates import shown
+from geolookup.sync.push.matching.likeness import Fields, Forms, like, may_be_stored
+from geolookup.sync.push.matching.matching import Candidates, match_creates
+from geolookup.sync.push.matching.wanted import note_twins, wanted
 
 
 @dataclass(slots=True, kw_only=True)

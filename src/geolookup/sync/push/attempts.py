@@ -24,7 +24,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.marks import Mark, Start, is_conclusive
 from geolookup.sync.push.accounts import hold_against
-from geolookup.sync.push.likeness import Forms, may_be_stored
+from geolookup.sync.push.matching.likeness import Forms, may_be_stored
 from geolookup.sync.push.reconcile import Decision, Own
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient

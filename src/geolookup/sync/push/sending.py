@@ -14,8 +14,8 @@ from geolookup.state.generations.digest import digest
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.accounts import is_another
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
-from geolookup.sync.push.creates import made_elsewhere, shown
-from geolookup.sync.push.matching import Match
+from geolookup.sync.push.matching.creates import made_elsewhere, shown
+from geolookup.sync.push.matching.matching import Match
 from geolookup.sync.push.reconcile import Decision, OnConflict
 
 APPLIED = Decision(what="done", reason="the service has it")

@@ -5,8 +5,8 @@ from typing import Any
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations.cache import Cache
-from geolookup.sync.push.likeness import Forms
-from geolookup.sync.push.wanted import note_twins
+from geolookup.sync.push.matching.likeness import Forms
+from geolookup.sync.push.matching.wanted import note_twins
 
 
 def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:

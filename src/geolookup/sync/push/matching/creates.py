@@ -8,9 +8,9 @@ from geolookup.model import Geolocation
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.digest import digest
-from geolookup.sync.push.likeness import Forms
-from geolookup.sync.push.matching import Candidates, Match, match_creates
-from geolookup.sync.push.wanted import wanted
+from geolookup.sync.push.matching.likeness import Forms
+from geolookup.sync.push.matching.matching import Candidates, Match, match_creates
+from geolookup.sync.push.matching.wanted import wanted
 
 
 def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geolocation]) -> dict[int, Match]:

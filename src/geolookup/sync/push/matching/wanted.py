@@ -6,8 +6,8 @@ from geolookup.model import Geolocation, IPBlock
 from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.sync.push.likeness import Fields, Forms, like
-from geolookup.sync.push.matching import Candidates, Wanted
+from geolookup.sync.push.matching.likeness import Fields, Forms, like
+from geolookup.sync.push.matching.matching import Candidates, Wanted
 
 
 def given_blocks(outbox: Outbox, row: OutboxRow) -> frozenset[IPBlock]:

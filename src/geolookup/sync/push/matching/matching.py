@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from geolookup.model import Geolocation, IPBlock, field_values
 from geolookup.state.generations.digest import digest
-from geolookup.sync.push.likeness import Fields, Forms, like
+from geolookup.sync.push.matching.likeness import Fields, Forms, like
 
 #: A baseline: what the service had before, by number, each with the `digest` of its content.
 Baseline = Mapping[int, str]

@@ -14,7 +14,7 @@ from geolookup.reasons import reason
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import geolocation
-from geolookup.state.edits.outbox.schema import RESTORING, require_shapes
+from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.marks import Mark
 
 
@@ -135,6 +135,81 @@ MARKS = ("attempted", "ended", "acknowledged")
 _COLUMNS = (*SHOWN, *MARKS, "concluded", "seen", "number", "made")
 
 
+_Fields = dict[str, str | float | None]
+_Blocks = list[tuple[str, str]]
+
+
+class _Described(msgspec.Struct):
+    """A geolocation as a row's ``base`` holds it."""
+
+    fields: _Fields
+    blocks: _Blocks
+
+
+class _Journal(msgspec.Struct):
+    """What an edit needs remembered; members that are not known are left alone."""
+
+    phase: str | None = None
+    before: _Blocks | None = None
+    after: _Blocks | None = None
+    restored: _Blocks | None = None
+    accepted: _Blocks | None = None
+    refused: _Blocks | None = None
+    strangers: _Blocks | None = None
+    lost: _Blocks | None = None
+    theirs: _Described | None = None
+    resent: bool = False
+    put_back: bool = False
+    sent: list[_Fields] = []
+    candidates: dict[str, str] = {}
+    adopted: int | None = None
+
+
+_SHAPES: dict[str, Any] = {
+    "base": _Described,
+    "journal": _Journal,
+    "stored": _Fields,
+    "id": int,
+    "key": str,
+    "locid": int,
+    "attempts": int,
+    "created_at": str,
+    **dict.fromkeys(("attempted_at", "ended_at", "acknowledged_at", "problem"), str | None),
+    **dict.fromkeys(("baseline", "concluded", "seen", "number", "made"), int | None),
+}
+_MAY_BE_NONE = ("base", "journal", "stored")
+#: All of them at once, which is eight times as fast as one by one: thousands of edits may be pending.
+_Row = msgspec.defstruct(
+    "_Row", [(name, shape | None if name in _MAY_BE_NONE else shape) for name, shape in _SHAPES.items()]
+)
+
+
+def _require_shapes(row: dict[str, Any]) -> None:
+    """Check a row of the outbox, its JSON decoded; columns without a shape are checked elsewhere.
+
+    :raises ValueError: if it is not what is ever written there
+    """
+    try:
+        msgspec.convert(row, _Row)
+    except msgspec.ValidationError:
+        _require_each(row)
+    journal = row.get("journal") or {}
+    if journal.get("phase") == "deleting" and not {"before", "after"} <= set(journal):
+        raise ValueError("journal: a removal has begun, and its blocks are missing")
+
+
+def _require_each(row: dict[str, Any]) -> None:
+    """The same one by one, so that the error names the column."""
+    for name, value in row.items():
+        shape = _SHAPES.get(name)
+        if shape is None or (value is None and name in _MAY_BE_NONE):
+            continue
+        try:
+            msgspec.convert(value, shape)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{name}: {reason(error)}") from error
+
+
 def read_row(found: dict[str, Any]) -> OutboxRow:
     """An edit from the columns of its row.
 
@@ -146,7 +221,7 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
             values[name] = None if values[name] is None else _completed(_decoded(values[name]))
         for name in MARKS:
             values[name] = None if values[name] is None else Mark.read(values[name])
-        require_shapes(values)
+        _require_shapes(values)
         edit = read_edit(values.pop("operation"), values.pop("payload"))
         if isinstance(edit, Create) and values["locid"] > PROVISIONAL_LOCID:
             # Its other edits would wait for ever for a number that this create brings to somebody else.

@@ -1,11 +1,8 @@
-"""What edits.db holds: the tables of the outbox, the columns that came with marks, and the shapes of their JSON."""
+"""What edits.db holds: the tables of the outbox, and the columns that came with marks."""
 
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from geolookup.fields import FIELDS
-from geolookup.reasons import reason
 from geolookup.state.sqlite import column_types
 
 if TYPE_CHECKING:
@@ -13,80 +10,6 @@ if TYPE_CHECKING:
 
 #: What a person does about edits.db, whatever is wrong with it; it ends a message.
 RESTORING = "lookups go on; `geolookup outbox restore` puts the newest backup in its place"
-
-_Fields = dict[str, str | float | None]
-_Blocks = list[tuple[str, str]]
-
-
-class _Described(msgspec.Struct):
-    """A geolocation as a row's ``base`` holds it."""
-
-    fields: _Fields
-    blocks: _Blocks
-
-
-class _Journal(msgspec.Struct):
-    """What an edit needs remembered; members that are not known are left alone."""
-
-    phase: str | None = None
-    before: _Blocks | None = None
-    after: _Blocks | None = None
-    restored: _Blocks | None = None
-    accepted: _Blocks | None = None
-    refused: _Blocks | None = None
-    strangers: _Blocks | None = None
-    lost: _Blocks | None = None
-    theirs: _Described | None = None
-    resent: bool = False
-    put_back: bool = False
-    sent: list[_Fields] = []
-    candidates: dict[str, str] = {}
-    adopted: int | None = None
-
-
-_SHAPES: dict[str, Any] = {
-    "base": _Described,
-    "journal": _Journal,
-    "stored": _Fields,
-    "id": int,
-    "key": str,
-    "locid": int,
-    "attempts": int,
-    "created_at": str,
-    **dict.fromkeys(("attempted_at", "ended_at", "acknowledged_at", "problem"), str | None),
-    **dict.fromkeys(("baseline", "concluded", "seen", "number", "made"), int | None),
-}
-_MAY_BE_NONE = ("base", "journal", "stored")
-#: All of them at once, which is eight times as fast as one by one: thousands of edits may be pending.
-_Row = msgspec.defstruct(
-    "_Row", [(name, shape | None if name in _MAY_BE_NONE else shape) for name, shape in _SHAPES.items()]
-)
-
-
-def require_shapes(row: dict[str, Any]) -> None:
-    """Check a row of the outbox, its JSON decoded; columns without a shape are checked elsewhere.
-
-    :raises ValueError: if it is not what is ever written there
-    """
-    try:
-        msgspec.convert(row, _Row)
-    except msgspec.ValidationError:
-        _require_each(row)
-    journal = row.get("journal") or {}
-    if journal.get("phase") == "deleting" and not {"before", "after"} <= set(journal):
-        raise ValueError("journal: a removal has begun, and its blocks are missing")
-
-
-def _require_each(row: dict[str, Any]) -> None:
-    """The same one by one, so that the error names the column."""
-    for name, value in row.items():
-        shape = _SHAPES.get(name)
-        if shape is None or (value is None and name in _MAY_BE_NONE):
-            continue
-        try:
-            msgspec.convert(value, shape)
-        except msgspec.ValidationError as error:
-            raise ValueError(f"{name}: {reason(error)}") from error
 
 
 def migrate_m002(database: "Database") -> None:

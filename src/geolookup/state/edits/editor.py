@@ -209,7 +209,7 @@ class Editor:
         """What was sent last for a geolocation, and what the service made of it, if that differs; by its locid."""
 
         def ask(session: EditSession) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
-            found = session.outbox.stored_differently()
+            found = session.outbox.sent.stored_differently()
             return {session.shown(row.locid): (row.payload["fields"], row.stored or {}) for row in found}
 
         return self._sessions.ask(ask)

@@ -50,7 +50,7 @@ class LocalEdits:
 
     def acknowledged(self) -> bool:
         """Whether the service acknowledged anything that no list was conclusive for yet."""
-        return self._ask(lambda outbox: bool(outbox.acknowledged()), otherwise=False)
+        return self._ask(lambda outbox: bool(outbox.sent.acknowledged()), otherwise=False)
 
     def acknowledged_since(self, begun: Begun) -> bool:
         """Whether an edit laid over a list begun then is one that the service has acknowledged."""

@@ -132,7 +132,7 @@ class EditSession:
     def now_shown(self, once_shown: int) -> int:
         """The number of what lookups once showed under a number; its own one here if the service has deleted it."""
         shown = self.shown(once_shown)
-        return shown if shown in self.layer else self.outbox.deleted_numbers().get(once_shown, shown)
+        return shown if shown in self.layer else self.outbox.sent.deleted_numbers().get(once_shown, shown)
 
     def local(self, shown: int) -> int:
         """The number on this machine of what lookups show under a number."""

@@ -19,6 +19,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.schema import RESTORING, migrate_m002, migrate_m004
+from geolookup.state.edits.outbox.soundness import require_sound
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
@@ -224,7 +225,7 @@ class Edits:
             if isinstance(error, GeoLookupError):
                 raise
             try:
-                Outbox(database).require_sound()
+                require_sound(database)
             except EditsDamagedError as damage:
                 raise damage from error
             raise
@@ -265,7 +266,7 @@ class Edits:
         with self.reading() as database:
             found = [row[0] for row in database.execute("PRAGMA quick_check(5)").fetchall()]
             if found == ["ok"]:
-                Outbox(database).require_sound()
+                require_sound(database)
         if found != ["ok"]:
             raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
 

@@ -54,7 +54,7 @@ def hold_against(
         return findings
     with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        rows = outbox.acknowledged()
+        rows = outbox.sent.acknowledged()
         if rows:
             _Account(outbox, settings, start, places, findings, rows).hold()
     return findings
@@ -77,7 +77,7 @@ class _Account:
         self._findings = findings
         self._rows = rows
         self._aliases = outbox.aliases()
-        self._forms = Forms(outbox.stored_forms())
+        self._forms = Forms(outbox.sent.stored_forms())
         pending = outbox.rows(*PENDING_STATES)
         self._creates = [(row.locid, row.edit.fields) for row in [*rows, *pending] if isinstance(row.edit, Create)]
         self._edited_since = {row.locid for row in pending}

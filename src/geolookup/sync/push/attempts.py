@@ -207,13 +207,13 @@ class Attempts:
                 for each in outbox.rows(State.DONE, locid=row.locid)
                 if isinstance(each.edit, SettingFields) and each.stored is not None
             ]
-            return Own(stored=tuple(stored), forms=Forms(outbox.stored_forms()))
+            return Own(stored=tuple(stored), forms=Forms(outbox.sent.stored_forms()))
 
     def written_lately(self, row: OutboxRow) -> bool:
         """Whether the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
         now = Mark.now(0)
         with self.outbox() as outbox:
-            recent = outbox.recent(row.locid)
+            recent = outbox.sent.recent(row.locid)
         return any(each.acknowledged and each.acknowledged.age_s(now) < self.settings.settle_s for each in recent)
 
     def theirs(self, row: OutboxRow) -> Geolocation | None:
@@ -228,9 +228,9 @@ class Attempts:
         found = self.find(locid, guesses)
         read = self.view.read
         with self.outbox() as outbox:
-            recent = outbox.recent(row.locid)
+            recent = outbox.sent.recent(row.locid)
             _learn(outbox, recent, found)
-            forms = Forms(outbox.stored_forms())
+            forms = Forms(outbox.sent.stored_forms())
         for each in recent:
             settled = each.acknowledged is None or is_conclusive(read, each.acknowledged, self.settings.settle_s)
             if not settled and _may_be_from_before(each, found, forms):

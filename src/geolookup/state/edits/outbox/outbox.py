@@ -5,10 +5,9 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from geolookup.errors import EditError, EditsDamagedError
+from geolookup.errors import EditError
 from geolookup.fields import FIELD_NAMES
 from geolookup.model import PROVISIONAL_LOCID, Geolocation
-from geolookup.reasons import reason
 from geolookup.state import machine
 from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.baselines import Baselines
@@ -22,10 +21,9 @@ from geolookup.state.edits.outbox.row import (
     State,
     as_column,
     read_row,
-    was_sent_again,
 )
-from geolookup.state.edits.outbox.schema import RESTORING
-from geolookup.state.edits.outbox.soundness import SOUND, is_custom
+from geolookup.state.edits.outbox.sent import Sent
+from geolookup.state.edits.outbox.soundness import is_custom, require_sound
 from geolookup.state.edits.outbox.twins import Twins
 from geolookup.state.marks import Begun, Mark
 from geolookup.state.sqlite import END_OF_INTEGERS
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
 
 #: The setting that says which machine edited or pushed last.
 MACHINE = "machine"
-#: As many as tell how a service stores what it is sent.
-_MOST_FORMS = 500
 
 
 class Outbox:
@@ -51,6 +47,11 @@ class Outbox:
         self.baselines = Baselines(database)
         self._read: dict[int, OutboxRow] = {}
         self._read_at = -1
+
+    @property
+    def sent(self) -> Sent:
+        """What was sent, and what the service made of it."""
+        return Sent(self._database)
 
     @property
     def twins(self) -> Twins:
@@ -166,51 +167,12 @@ class Outbox:
         """The counter of the newest mark."""
         return self.counters()[1]
 
-    def stored_forms(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """What was sent, and what the service made of it, newest first: those that differ, or one that does not."""
-        sql = "SELECT DISTINCT payload, stored FROM outbox WHERE stored IS NOT NULL ORDER BY id DESC LIMIT ?"
-        found = [
-            (json.loads(row["payload"])["fields"], json.loads(row["stored"]))
-            for row in self._database.query(sql, (_MOST_FORMS,))
-        ]
-        return [pair for pair in found if pair[0] != pair[1]] or found[:1]
-
-    def stored_differently(self) -> list[OutboxRow]:
-        """The newest create or update of each geolocation that the service stored in another form than it was sent."""
-        sql = (
-            "SELECT * FROM outbox WHERE id IN (SELECT max(id) FROM outbox WHERE state = 'done' AND operation IN (?, ?)"
-            " GROUP BY locid) AND stored IS NOT NULL"
-        )
-        found = map(read_row, self._database.query(sql, (str(Operation.CREATE), str(Operation.UPDATE))))
-        return [row for row in found if row.stored != row.payload["fields"]]
-
-    def recent(self, locid: int) -> list[OutboxRow]:
-        """The acknowledged edits of one geolocation that no list was conclusive for yet, oldest first."""
-        return [row for row in self.acknowledged() if row.locid == locid]
-
     def lift(self, *, edits: int, counter: int) -> None:
         """Raise both counters above these, so that what was published from a file that is gone counts as older."""
         for name, least in (("edits", edits), ("marks", counter)):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
 
-    def acknowledged(self) -> list[OutboxRow]:
-        """The edits that the service acknowledged, and that no list was conclusive for yet; oldest first."""
-        sql = "SELECT * FROM outbox WHERE concluded IS NULL AND acknowledged IS NOT NULL AND state = 'done' ORDER BY id"
-        return [read_row(row) for row in self._database.query(sql)]
-
     # Edits and their attempts
-
-    def watched_creates(self) -> list[OutboxRow]:
-        """Finished creates that were sent again, or changed after they were sent; oldest first.
-
-        An earlier request of theirs may land at any time.
-        """
-        sql = (
-            "SELECT * FROM outbox WHERE operation = ? AND journal IS NOT NULL"
-            " AND state IN ('done', 'rejected', 'dropped') ORDER BY id"
-        )
-        found = map(read_row, self._database.query(sql, (str(Operation.CREATE),)))
-        return [row for row in found if was_sent_again(row)]
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""
@@ -218,11 +180,6 @@ class Outbox:
         aliases = self.aliases()
         found = self._database.query(sql, (str(Operation.DELETE),))
         return {row["number"] or aliases.get(row["locid"], row["locid"]) for row in found}
-
-    def deleted_numbers(self) -> dict[int, int]:
-        """The service's number of each geolocation that it deleted for this machine, with the number here."""
-        sql = "SELECT number, locid FROM outbox WHERE operation = ? AND number IS NOT NULL ORDER BY id"
-        return {row["number"]: row["locid"] for row in self._database.query(sql, (str(Operation.DELETE),))}
 
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
@@ -367,26 +324,6 @@ class Outbox:
         """Note that the overlay must be compiled anew."""
         self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
 
-    def require_sound(self) -> None:
-        """Decode every row of every table, and see that every edit is of a geolocation that was edited here.
-
-        :raises EditsDamagedError: naming the table and the row that is not what was written
-        """
-        self.rows()
-        for table, check in SOUND.items():
-            for row in self._database.query(f"SELECT * FROM {table}"):  # noqa: S608 - our names
-                try:
-                    check(row)
-                except (ValueError, TypeError, LookupError, AttributeError) as error:
-                    key = next(iter(row.values()))
-                    raise EditsDamagedError(
-                        f"edits.db: {table} {key!r} is damaged ({reason(error)}): {RESTORING}"
-                    ) from error
-        for row in self._database.query("PRAGMA foreign_key_check(outbox)"):
-            raise EditsDamagedError(
-                f"edits.db: edit {row['rowid']} is damaged (its geolocation is not in the file): {RESTORING}"
-            )
-
     # Geolocations edited here
 
     def remember(self, locid: int, place: Geolocation | None) -> None:
@@ -412,7 +349,7 @@ class Outbox:
         sql = "SELECT locid, service_locid FROM custom WHERE service_locid IS NOT NULL"
         found = {row["locid"]: row["service_locid"] for row in self._database.query(sql)}
         if not all(is_custom(locid) and is_custom(service) for locid, service in found.items()):
-            self.require_sound()  # here, before a lookup stumbles over the number
+            require_sound(self._database)  # here, before a lookup stumbles over the number
         return found
 
     def service_locid(self, locid: int) -> int:
@@ -420,7 +357,7 @@ class Outbox:
         sql = "SELECT service_locid FROM custom WHERE locid = ? AND service_locid IS NOT NULL"
         for row in self._database.query(sql, (locid,)):
             if not (is_custom(locid) and is_custom(row["service_locid"])):
-                self.require_sound()
+                require_sound(self._database)
             return int(row["service_locid"])
         return locid
 

@@ -1,10 +1,17 @@
-"""What each row of the tables beside the outbox must be."""
+"""What each row of edits.db must be."""
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from geolookup.errors import EditsDamagedError
 from geolookup.model import IPBlock
+from geolookup.reasons import reason
+from geolookup.state.edits.outbox.row import read_row
+from geolookup.state.edits.outbox.schema import RESTORING
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 
 def _whole(row: dict[str, Any], *names: str) -> None:
@@ -43,10 +50,32 @@ def _sound_history(row: dict[str, Any]) -> None:
 
 
 #: What each row of the other tables must be.
-SOUND: dict[str, Callable[[dict[str, Any]], None]] = {
+_SOUND: dict[str, Callable[[dict[str, Any]], None]] = {
     "baselines": _sound_baseline,
     "custom": _sound_custom,
     "counters": lambda row: _whole(row, "value"),
     "history": _sound_history,
     "twins": lambda row: _whole(row, "locid", "edit"),
 }
+
+
+def require_sound(database: "Database") -> None:
+    """Decode every row of every table, and see that every edit is of a geolocation that was edited here.
+
+    :raises EditsDamagedError: naming the table and the row that is not what was written
+    """
+    for columns in database.query("SELECT * FROM outbox"):
+        read_row(columns)
+    for table, check in _SOUND.items():
+        for row in database.query(f"SELECT * FROM {table}"):  # noqa: S608 - our names
+            try:
+                check(row)
+            except (ValueError, TypeError, LookupError, AttributeError) as error:
+                key = next(iter(row.values()))
+                raise EditsDamagedError(
+                    f"edits.db: {table} {key!r} is damaged ({reason(error)}): {RESTORING}"
+                ) from error
+    for row in database.query("PRAGMA foreign_key_check(outbox)"):
+        raise EditsDamagedError(
+            f"edits.db: edit {row['rowid']} is damaged (its geolocation is not in the file): {RESTORING}"
+        )

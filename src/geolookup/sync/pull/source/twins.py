@@ -20,11 +20,11 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
         return []
     with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        watched, known = outbox.watched_creates(), outbox.twins.known()
+        watched, known = outbox.sent.watched_creates(), outbox.twins.known()
         if not watched and not known:
             return []
         places = {place.locid: place for place in cache.custom()}
-        note_twins(outbox, watched, places, Forms(outbox.stored_forms()))
+        note_twins(outbox, watched, places, Forms(outbox.sent.stored_forms()))
         known = outbox.twins.known()
         for locid in [locid for locid in known if locid not in places or places[locid].ipblocks]:
             outbox.twins.forget(locid)

@@ -20,7 +20,7 @@ def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geoloca
     made deleted since.
     """
     candidates = Candidates(list(service.values()), outbox.created_here())
-    found = match_creates([wanted(outbox, row) for row in rows], candidates, Forms(outbox.stored_forms()))
+    found = match_creates([wanted(outbox, row) for row in rows], candidates, Forms(outbox.sent.stored_forms()))
     for row in rows:
         if found[row.id].what == "send" and (row.journal or {}).get("put_back"):
             reason = (
@@ -38,7 +38,7 @@ def made_elsewhere(outbox: Outbox, row: OutboxRow, service: Mapping[int, Geoloca
     """
     if row.made is None:
         return None
-    forms, one = Forms(outbox.stored_forms()), wanted(outbox, row)
+    forms, one = Forms(outbox.sent.stored_forms()), wanted(outbox, row)
     candidates = Candidates(list(service.values()), outbox.created_here())
     found = [place for place in candidates.of(one) if any(forms.same(sent, place.fields()) for sent in one.sent)]
     if not found:

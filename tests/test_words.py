@@ -3,7 +3,7 @@
 import pytest
 
 from geolookup import words
-from geolookup.sync.push.attempts import PushReport
+from geolookup.sync.push.report import PushReport
 
 ROWS = {"added": 1, "removed": 2, "changed": 3}
 DIFFERENCE = {

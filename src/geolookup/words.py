@@ -7,7 +7,7 @@ from geolookup.model import IPBlock
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 from geolookup.state.edits.winners import Winners
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.push.attempts import PushReport
+from geolookup.sync.push.report import PushReport
 from geolookup.text import addresses, plain
 from geolookup.text import count as count  # handed on: whoever words something counts
 

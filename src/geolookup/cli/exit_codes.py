@@ -22,7 +22,7 @@ from geolookup.errors import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from geolookup.sync.push.attempts import PushReport
+    from geolookup.sync.push.report import PushReport
     from geolookup.sync.refresh import RefreshReport
 
 DONE = 0

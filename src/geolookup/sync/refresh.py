@@ -26,9 +26,9 @@ from geolookup.state.marks import Start
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url, pull_locked
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.push.attempts import PushReport
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict
+from geolookup.sync.push.report import PushReport
 
 #: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
 RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]

@@ -14,7 +14,8 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.push.push import PushReport, push
+from geolookup.sync.push.push import push
+from geolookup.sync.push.report import PushReport
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead, silence
 from tests.faults.raw_server import answer
 from tests.support.services.running_service import FIELDS, RunningService

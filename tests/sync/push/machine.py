@@ -9,8 +9,8 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.push.attempts import PushReport
 from geolookup.sync.push.push import push
+from geolookup.sync.push.report import PushReport
 from tests.support.services.running_service import FIELDS, RunningService
 
 A, B, C, D = "10.0.1.0/24", "10.0.2.0/24", "10.0.3.0/24", "10.0.4.0/24"

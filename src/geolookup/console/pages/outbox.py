@@ -22,8 +22,8 @@ from geolookup.state.edits.outbox.operations import SettingFields
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.sync.push import plan as plans
-from geolookup.sync.push.attempts import PushReport
 from geolookup.sync.push.push import push
+from geolookup.sync.push.report import PushReport
 
 PAGE = Page(title="Outbox", path="/outbox")
 

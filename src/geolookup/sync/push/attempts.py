@@ -3,7 +3,6 @@
 import contextlib
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -26,6 +25,7 @@ from geolookup.state.marks import Mark, Start, is_conclusive
 from geolookup.sync.push.accounts import hold_against
 from geolookup.sync.push.matching.likeness import Forms, may_be_stored
 from geolookup.sync.push.reconcile import Decision, Own
+from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
@@ -41,41 +41,6 @@ _STATES = {
     "hold": State.HELD,
     "drop": State.DROPPED,
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class PushReport:
-    """What a push did.
-
-    ``edits`` has a line for each edit that it dealt with; the counts are of what is in the outbox afterwards, but
-    ``done``, which counts what this push brought to its end. ``notices`` are said once: what a person must look at,
-    though no edit waits for it. ``half_done`` are removals that leave the service without blocks that it shall have,
-    until a push goes through. ``requests`` counts what was sent, and each reading of the
-    service as one. ``stopped`` says why the push ended early, None if it went through; ``service_refuses`` that any
-    other request would have met the same (a wrong token, no connection, told to wait for longer than may be);
-    ``lacks_permission`` that the right token was missing.
-    """
-
-    url: str
-    requests: int = 0
-    waited_s: float = 0.0
-    edits: list[dict[str, Any]] = field(default_factory=list)
-    done: int = 0
-    queued: int = 0
-    unknown: int = 0
-    held: int = 0
-    rejected: int = 0
-    notices: list[dict[str, Any]] = field(default_factory=list)
-    half_done: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    stopped: str | None = None
-    service_refuses: bool = False
-    lacks_permission: bool = False
-    duration_s: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """All of it by name, for ``--json``."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class LeaveError(Exception):

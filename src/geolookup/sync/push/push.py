@@ -28,13 +28,14 @@ from geolookup.state.marks import Mark, Start
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
-from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError, PushReport
+from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError
 from geolookup.sync.push.group import Groups
 from geolookup.sync.push.lots import LOOKED_THROUGH
 from geolookup.sync.push.matching.creates import matched
 from geolookup.sync.push.matching.matching import Match
 from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.removal import remove_block
+from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.sending import Sender
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient

@@ -99,7 +99,7 @@ def test_a_child_forked_while_another_thread_looks_follows_what_is_published(hom
         geo.look_soon()
         assert geo.lookup("11.1.1.1") is not None
         held, release = threading.Event(), threading.Event()
-        (lock,) = geo._looking.values()
+        (lock,) = geo._follower._looking.values()
 
         def look() -> None:
             with lock:

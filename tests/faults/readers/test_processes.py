@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.lookup.engine import LOOK_INTERVAL_S, GeoLookup
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.follow import LOOK_INTERVAL_S
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from tests.state.edits.editing import BERLIN

@@ -1,0 +1,217 @@
+"""What one GeoLookup serves at a moment: it follows what is published, and falls back if that is damaged."""
+
+import os
+from _thread import RLock  # what `threading` hands on, without that module's own import
+from math import inf
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from geolookup.errors import GeoLookupError, IndexDamagedError, NoStateError, StateError
+from geolookup.lookup.freshness import NO_LIMIT, Freshness
+from geolookup.lookup.snapshot import Snapshot
+from geolookup.state import notices
+from geolookup.state.served import open_other, open_served
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from geolookup.index import _native
+    from geolookup.state.current import Published
+    from geolookup.state.generations.kept import Reference
+
+#: How often a lookup looks whether something new was published.
+LOOK_INTERVAL_S = 1.0
+
+
+class Follower:
+    """The snapshot that is served, and what takes its place.
+
+    Threads and forked children may share one. At most once a second `newest` first looks whether CURRENT changed. With
+    ``as_of`` it stays with that kept generation.
+
+    :raises NoStateError: if nothing has been published in ``home``
+    """
+
+    def __init__(
+        self, home: str, native: "ModuleType | None", *, freshness: Freshness, as_of: "Reference | None"
+    ) -> None:
+        self._home = home
+        self._native = native
+        self.freshness = freshness if as_of is None else NO_LIMIT
+        self.is_fixed = as_of is not None
+        #: What keeps newer data from being served, and since when.
+        self.problem: tuple[str, float] | None = None
+        self._warned = False
+        self._current_path = os.path.join(home, "CURRENT")
+        # By process: a lock that another thread holds at a fork would stay locked in the child for ever.
+        self._looking: dict[int, RLock] = {}
+        self._finder: _native.Finder | None = None
+        stamp = self._stamp()
+        published = open_served(home) if as_of is None else _open_kept(home, as_of)
+        current = published.current
+        self._snapshot: Snapshot | None = Snapshot(published, stamp, native)
+        if current.recovered is not None:
+            self._note(current.recovered)
+        # The first lookup says if the data are too old.
+        self._look_at = 0.0 if self.freshness.has_limits(current) else monotonic() + LOOK_INTERVAL_S
+        notices.follow(self, home)
+
+    def serve_by(self, finder: "_native.Finder") -> None:
+        """Have the accelerator answer from what is served too."""
+        self._finder = finder
+        self._serve(self._snapshot)
+        self._look_next(self._look_at)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._serve(None)
+        self._look_next(0.0)
+
+    def look_soon(self) -> None:
+        """Have the next lookup look at CURRENT, even if the last one did a moment ago."""
+        self._look_next(0.0)
+
+    def newest(self) -> Snapshot:
+        """What is served now; at most once a second this first swaps in what was published.
+
+        :raises StaleDataError: if the data are too old, and the settings refuse such data
+        :raises StateError: if it is closed
+        """
+        if monotonic() >= self._look_at:
+            self._follow()
+            self._check_age()
+        # Not by another call: a lookup without the accelerator takes half a microsecond.
+        return self._snapshot or self._open()
+
+    def newest_however_old(self) -> Snapshot:
+        """The same for whoever says how old the data are: they are never too old.
+
+        :raises StateError: if it is closed
+        """
+        if monotonic() >= self._look_at:
+            self._follow()
+            if self.freshness.has_limits(self._open().current):
+                self._look_next(0.0)  # the next lookup must still find out whether the data are too old
+        return self._open()
+
+    def instead_of(self, snapshot: Snapshot, damage: IndexDamagedError) -> Snapshot:
+        """After damage that only a lookup could find: the newest other undamaged generation, served from now on.
+
+        :raises StateDamagedError: if there is none
+        """
+        if self._snapshot is snapshot:
+            self._fall_back(snapshot, damage)
+        return self._open()
+
+    def _open(self) -> Snapshot:
+        snapshot = self._snapshot
+        if snapshot is None:
+            raise StateError("this GeoLookup is closed")
+        return snapshot
+
+    def _serve(self, snapshot: Snapshot | None) -> None:
+        # The accelerator lets go first, and calls `lookup` meanwhile: else a thread could see the new snapshot through
+        # one method and then the old one through another.
+        if self._finder is not None:
+            self._finder.use(None)
+        self._snapshot = snapshot
+        if self._finder is not None and snapshot is not None:
+            self._finder.use(snapshot.fast)
+
+    def _look_next(self, at: float) -> None:
+        self._look_at = at
+        if self._finder is not None:
+            self._finder.look_at = at
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What distinguishes one CURRENT from another without reading it; None if there is none."""
+        try:
+            found = os.stat(self._current_path)
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _check_age(self) -> None:
+        current = self._open().current
+        if self.is_fixed or not self.freshness.is_stale(current):
+            self._warned = False
+        elif self.freshness.rule == "refuse":
+            self._look_next(0.0)  # so that the next lookup comes here too
+            raise self.freshness.error(current)
+        elif self.freshness.rule == "warn" and not self._warned:
+            self._warned = True
+            self.freshness.warn(current)
+
+    def _follow(self) -> None:
+        """Swap in what CURRENT names if it changed. If anything fails, the open snapshot continues to serve.
+
+        One thread at a time: else the slower of two could replace what the faster one read later. A thread that had to
+        wait still looks, so that it sees what was published before it asked.
+        """
+        if self.is_fixed:
+            self._open()
+            self._look_next(inf)
+            return
+        with self._looking.setdefault(os.getpid(), RLock()):
+            self._follow_alone()
+
+    def _follow_alone(self) -> None:
+        self._look_next(monotonic() + LOOK_INTERVAL_S)
+        snapshot = self._open()
+        stamp = self._stamp()
+        if stamp == snapshot.stamp:
+            self._serve(snapshot)  # a fork during another thread's swap left the accelerator without one
+            if snapshot.current.recovered is None:
+                self.problem = None
+            return
+        if stamp is None:
+            self._note(f"{self._current_path}: is gone")
+            return
+        try:
+            published = open_served(self._home)
+        except GeoLookupError as error:
+            self._note(str(error))
+            return
+        if published.current.recovered is not None:
+            # The open snapshot was undamaged when it was opened, and is at least as new as what recovery finds.
+            self._note(published.current.recovered)
+            return
+        if self._snapshot is not snapshot:  # closed meanwhile, or fallen back from damage
+            published.close()
+            self.look_soon()
+            return
+        if published.current.sequence < snapshot.current.sequence:
+            # An older state was restored. If this process stayed with the newer one, its answers would differ from
+            # those of all processes that start from now on.
+            import logging  # late: its import takes longer than opening a state
+
+            logging.getLogger("geolookup").warning(
+                "%s went back from sequence %d to %d: following it, to generation %d",
+                self._current_path,
+                snapshot.current.sequence,
+                published.current.sequence,
+                published.current.generation,
+            )
+        self._serve(Snapshot(published, stamp, self._native))
+        self.problem = None
+
+    def _note(self, problem: str) -> None:
+        if self.problem is None or self.problem[0] != problem:
+            self.problem = (problem, monotonic())
+
+    def _fall_back(self, snapshot: Snapshot, damage: IndexDamagedError) -> None:
+        if self.is_fixed:
+            raise damage
+        try:
+            published = open_other(self._home, str(damage), skip=frozenset({snapshot.current.generation}))
+        except NoStateError as error:
+            raise damage from error
+        self._serve(Snapshot(published, self._stamp(), self._native))
+        self._note(str(damage))
+
+
+def _open_kept(home: str, reference: "Reference") -> "Published":
+    from geolookup.state.directory import StateDirectory
+    from geolookup.state.generations.kept import Generations
+
+    return Generations(StateDirectory(home)).open(reference)

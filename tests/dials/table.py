@@ -3,12 +3,15 @@
 import argparse
 import contextlib
 import itertools
+import json
+import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
+from typing import TextIO
 
 from tests.dials.dials import MEANINGS
 from tests.dials.judge import Verdict
@@ -74,6 +77,21 @@ def _story(run: Run, verdict: Verdict) -> str:
     return "\n".join((f"\nseed {run.seed}, {' and '.join(run.names)}:", *verdict.story))
 
 
+def write(file: TextIO, run: Run, verdict: Verdict) -> None:
+    """Add a line to a log: what `read` makes the same run and verdict of; the story only if something went wrong."""
+    found = asdict(verdict) | {"story": verdict.story if verdict.bad else []}
+    print(json.dumps({"seed": run.seed, "names": run.names, "verdict": found}), file=file, flush=True)
+
+
+def read(paths: Iterable[str]) -> Iterator[tuple[Run, Verdict]]:
+    """The runs of logs."""
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                found = json.loads(line)
+                yield Run(found["seed"], tuple(found["names"])), Verdict(**found["verdict"])
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -83,14 +101,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--stories", type=int, default=0, help="tell so many of the runs that went wrong")
     parser.add_argument("--column", choices=COLUMNS, help="tell those in which this column is not zero")
+    parser.add_argument("--log", default=os.devnull, help="add a line for each run to this file")
+    parser.add_argument("--read", nargs="+", metavar="LOG", help="play nothing: the table of what these logs have")
     given = parser.parse_args(arguments)
+    if given.read:
+        found = list(read(given.read))
+        print(table(found))
+        print(f"\n{len(found)} runs, {sum(verdict.bad for _, verdict in found)} of them bad")
+        return 0
     began = time.monotonic()
     runs = runs_of(given.runs, given.dials, first_seed=given.first_seed)
-    found: list[tuple[Run, Verdict]] = []
-    with contextlib.suppress(KeyboardInterrupt), ProcessPoolExecutor(given.processes) as pool:
+    found = []
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        open(given.log, "a", encoding="utf-8") as log,
+        ProcessPoolExecutor(given.processes) as pool,
+    ):
         try:
             for each in pool.map(play, runs):
                 found.append(each)
+                write(log, *each)
                 if each[1].bad:  # at once: whoever plays for hours need not wait for the end
                     print(_story(*each), file=sys.stderr, flush=True)
                 if len(found) % 100 == 0:

@@ -1,9 +1,12 @@
 """Many small runs of people, colleagues and faults: a bounded part of what ``python -m tests.dials.table`` plays."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.dials.dials import MEANINGS
-from tests.dials.table import Run, play, runs_of, table
+from tests.dials.judge import Verdict
+from tests.dials.table import Run, main, play, runs_of, table, write
 from tests.dials.world import World
 
 
@@ -63,3 +66,17 @@ def test_the_table_counts_runs_and_a_seed_plays_the_same_run_again() -> None:
     first, second = play(run)[1], play(run)[1]
     assert first.story == second.story
     assert table([(run, first)]).splitlines()[2].startswith("| lost | alone | 1 |")
+
+
+def test_a_log_has_each_run_and_the_table_of_several_logs_is_that_of_all_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [(Run(1, ("lost",)), Verdict(held=1)), (Run(2, ("lag", "lost")), Verdict(twins=1, story=["two"]))]
+    logs = [tmp_path / "one", tmp_path / "two"]
+    for path, each in zip(logs, found, strict=True):
+        with path.open("a") as file:
+            write(file, *each)
+    assert main(["--read", *map(str, logs)]) == 0
+    out = capsys.readouterr().out
+    assert table(found) in out
+    assert "2 runs, 1 of them bad" in out

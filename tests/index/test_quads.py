@@ -11,7 +11,7 @@ from geolookup.index.native import accelerator
 
 native = accelerator()
 pytestmark = pytest.mark.skipif(
-    native is None or not native.go_wide(True), reason="no accelerator, or a processor without AVX2"
+    native is None or not native.go_wide(True), reason="no accelerator, or a processor without AVX2 or NEON"
 )
 
 #: Parts of one, two and three digits.

@@ -1,5 +1,5 @@
-/* Dotted quads, 16 characters at once: what parse4 of _address.h accepts, and nothing else. For processors with AVX2;
- * nothing here may run before `has_wide` said so. */
+/* Dotted quads, 16 characters at once: what parse4 of _address.h accepts, and nothing else. For processors with AVX2 or
+ * NEON; nothing here may run before `has_wide` said so. */
 
 #pragma once
 
@@ -19,7 +19,27 @@ static int has_wide(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
            __builtin_cpu_supports("popcnt");
 }
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+#include <arm_neon.h>
 
+#define WIDE 1
+#define FOR_WIDE
+
+static int has_wide(void)
+{
+    return 1; /* each of them has NEON */
+}
+#else
+#define WIDE 0
+#define FOR_WIDE
+
+static int has_wide(void)
+{
+    return 0;
+}
+#endif
+
+#if WIDE
 /* A way to write a quad: how many digits each of its parts has. */
 typedef struct {
     /* For each part, the last one first: nothing, and the places of its hundreds, tens and ones. */
@@ -50,17 +70,10 @@ typedef struct {
 /* Where there is no way, the marks are none, which no text has. */
 static const Way WAYS[256] = {WAY1(1) WAY1(2) WAY1(3)};
 
-/* Whether `length` characters are a dotted quad, and its value. So many bytes from `p` on as `room` says can be read. */
-FOR_WIDE static inline int read_quad(const unsigned char *p, size_t length, size_t room, uint32_t *value)
+/* Whether 16 bytes begin with `length` characters that are a dotted quad, and its value. */
+#if defined(__x86_64__)
+FOR_WIDE static inline int read_sixteen(const unsigned char *p, size_t length, uint32_t *value)
 {
-    if (length - 7 > 15 - 7)
-        return 0;
-    unsigned char copy[16];
-    if (room < 16) {
-        memset(copy, 0, 16);
-        memcpy(copy, p, length);
-        p = copy;
-    }
     const __m128i text = _mm_loadu_si128((const __m128i *)p);
     uint32_t dots = (uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8('.')));
     uint32_t end = 1u << length, marks = (dots & (end - 1)) | end;
@@ -78,14 +91,44 @@ FOR_WIDE static inline int read_quad(const unsigned char *p, size_t length, size
     return (way->marks == marks) & _mm_testz_si128(wrong, wrong);
 }
 #else
-#define WIDE 0
-#define FOR_WIDE
-
-static int has_wide(void)
+static inline int read_sixteen(const unsigned char *p, size_t length, uint32_t *value)
 {
-    return 0;
+    static const uint8_t BITS[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    static const uint8_t WORTH[8] = {0, 100, 10, 1, 0, 100, 10, 1};
+    const uint8x16_t text = vld1q_u8(p), at = vandq_u8(vceqq_u8(text, vdupq_n_u8('.')), vld1q_u8(BITS));
+    uint32_t dots = vaddv_u8(vget_low_u8(at)) | (uint32_t)vaddv_u8(vget_high_u8(at)) << 8;
+    uint32_t end = 1u << length, marks = (dots & (end - 1)) | end;
+    const Way *way = &WAYS[WAY(marks)];
+    /* As above: what is no digit becomes larger than 9. */
+    uint8x16_t digits = vqtbl1q_u8(vsubq_u8(text, vdupq_n_u8('0')), vld1q_u8(way->places));
+    const uint8x8_t worth = vld1_u8(WORTH);
+    uint32x4_t parts = vpaddq_u32(vpaddlq_u16(vmull_u8(vget_low_u8(digits), worth)),
+                                  vpaddlq_u16(vmull_u8(vget_high_u8(digits), worth)));
+    uint32_t least;
+    memcpy(&least, way->least, 4);
+    uint32x4_t floors = vmovl_u16(vget_low_u16(vmovl_u8(vcreate_u8(least))));
+    uint32x4_t wrong = vreinterpretq_u32_u8(vcgtq_u8(digits, vdupq_n_u8(9)));
+    wrong = vorrq_u32(wrong, vorrq_u32(vcgtq_u32(parts, vdupq_n_u32(255)), vcltq_u32(parts, floors)));
+    uint16x4_t halves = vmovn_u32(parts);
+    *value = vget_lane_u32(vreinterpret_u32_u8(vmovn_u16(vcombine_u16(halves, halves))), 0);
+    return (way->marks == marks) & (vmaxvq_u32(wrong) == 0);
 }
+#endif
 
+/* Whether `length` characters are a dotted quad, and its value. So many bytes from `p` on as `room` says can be read. */
+FOR_WIDE static inline int read_quad(const unsigned char *p, size_t length, size_t room, uint32_t *value)
+{
+    if (length - 7 > 15 - 7)
+        return 0;
+    unsigned char copy[16];
+    if (room < 16) {
+        memset(copy, 0, 16);
+        memcpy(copy, p, length);
+        p = copy;
+    }
+    return read_sixteen(p, length, value);
+}
+#else
 static inline int read_quad(const unsigned char *p, size_t length, size_t room, uint32_t *value)
 {
     (void)p, (void)length, (void)room, (void)value;

@@ -95,6 +95,14 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     index->table6 = self->sections[V6_TABLE].buf;
     index->count4 = (uint32_t)items[V4_LOW];
     index->count6 = (uint32_t)items[V6_HI];
+    index->begin = UINTPTR_MAX;
+    for (int i = 0; i < SECTION_COUNT; i++) {
+        uintptr_t begin = (uintptr_t)self->sections[i].buf, end = begin + (uintptr_t)self->sections[i].len;
+        if (begin) {
+            index->begin = begin < index->begin ? begin : index->begin;
+            index->end = end > index->end ? end : index->end;
+        }
+    }
     self->limit = limit;
     self->records = PyMem_Calloc(locations ? locations : 1, sizeof(PyObject *));
     if (!self->records) {
@@ -102,7 +110,7 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         goto failed;
     }
     self->index.locations = (uint32_t)locations;
-    self->index.until_sampled = SAMPLE_AFTER;
+    self->index.until_next = AHEAD_AFTER;
     return (PyObject *)self;
 unfit:
     PyErr_SetString(PyExc_ValueError, "the sections do not fit each other, or are not aligned");

@@ -9,6 +9,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/mman.h>
+#include <unistd.h>
+#if defined(MADV_NORMAL)
+#define HAS_MADVISE 1
+#endif
+#endif
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -37,8 +45,10 @@
 #define SAMPLE_SHIFT 4
 #define LEVELS 4
 #define GROUP_LEVELS 2
-/* Building them reads a file's keys from end to end, some milliseconds for millions: not for a few lookups. */
+/* Building them reads a file's keys from end to end, some milliseconds for millions: not for a few lookups. Before that,
+ * few lookups touch single pages here and there, and a kernel that reads ahead would read megabytes with each. */
 #define SAMPLE_AFTER 4096
+#define AHEAD_AFTER 128
 typedef struct {
     const uint64_t *at[LEVELS];
     int levels;
@@ -69,8 +79,12 @@ typedef struct {
     const uint64_t *lo6; /* or NULL, where all are 0 */
     Slots slots4, slots6;
     uint32_t count4, count6, locations;
-    /* Rows until the samples are built, and batches that search without the GIL: they must not see that happen. */
-    Py_ssize_t until_sampled, batches;
+    /* Where all of the sections lie. */
+    uintptr_t begin, end;
+    /* Rows until the kernel may read ahead, and then until the samples are built; batches that search without the GIL,
+     * which must not see that happen. */
+    Py_ssize_t until_next, batches;
+    int is_ahead;
 } Index;
 
 /* Where to search: the answer is one of `count` positions from `low` on, `count` 0 if the table is damaged. */
@@ -269,16 +283,44 @@ static uint32_t find6(const Index *index, uint64_t hi, uint64_t lo)
     return slot_at(&index->slots6, among_equals(index, hi, lo, position), index->locations);
 }
 
-/* Count lookups, and build the samples once there were enough; needs the GIL. Without memory for them it goes on. */
-static inline void expect(Index *index, Py_ssize_t rows)
+/* Undo the advice with which the file was mapped. */
+static void read_ahead(const Index *index)
 {
-    if (index->until_sampled > rows) {
-        index->until_sampled -= rows;
-    } else if (index->until_sampled > 0 && rows > 0 && !index->batches) {
-        index->until_sampled = 0;
+#if defined(HAS_MADVISE)
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = index->begin & ~(page - 1);
+    if (index->begin < index->end)
+        (void)madvise((void *)begin, index->end - begin, MADV_NORMAL);
+#else
+    (void)index;
+#endif
+}
+
+/* What `expect` does at its two turns; needs the GIL. Without memory for the samples it goes on. */
+static void prepare(Index *index, Py_ssize_t rows)
+{
+    if (!index->is_ahead) {
+        index->is_ahead = 1;
+        read_ahead(index);
+        index->until_next += SAMPLE_AFTER - AHEAD_AFTER;
+        if (index->until_next > rows) {
+            index->until_next -= rows;
+            return;
+        }
+    }
+    if (!index->batches) {
+        index->until_next = 0;
         sample4(&index->keys4, index->count4);
         sample(&index->keys6, index->count6);
     }
+}
+
+/* Count lookups, and prepare for many once there were enough. */
+static inline void expect(Index *index, Py_ssize_t rows)
+{
+    if (index->until_next > rows)
+        index->until_next -= rows;
+    else if (index->until_next > 0 && rows > 0)
+        prepare(index, rows);
 }
 
 /* The slot of an address in both layers, the overlay first. */

@@ -24,7 +24,7 @@ _REGULAR_FILE = 0o100000
 
 
 def map_file(name: str) -> mmap.mmap:
-    """Map the whole file ``name``, read-only.
+    """Map the whole file ``name``, read-only, for a few lookups: see `advise_many`.
 
     :raises IndexFileError: if the file does not exist, or it cannot be read
     :raises IndexDamagedError: if it is too short for an index file
@@ -40,13 +40,29 @@ def map_file(name: str) -> mmap.mmap:
             raise IndexFileError(f"{name}: not a regular file")
         if status.st_size < 8:
             raise IndexDamagedError(f"{name}: not an index file, or truncated: it has {status.st_size} bytes")
-        return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+        mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         from geolookup.reasons import reason  # late: a plain lookup passes here and meets no damage
 
         raise IndexFileError(f"{name}: cannot be mapped: {reason(error)}") from error
     finally:
         os.close(descriptor)
+    # A lookup reads some 30 pages here and there. With each the kernel would read on, megabytes on some disks.
+    _advise(mapped, "MADV_RANDOM")
+    return mapped
+
+
+def advise_many(mapped: mmap.mmap) -> None:
+    """Have the kernel read ahead in a map again, for whoever reads much of it; a closed one is left alone."""
+    _advise(mapped, "MADV_NORMAL")
+
+
+def _advise(mapped: mmap.mmap, name: str) -> None:
+    try:  # noqa: SIM105 - contextlib would have to be imported
+        mapped.madvise(getattr(mmap, name))
+    except (AttributeError, OSError, ValueError):
+        # The system knows no such advice, or the map is closed. Lookups still work, only slower.
+        pass
 
 
 def damaged(path: str, what: str) -> IndexDamagedError:

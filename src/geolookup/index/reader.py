@@ -16,7 +16,7 @@ from geolookup.index.layout import (
     read_header,
 )
 from geolookup.index.locations import Locations
-from geolookup.index.mapped import damaged, failed, map_file, section_arrays
+from geolookup.index.mapped import advise_many, damaged, failed, map_file, section_arrays
 
 try:
     # What `bisect` wraps, without that module's own import.
@@ -275,6 +275,7 @@ class IndexReader:
 
         :raises IndexDamagedError: if the file's segments are out of order
         """
+        self.expect_many()
         try:
             position = self._position4(start) if family == 4 else self._position6(start)
             count = len(self._v4_slot if family == 4 else self._v6_slot)
@@ -352,7 +353,12 @@ class IndexReader:
         A field that is newer than the file is there too, unknown everywhere.
         The functions of `segments` give whole addresses and slots instead.
         """
+        self.expect_many()
         return section_arrays(self.header, self.section_bytes)
+
+    def expect_many(self) -> None:
+        """Have the kernel read ahead from now on: many addresses will be asked for, or the file read through."""
+        advise_many(self._map)
 
     def section_bytes(self, name: str) -> "memoryview[int]":
         """A section as it stands in the file, without a copy; it may be one that this release does not know."""

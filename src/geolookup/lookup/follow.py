@@ -161,6 +161,7 @@ class Follower:
         stamp = self._stamp()
         if stamp == snapshot.stamp:
             self._serve(snapshot)  # a fork during another thread's swap left the accelerator without one
+            snapshot.go_on()
             if snapshot.current.recovered is None:
                 self.problem = None
             return

@@ -61,7 +61,7 @@ def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family",
 class Snapshot:
     """What one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
 
-    __slots__ = ("base", "current", "custom", "fast", "has_custom", "stamp")
+    __slots__ = ("_is_in_use", "base", "current", "custom", "fast", "has_custom", "stamp")
 
     def __init__(self, published: Published, stamp: tuple[int, ...] | None, module: "ModuleType | None") -> None:
         self.current = published.current
@@ -77,6 +77,14 @@ class Snapshot:
         self.custom = OpenLayer(published.overlay, custom_records)
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp
+        self._is_in_use = False
+
+    def go_on(self) -> None:
+        """Say that lookups go on: from the second time on, the kernel may read ahead in its files."""
+        if self._is_in_use:
+            self.base.reader.expect_many()
+            self.custom.reader.expect_many()
+        self._is_in_use = True
 
     def find(self, family: "Family", value: int) -> Geolocation | None:
         """The geolocation of an address, or None."""

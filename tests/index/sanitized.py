@@ -1,7 +1,8 @@
 """The accelerator's tests with AddressSanitizer and UndefinedBehaviorSanitizer: ``python -m tests.index.sanitized``.
 
-It compiles the accelerator with both into a temporary folder, and runs the tests that reach it with that build; options
-are pytest's. As a plugin of that pytest, this module puts the build in the place of the ordinary one.
+It compiles the accelerator with both into a temporary folder, and runs the tests that reach it with that build: those
+of `TESTS`, or the files that are named. Options are pytest's; what an option takes stands behind "=" (``--maxfail=3``).
+As a plugin of that pytest, this module puts the build in the place of the ordinary one.
 """
 
 import importlib.machinery
@@ -20,6 +21,7 @@ SOURCE = ROOT / "src/geolookup/index/_native.c"
 TESTS = (
     *("tests/index/test_native.py", "tests/index/test_any_column.py", "tests/index/test_quads.py"),
     *("tests/index/test_lines.py", "tests/index/test_take.py", "tests/index/test_damage.py"),
+    "tests/index/test_places.py",
     "tests/columns/test_arrow.py",
 )
 #: -O1 keeps the loops that -O3 would turn into others; a finding ends the process.
@@ -69,7 +71,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "_native.abi3.so")
         compile_sanitized(path)
-        options = sys.argv[1:] or TESTS
+        words = sys.argv[1:]
+        # An option alone is not the list of what to run: without a list pytest would run everything.
+        options = words if any(not word.startswith("-") for word in words) else [*words, *TESTS]
         # Not captured: a finding ends the process, and its report would be lost.
         plugins = ["-p", "tests.index.sanitized", "-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", *plugins, "-q", "-s"]

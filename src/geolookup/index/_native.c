@@ -11,6 +11,8 @@
 
 #include "_answers.h"
 #include "_columns.h"
+#include "_places.h"
+#include "_state.h"
 
 enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, SECTION_COUNT };
 
@@ -29,10 +31,6 @@ typedef struct {
     PyObject_HEAD
     Layer *base, *overlay;
 } Searcher;
-
-typedef struct {
-    PyObject *layer_type, *searcher_type, *damaged_error;
-} State;
 
 /* ---- Layer, to Python ---- */
 
@@ -209,14 +207,6 @@ static void Searcher_dealloc(PyObject *object)
     Py_XDECREF((PyObject *)self->overlay);
     PyObject_Free(object);
     Py_DECREF(type);
-}
-
-static PyObject *damaged(PyObject *self)
-{
-    State *state = PyType_GetModuleState(Py_TYPE(self));
-    if (state)
-        PyErr_SetString(state->damaged_error, "a table or slot leads outside its section: the index file is damaged");
-    return NULL;
 }
 
 static PyObject *Searcher_find(PyObject *self, PyObject *address)
@@ -525,10 +515,12 @@ static int module_exec(PyObject *module)
     PyObject *finder_type = PyType_FromModuleAndSpec(module, &finder_spec, NULL);
     state->layer_type = PyType_FromModuleAndSpec(module, &layer_spec, NULL);
     state->searcher_type = PyType_FromModuleAndSpec(module, &searcher_spec, NULL);
-    int failed = !finder_type || !state->layer_type || !state->searcher_type ||
+    state->places_type = PyType_FromModuleAndSpec(module, &places_spec, NULL);
+    int failed = !finder_type || !state->layer_type || !state->searcher_type || !state->places_type ||
                  PyModule_AddObjectRef(module, "Finder", finder_type) < 0 ||
                  PyModule_AddObjectRef(module, "Layer", state->layer_type) < 0 ||
                  PyModule_AddObjectRef(module, "Searcher", state->searcher_type) < 0 ||
+                 PyModule_AddObjectRef(module, "Places", state->places_type) < 0 ||
                  PyModule_AddIntConstant(module, "GROUP", GROUP) < 0;
     Py_XDECREF(finder_type);
     return failed ? -1 : 0;
@@ -539,6 +531,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     State *state = PyModule_GetState(module);
     Py_VISIT(state->layer_type);
     Py_VISIT(state->searcher_type);
+    Py_VISIT(state->places_type);
     Py_VISIT(state->damaged_error);
     return 0;
 }
@@ -548,6 +541,7 @@ static int module_clear(PyObject *module)
     State *state = PyModule_GetState(module);
     Py_CLEAR(state->layer_type);
     Py_CLEAR(state->searcher_type);
+    Py_CLEAR(state->places_type);
     Py_CLEAR(state->damaged_error);
     return 0;
 }
@@ -666,10 +660,22 @@ done:
     return taken;
 }
 
+static PyObject *module_is_utf8(PyObject *module, PyObject *given)
+{
+    Py_buffer data;
+    if (PyObject_GetBuffer(given, &data, PyBUF_SIMPLE) < 0)
+        return NULL;
+    int found = is_utf8(data.buf ? data.buf : "", data.len);
+    PyBuffer_Release(&data);
+    return PyBool_FromLong(found);
+}
+
 static PyMethodDef module_functions[] = {
     {"parse", module_parse, METH_O, "(family, upper 64 bits, lower 64 bits) of strict address text, or None."},
     {"parse_in", module_parse_in, METH_VARARGS, "The same of text inside a buffer, read as a column's text is."},
     {"go_wide", module_go_wide, METH_O, "Whether to use what not all processors have; returns whether that is so."},
+    {"is_utf8", module_is_utf8, METH_O, "Whether bytes are UTF-8, as strictly as Python decodes it."},
+    {"view_type", module_view_type, METH_VARARGS, "A type of objects that look into `Places`, by the names of its fields."},
     {"take", module_take, METH_VARARGS, "Write the values that stand in slots, for all fields at once."},
     {NULL, NULL, 0, NULL},
 };

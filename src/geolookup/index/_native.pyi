@@ -5,6 +5,7 @@ from typing import Any, Generic, TypeVar, final
 
 from typing_extensions import Buffer
 
+_Place = TypeVar("_Place")
 _Record = TypeVar("_Record")
 
 #: How many rows of a column are searched for together.
@@ -37,6 +38,37 @@ def take(
 
     :raises ValueError: if buffers do not fit each other, or a slot is of no location; what was written is undefined
     """
+
+def is_utf8(data: Buffer, /) -> bool:
+    """Whether bytes are UTF-8, as strictly as Python decodes it."""
+
+def view_type(names: tuple[str, ...], stands_for: type[_Place], /) -> type[_Place]:
+    """A type whose objects look into `Places`, with these names for the locid and the fields of those, in their order.
+
+    Each says that its class is ``stands_for``, which `isinstance` believes. `Places` alone makes them.
+    """
+
+@final
+class Places(Generic[_Place]):
+    """The places of one open index file by slot, each as a new object of the type ``view``, one of `view_type`.
+
+    ``fields`` are sections (None for one that the file lacks), each with whether it has numbers of texts, not degrees.
+    All are held for as long as one of the objects is. A slot that is not there, or has damaged texts, is a KeyError.
+
+    :raises ValueError: if the sections do not fit each other
+    """
+
+    def __new__(
+        cls,
+        view: type[_Place],
+        count: int,
+        locids: Buffer,
+        fields: tuple[tuple[Buffer | None, bool], ...],
+        offsets: Buffer,
+        texts: Buffer,
+    ) -> Places[_Place]: ...
+    def __getitem__(self, slot: int, /) -> _Place: ...
+    def __len__(self) -> int: ...
 
 @final
 class Layer(Generic[_Record]):

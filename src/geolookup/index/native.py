@@ -8,6 +8,8 @@ for a null.
 import os
 from typing import TYPE_CHECKING, Final, Protocol
 
+from geolookup.fields import FIELDS
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -60,3 +62,20 @@ def open_searcher(
         for reader in (base, overlay)
     ]
     return module.Searcher(*layers), layers[0], layers[1]
+
+
+def open_places(
+    module: "ModuleType", view: "type[Geolocation]", reader: "IndexReader"
+) -> "_native.Places[Geolocation]":
+    """The places of a layer, each as an object of the type ``view``: one of ``view_type``, of all fields in order."""
+    sections = reader.header.sections
+    fields = [(f"loc.{field.name}", field.limit is None) for field in FIELDS]
+    places: _native.Places[Geolocation] = module.Places(
+        view,
+        reader.location_count,
+        reader.section_bytes("loc.locid"),
+        tuple((reader.section_bytes(name) if name in sections else None, is_text) for name, is_text in fields),
+        reader.section_bytes("strings.offsets"),
+        reader.section_bytes("strings.bytes"),
+    )
+    return places

@@ -1,0 +1,19 @@
+/* What the module keeps for all of its types. */
+
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+typedef struct {
+    PyObject *layer_type, *searcher_type, *places_type, *damaged_error;
+} State;
+
+/* Raise that the file which `self`, of a type of this module, looks into is damaged. */
+static PyObject *damaged(PyObject *self)
+{
+    State *state = PyType_GetModuleState(Py_TYPE(self));
+    if (state)
+        PyErr_SetString(state->damaged_error, "a table or slot leads outside its section: the index file is damaged");
+    return NULL;
+}

@@ -90,7 +90,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     build(folder / "base", DEFAULT)
     build(folder / "overlay", CUSTOM, layer="custom")
     with IndexReader.open(folder / "base") as base, IndexReader.open(folder / "overlay") as overlay:
-        yield open_searcher(native, base, overlay, 10)[0], PureSearcher(base, overlay)  # type: ignore[arg-type]
+        yield open_searcher(native, base, overlay), PureSearcher(base, overlay)  # type: ignore[arg-type]
 
 
 def outcome(locate: Callable[..., int], *given: Any, length: int, room: int, **more: Any) -> object:

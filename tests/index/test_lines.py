@@ -44,11 +44,10 @@ def searcher(firsts: NDArray[np.uint64], shift: int) -> Any:
         (positions >> np.uint32(16)).astype(np.uint8),
         table,
     )
-    base = native.Layer((*four, *none), len(firsts), 1)
+    base = native.Layer((*four, *none), len(firsts))
     empty = native.Layer(
         (*(np.zeros(1, kind) for kind in (np.uint16, np.uint16, np.uint8)), np.ones(TABLE_LENGTH, np.uint32), *none),
         0,
-        1,
     )
     return native.Searcher(base, empty)
 

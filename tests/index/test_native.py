@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from geolookup import addresses
 from geolookup.errors import IndexDamagedError, InvalidAddressError
-from geolookup.index.native import ABSENT, BAD, OVERLAY, accelerator, open_searcher
+from geolookup.index.native import ABSENT, BAD, OVERLAY, accelerator, open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.lookup.views import view_type
 from tests.index.building import ADDRESSES, around, blocks, build
 from tests.oracle.linear_scan import Block, winner
 from tests.oracle.pure_searcher import PureSearcher
@@ -41,7 +42,7 @@ def opened(module: Any, folder: Path, custom: Iterable[Block], default: Iterable
     base, overlay = IndexReader.open(place / "base"), IndexReader.open(place / "overlay")
     if module is None:
         return PureSearcher(base, overlay)
-    searcher, _, _ = open_searcher(module, base, overlay, 10)
+    searcher = open_searcher(module, base, overlay)
     base.close()
     overlay.close()
     return searcher
@@ -337,9 +338,7 @@ def test_a_table_or_slot_that_leads_outside_is_damage(tmp_path: Path) -> None:
                     file.write(struct.pack(kind, value) * 2)
                 build(tmp_path / f"{path.name}-overlay", [], layer="custom")
                 with IndexReader.open(path) as base, IndexReader.open(tmp_path / f"{path.name}-overlay") as overlay:
-                    searcher = (
-                        PureSearcher(base, overlay) if module is None else open_searcher(module, base, overlay, 10)[0]
-                    )
+                    searcher = PureSearcher(base, overlay) if module is None else open_searcher(module, base, overlay)
                     text = "8.0.0.1" if name.startswith("v4") else "1001::"
                     with pytest.raises(IndexDamagedError):
                         searcher.find(text)
@@ -361,7 +360,7 @@ def test_no_damage_leads_outside_and_each_answer_is_a_slot_or_an_error(tmp_path:
 
     def ask() -> list[int]:
         with IndexReader.open(path) as base, IndexReader.open(over) as overlay:
-            searcher, _, _ = open_searcher(native, base, overlay, 10)
+            searcher = open_searcher(native, base, overlay)
             found = slots(searcher.locate_strings, *column, rows=range(len(texts)))[0]
             assert [searcher.find(text) for text in texts] == found
             assert all(slot == EMPTY or slot & ~OVERLAY < base.location_count for slot in found)
@@ -397,39 +396,27 @@ def test_sections_that_do_not_fit_each_other_are_refused() -> None:
     assert native is not None
     table = bytes(4 * 65_537)
     right = (bytes(2), bytes(2), bytes(1), table, bytes(8), bytes(8), bytes(2), bytes(1), table)
-    native.Layer(right, 1, 1)
-    native.Layer((*right[:2], None, *right[3:5], None, right[6], None, table), 1, 1)
+    native.Layer(right, 1)
+    native.Layer((*right[:2], None, *right[3:5], None, right[6], None, table), 1)
     for place in (0, 1, 3, 4, 6, 8):
         with pytest.raises(TypeError):
-            native.Layer((*right[:place], None, *right[place + 1 :]), 1, 1)
+            native.Layer((*right[:place], None, *right[place + 1 :]), 1)
     for wrong in (b"", bytes(3), bytes(64)):
         for place in range(9):
             with pytest.raises(ValueError, match="do not fit"):
-                native.Layer((*right[:place], wrong, *right[place + 1 :]), 1, 1)
-    for arguments in ((right[:8], 1, 1), (right, -1, 1), (right, 2**31, 1), (right, 1, 0)):
+                native.Layer((*right[:place], wrong, *right[place + 1 :]), 1)
+    for arguments in ((right[:8], 1), (right, -1), (right, 2**31)):
         with pytest.raises(ValueError, match="nine sections"):
             native.Layer(*arguments)
+    places = native.Places(view_type(native), 2, bytes(16), (), bytes(8), b"")
+    native.Layer(right, 2, places)
+    with pytest.raises(ValueError, match="places of as many"):
+        native.Layer(right, 1, places)
+    with pytest.raises(TypeError, match="places, or None"):
+        native.Layer(right, 1, "places")
 
 
-# Records, and one call for one address
-
-
-@needs_native
-def test_records_are_kept_up_to_the_limit_and_then_let_go(tmp_path: Path) -> None:
-    build(tmp_path / "index", [Block(number, 4, number, number) for number in range(1, 9)])
-    with IndexReader.open(tmp_path / "index") as reader:
-        _, records, _ = open_searcher(native, reader, reader, 3)
-    kept: Any = records
-    for slot in (0, 1, 2, 1):
-        kept[slot] = f"record {slot}"
-    assert [kept[slot] for slot in (0, 1, 2)] == ["record 0", "record 1", "record 2"]
-    kept[7] = "one more"
-    assert (len(kept), kept[7]) == (1, "one more")
-    for missing in (0, 8, 2**40):
-        with pytest.raises(KeyError):
-            kept[missing]
-    with pytest.raises(KeyError):
-        kept[8] = "outside"
+# One call for one address
 
 
 class OddText(str):
@@ -439,34 +426,32 @@ class OddText(str):
 
 
 @needs_native
-def test_the_slow_way_is_asked_for_all_that_is_not_at_hand(tmp_path: Path) -> None:
+def test_the_slow_way_is_asked_for_all_that_the_accelerator_cannot_answer(tmp_path: Path) -> None:
     assert native is not None
     build(tmp_path / "base", DEFAULT)
     build(tmp_path / "overlay", CUSTOM, layer="custom")
     with IndexReader.open(tmp_path / "base") as base, IndexReader.open(tmp_path / "overlay") as overlay:
-        searcher, records, _ = open_searcher(native, base, overlay, 10)
+        places = [open_places(native, view_type(native), reader) for reader in (base, overlay)]
+        bare, searcher = open_searcher(native, base, overlay), open_searcher(native, base, overlay, (*places,))
     asked: list[object] = []
     finder = native.Finder(asked.append)
     assert finder.lookup("8.1.2.3") is None
     finder.use(searcher)
     assert finder.lookup("8.1.2.3") is None
     finder.look_at = float("inf")
-    for odd in ("8.1.2.3", OddText("8.1.2.3"), 5, None, b"8.1.2.3", "8.1.2", "\ud800", "9.9.9.9"):
+    assert [finder.lookup(text).locid for text in ("8.1.2.3", "8.8.2.3")] == [1, -1]
+    for odd in (OddText("8.1.2.3"), 5, None, b"8.1.2.3", "8.1.2", "\ud800", "9.9.9.9"):
         assert finder.lookup(odd) is None
-    # Without a searcher, before looking, without a record; not the last, which nothing covers.
-    assert asked == ["8.1.2.3", "8.1.2.3", "8.1.2.3", "8.1.2.3", 5, None, b"8.1.2.3", "8.1.2", "\ud800"]
-    record: Any = object()
-    records[0] = record
-    assert finder.lookup("8.1.2.3") is record
-    assert finder.lookup("8.8.2.3") is None
-    assert asked[9:] == ["8.8.2.3"]
+    # Without a searcher, before looking, and what is not strict text; not the last, which nothing covers.
+    assert asked == ["8.1.2.3", "8.1.2.3", "8.1.2.3", 5, None, b"8.1.2.3", "8.1.2", "\ud800"]
     with suppress(TypeError):
         finder.use("nothing of the kind")
-    assert finder.lookup("8.1.2.3") is record
-    assert finder.lookup(OddText("8.1.2.3")) is None  # it may mean something else by its text
+    assert finder.lookup("8.1.2.3").locid == 1
+    finder.use(bare)
+    assert finder.lookup("8.1.2.3") is None  # it has no places
     finder.use(None)
     assert finder.lookup("8.1.2.3") is None
-    assert len(asked) == 12
+    assert len(asked) == 10
 
 
 @pytest.mark.parametrize("value", ["1", "yes"])

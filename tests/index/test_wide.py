@@ -88,7 +88,7 @@ def test_the_accelerator_finds_the_same(index: tuple[Path, int], tmp_path: Path)
     path, locations = index
     IndexBuilder("custom").write(tmp_path / "overlay")
     with IndexReader.open(path) as base, IndexReader.open(tmp_path / "overlay") as overlay:
-        searcher, _, _ = open_searcher(accelerator(), base, overlay, 10)
+        searcher = open_searcher(accelerator(), base, overlay)
         places = asked(locations)
         right = [expected(place, locations) for place in places]
         assert [searcher.find(addresses.to_text(4, place)) for place in places] == right

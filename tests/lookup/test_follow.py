@@ -1,9 +1,14 @@
 """What a GeoLookup serves as publishes come and files turn out to be damaged, for threads and forks too."""
 
+import copy
+import gc
 import os
+import pickle
+import shutil
 import struct
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -79,6 +84,20 @@ def test_damage_that_only_a_lookup_finds_falls_back(geo: GeoLookup, home: str) -
         assert "damaged" in str(other.status().problem)
 
 
+def test_a_damaged_text_is_found_by_the_lookup_and_not_when_it_is_read(geo: GeoLookup, home: str) -> None:
+    publish(home, [place(7, "9.0.0.0/8", city="Lyon")])
+    path = os.path.join(home, "generations", "000002", "index")
+    whole = Path(path).read_bytes()
+    assert whole.count(b"Lyon") == 1
+    with open(path, "r+b") as file:
+        file.seek(whole.index(b"Lyon"))
+        file.write(b"\xff")
+    with geolookup.open(home) as other:
+        found = other.lookup("9.9.9.9")
+        assert (found, other.status().generation) == (None, 1)
+        assert "is not UTF-8" in str(other.status().problem)
+
+
 def test_threads_share_an_open_one_across_publishes(geo: GeoLookup, home: str) -> None:
     wrong: list[str] = []
     stop = threading.Event()
@@ -136,6 +155,21 @@ def test_the_answers_of_one_call_are_of_one_generation(geo: GeoLookup, home: str
 
     first, second = geo.lookup_many(asked())
     assert first == second
+
+
+def test_answers_outlive_what_they_were_read_from(geo: GeoLookup, home: str) -> None:
+    answer, match = geo.lookup("8.8.8.8"), geo.match("8.1.2.3")
+    assert answer is not None
+    assert match is not None
+    expected = copy.copy(answer), pickle.dumps(match)
+    assert type(expected[0]) is geolookup.Geolocation
+    publish(home, [place(7, "8.0.0.0/8")])
+    assert geo.lookup("8.8.8.8") != answer
+    geo.close()
+    shutil.rmtree(home)
+    gc.collect()
+    assert (answer, pickle.dumps(match)) == expected
+    assert (answer.locid, answer.country) == (expected[0].locid, expected[0].country)
 
 
 def test_what_a_program_keeps_of_lookup_follows_publishes_and_closing(geo: GeoLookup, home: str) -> None:

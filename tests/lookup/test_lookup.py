@@ -214,13 +214,14 @@ def test_the_accelerator_answers_by_itself_what_was_answered_before(
         publish(home, [place(number, "8.0.0.0/8")])
 
 
-def test_an_answer_is_equal_however_it_was_asked_for(geo: GeoLookup) -> None:
+def test_an_answer_is_equal_however_it_was_asked_for(geo: GeoLookup, reader: str) -> None:
     match = geo.match("8.1.2.3")
     assert match is not None
     answers = [geo.lookup("8.1.2.3"), geo.lookup("8.200.2.3"), geo.lookup_many(["8.1.2.3"])[0], match.geolocation]
     assert len(set(answers)) == 1
     assert all(isinstance(answer, geolookup.Geolocation) for answer in answers)
-    assert len({id(answer) for answer in answers}) == 1
+    # The pure reader keeps one object; the accelerator's are small, and look into the file.
+    assert len({id(answer) for answer in answers}) == (1 if reader == "python" else 4)
 
 
 def test_one_that_is_dropped_without_closing_goes_away(geo: GeoLookup, home: str) -> None:

@@ -70,8 +70,7 @@ class SlotFinder:
     def __init__(self, base: IndexReader, overlay: IndexReader, room: Room = np.empty) -> None:
         self._room = room
         module = native.accelerator()
-        # Only single lookups use the record cache: one record is the smallest size that it accepts.
-        self._native: Any = None if module is None else native.open_searcher(module, base, overlay, 1)[0]
+        self._native: Any = None if module is None else native.open_searcher(module, base, overlay)
         self.accelerated = self._native is not None
         # A checkout may still hold a build that is older than this file.
         self._take: Any = getattr(module, "take", None)

@@ -67,7 +67,7 @@ class Comparison:
     """Answers addresses from two pairs of layers."""
 
     def __init__(self, old: LayerPair, new: LayerPair) -> None:
-        self._sides = [tuple(OpenLayer(reader, {}) for reader in layers) for layers in (old, new)]
+        self._sides = [tuple(OpenLayer(reader) for reader in layers) for layers in (old, new)]
 
     def answer(self, address: str) -> ChangedAnswer | None:
         """What an address answers on both sides, or None if that is the same geolocation, field by field.

@@ -50,7 +50,7 @@ def changes_within(old: LayerPair, new: LayerPair, blocks: Iterable[IPBlock], *,
 
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
-    before, after = (tuple(OpenLayer(reader, {}) for reader in layers) for layers in (old, new))
+    before, after = (tuple(OpenLayer(reader) for reader in layers) for layers in (old, new))
     found: dict[tuple[Geolocation | None, Geolocation | None], PlaceChange] = {}
     looked = 0
     for family, low, high in merged(blocks):

@@ -1,4 +1,4 @@
-/* The optional accelerator: addresses and whole columns to slots and records. reader.py is its oracle.
+/* The optional accelerator: addresses and whole columns to slots, and slots to places. reader.py is its oracle.
  *
  * Written to the limited API of CPython 3.11, so one build serves every later release. Single lookups hold the GIL
  * throughout; columns release it. */
@@ -16,15 +16,12 @@
 
 enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, SECTION_COUNT };
 
-/* One open index file, whose sections stay mapped for as long as this lives, and the records made from it. */
+/* The search sections of one open index file, which stay mapped for as long as this lives, and its places or NULL. */
 typedef struct {
     PyObject_HEAD
     Py_buffer sections[SECTION_COUNT];
     Index index;
-    /* One place a slot. Zeroed memory of this size costs nothing until it is used. The cyclic collector is not told of
-     * it: a record holds text and numbers only, and walking a hundred thousand at each collection would be felt. */
-    PyObject **records;
-    Py_ssize_t kept, limit;
+    Places *places;
 } Layer;
 
 typedef struct {
@@ -34,31 +31,25 @@ typedef struct {
 
 /* ---- Layer, to Python ---- */
 
-static void Layer_forget(Layer *self)
-{
-    for (uint32_t slot = 0; self->kept > 0 && slot < self->index.locations; slot++) {
-        PyObject *record = self->records[slot];
-        if (record) {
-            self->records[slot] = NULL;
-            self->kept--;
-            Py_DECREF(record);
-        }
-    }
-}
-
 static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    static const char *names[] = {"sections", "locations", "limit", NULL};
+    static const char *names[] = {"sections", "locations", "places", NULL};
     static const int sizes[SECTION_COUNT] = {2, 2, 1, 4, 8, 8, 2, 1, 4};
     static const int of_family[SECTION_COUNT] = {V4_LOW, V4_LOW, V4_LOW, 0, V6_HI, V6_HI, V6_HI, V6_HI, 0};
     static const char is_optional[SECTION_COUNT] = {[V4_SLOT_HIGH] = 1, [V6_LO] = 1, [V6_SLOT_HIGH] = 1};
-    PyObject *given;
-    Py_ssize_t locations, limit;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!nn", (char **)names, &PyTuple_Type, &given, &locations,
-                                     &limit))
+    State *state = PyType_GetModuleState(type);
+    PyObject *given, *places = Py_None;
+    Py_ssize_t locations;
+    if (!state || !PyArg_ParseTupleAndKeywords(arguments, keywords, "O!n|O", (char **)names, &PyTuple_Type, &given,
+                                               &locations, &places))
         return NULL;
-    if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC || limit < 1) {
-        PyErr_SetString(PyExc_ValueError, "nine sections, less than 2**31 - 4 locations, and room for a record");
+    if (places != Py_None && !Py_IS_TYPE(places, (PyTypeObject *)state->places_type)) {
+        PyErr_SetString(PyExc_TypeError, "places, or None");
+        return NULL;
+    }
+    if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC ||
+        (places != Py_None && ((Places *)places)->count != (uint32_t)locations)) {
+        PyErr_SetString(PyExc_ValueError, "nine sections, less than 2**31 - 4 locations, and places of as many");
         return NULL;
     }
     Layer *self = (Layer *)PyType_GenericAlloc(type, 0);
@@ -101,12 +92,7 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
             index->end = end > index->end ? end : index->end;
         }
     }
-    self->limit = limit;
-    self->records = PyMem_Calloc(locations ? locations : 1, sizeof(PyObject *));
-    if (!self->records) {
-        PyErr_NoMemory();
-        goto failed;
-    }
+    self->places = places == Py_None ? NULL : (Places *)Py_NewRef(places);
     self->index.locations = (uint32_t)locations;
     self->index.until_next = AHEAD_AFTER;
     return (PyObject *)self;
@@ -121,8 +107,7 @@ static void Layer_dealloc(PyObject *object)
 {
     Layer *self = (Layer *)object;
     PyTypeObject *type = Py_TYPE(object);
-    Layer_forget(self);
-    PyMem_Free(self->records);
+    Py_XDECREF((PyObject *)self->places);
     for (int level = 1; level < LEVELS; level++)
         PyMem_Free((void *)self->index.keys6.at[level]);
     PyMem_Free(self->index.keys4.lines);
@@ -130,55 +115,6 @@ static void Layer_dealloc(PyObject *object)
         PyBuffer_Release(&self->sections[i]); /* one that was never filled has no owner, and this does nothing */
     PyObject_Free(object);
     Py_DECREF(type);
-}
-
-static Py_ssize_t Layer_length(PyObject *self)
-{
-    return ((Layer *)self)->kept;
-}
-
-static int slot_of(const Layer *self, PyObject *key, size_t *slot)
-{
-    *slot = PyLong_AsSize_t(key);
-    if (*slot == (size_t)-1 && PyErr_Occurred())
-        return 0;
-    if (*slot < self->index.locations)
-        return 1;
-    PyErr_SetObject(PyExc_KeyError, key);
-    return 0;
-}
-
-static PyObject *Layer_get(PyObject *object, PyObject *key)
-{
-    Layer *self = (Layer *)object;
-    size_t slot;
-    if (!slot_of(self, key, &slot))
-        return NULL;
-    PyObject *record = self->records[slot];
-    if (!record) {
-        PyErr_SetObject(PyExc_KeyError, key);
-        return NULL;
-    }
-    return Py_NewRef(record);
-}
-
-static int Layer_set(PyObject *object, PyObject *key, PyObject *record)
-{
-    Layer *self = (Layer *)object;
-    size_t slot;
-    if (!slot_of(self, key, &slot))
-        return -1;
-    if (!record) {
-        PyErr_SetString(PyExc_TypeError, "a record is not taken away singly");
-        return -1;
-    }
-    PyObject *before = self->records[slot];
-    if (!before && self->kept >= self->limit)
-        Layer_forget(self); /* cheaper than to keep an order of use; what is asked for again comes back */
-    self->records[slot] = Py_NewRef(record);
-    self->kept += !before;
-    Py_XDECREF(before);
-    return 0;
 }
 
 /* ---- Searcher, to Python ---- */
@@ -336,7 +272,7 @@ static PyObject *Searcher_locate_u64(PyObject *self, PyObject *arguments, PyObje
     return locate_numbers(self, arguments, keywords, (Column){.kind = U64});
 }
 
-/* ---- Finder: one address to its record ---- */
+/* ---- Finder: one address to its place ---- */
 
 typedef struct {
     PyObject_HEAD
@@ -378,10 +314,11 @@ static PyObject *Finder_lookup(PyObject *object, PyObject *address)
             uint32_t slot = find(&base->index, &overlay->index, family, hi, lo);
             if (slot == EMPTY)
                 Py_RETURN_NONE;
-            if (slot != DAMAGED) {
-                PyObject *record = (slot & OVERLAY ? overlay : base)->records[slot & ~OVERLAY];
-                if (record)
-                    return Py_NewRef(record);
+            Places *places = (slot & OVERLAY ? overlay : base)->places;
+            if (slot != DAMAGED && places) {
+                PyObject *view = view_of(places, slot & ~OVERLAY);
+                if (view || PyErr_Occurred())
+                    return view;
             }
         }
     }
@@ -452,10 +389,7 @@ static void Finder_dealloc(PyObject *object)
 static PyType_Slot layer_slots[] = {
     {Py_tp_new, Layer_new},
     {Py_tp_dealloc, Layer_dealloc},
-    {Py_mp_length, Layer_length},
-    {Py_mp_subscript, Layer_get},
-    {Py_mp_ass_subscript, Layer_set},
-    {Py_tp_doc, "The search sections of one open index file, and a bounded mapping of slots to records."},
+    {Py_tp_doc, "The search sections of one open index file, and its places."},
     {0, NULL},
 };
 
@@ -491,7 +425,7 @@ static PyType_Slot finder_slots[] = {
     {Py_tp_clear, Finder_clear},
     {Py_tp_methods, finder_methods},
     {Py_tp_members, finder_members},
-    {Py_tp_doc, "One address to its record in one call; `slow` answers whatever is not at hand."},
+    {Py_tp_doc, "One address to its place in one call; `slow` answers whatever this cannot."},
     {0, NULL},
 };
 

@@ -6,7 +6,6 @@ from typing import Any, Generic, TypeVar, final
 from typing_extensions import Buffer
 
 _Place = TypeVar("_Place")
-_Record = TypeVar("_Record")
 
 #: How many rows of a column are searched for together.
 GROUP: int
@@ -71,26 +70,24 @@ class Places(Generic[_Place]):
     def __len__(self) -> int: ...
 
 @final
-class Layer(Generic[_Record]):
-    """The search sections of one open index file, and a bounded mapping of slots to records.
+class Layer:
+    """The search sections of one open index file, and its places, if single lookups shall be answered.
 
     ``sections`` are the bytes of v4.low, v4.slot, v4.slot_high, v4.table, v6.hi, v6.lo, v6.slot, v6.slot_high and
-    v6.table, None for one that a file may leave out; ``limit`` is how many records it keeps: one more, and all are let
-    go. A slot without a record is a KeyError.
+    v6.table, None for one that a file may leave out.
 
-    :raises ValueError: if the sections do not fit each other
+    :raises ValueError: if the sections do not fit each other, or the places them
     """
 
-    def __new__(cls, sections: tuple[Buffer | None, ...], locations: int, limit: int) -> Layer[Any]: ...
-    def __getitem__(self, slot: int, /) -> _Record: ...
-    def __setitem__(self, slot: int, record: _Record, /) -> None: ...
-    def __len__(self) -> int: ...
+    def __new__(
+        cls, sections: tuple[Buffer | None, ...], locations: int, places: Places[Any] | None = None
+    ) -> Layer: ...
 
 @final
 class Searcher:
     """Both layers, searched together, the overlay first. See `geolookup.index.native` for what the answers mean."""
 
-    def __new__(cls, base: Layer[Any], overlay: Layer[Any]) -> Searcher: ...
+    def __new__(cls, base: Layer, overlay: Layer) -> Searcher: ...
     def find(self, address: str, /) -> int: ...
     def locate_strings(
         self,
@@ -116,9 +113,9 @@ class Searcher:
 
 @final
 class Finder:
-    """One address to its record in one call; ``slow`` answers whatever is not at hand.
+    """One address to its place in one call; ``slow`` answers whatever this cannot.
 
-    That is: anything but strict text, damage, a record that was not kept yet, no Searcher, and the first call at or
+    That is: anything but strict text, damage, layers without places, no Searcher, and the first call at or
     after ``look_at`` (seconds of `time.monotonic`, whose coarse twin is asked: it may be late by some milliseconds).
     """
 

@@ -6,7 +6,7 @@ for a null.
 """
 
 import os
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from geolookup.fields import FIELDS
 
@@ -27,13 +27,6 @@ _SECTIONS = (
 )
 
 
-class Records(Protocol):
-    """Where one layer's records are kept by slot: a dict, or the accelerator's own."""
-
-    def __getitem__(self, slot: int, /) -> "Geolocation": ...
-    def __setitem__(self, slot: int, record: "Geolocation", /) -> None: ...
-
-
 def accelerator() -> "ModuleType | None":
     """The module ``_native``, or None if it was not built or ``GEOLOOKUP_PURE`` is set (and not to 0)."""
     if os.environ.get("GEOLOOKUP_PURE", "0") not in ("", "0"):
@@ -46,9 +39,12 @@ def accelerator() -> "ModuleType | None":
 
 
 def open_searcher(
-    module: "ModuleType", base: "IndexReader", overlay: "IndexReader", limit: int
-) -> "tuple[_native.Searcher, Records, Records]":
-    """A searcher of both layers, and the records of each, at most ``limit`` of them.
+    module: "ModuleType",
+    base: "IndexReader",
+    overlay: "IndexReader",
+    places: "tuple[_native.Places[Geolocation], _native.Places[Geolocation]] | None" = None,
+) -> "_native.Searcher":
+    """A searcher of both layers, which also has ``places`` of each if it shall answer single lookups.
 
     ``module`` is the one of `accelerator`. The files stay mapped for as long as the searcher is kept, even after
     `close`.
@@ -57,11 +53,12 @@ def open_searcher(
         module.Layer(
             tuple(reader.section_bytes(name) if name in reader.header.sections else None for name in _SECTIONS),
             reader.location_count,
-            limit,
+            own,
         )
-        for reader in (base, overlay)
+        for reader, own in zip((base, overlay), places or (None, None), strict=True)
     ]
-    return module.Searcher(*layers), layers[0], layers[1]
+    searcher: _native.Searcher = module.Searcher(*layers)
+    return searcher
 
 
 def open_places(

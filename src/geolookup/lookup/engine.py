@@ -53,7 +53,7 @@ class GeoLookup:
         self._native = accelerator()
         self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of)
         if self._native is not None and type(self).lookup is GeoLookup.lookup:
-            # It hides the method: one call in C answers from its cache, and calls the method for the rest.
+            # It hides the method: one call in C answers from the mapped file, and calls the method for the rest.
             finder = self._native.Finder(self.lookup)
             self.__dict__["lookup"] = finder.lookup
             self._follower.serve_by(finder)
@@ -85,7 +85,10 @@ class GeoLookup:
         return f"<GeoLookup of {self._home!r}>"
 
     def close(self) -> None:
-        """Release the files. Later lookups raise StateError; lookups under way in other threads still finish."""
+        """Release the files. Later lookups raise StateError; lookups under way in other threads still finish.
+
+        Answers stay as they are: a file whose answers are kept stays mapped until the last of them is gone.
+        """
         self._follower.close()
         self.__dict__.pop("lookup", None)
 

@@ -71,7 +71,7 @@ def _answer(home: str, generation: int, match: Match | None, family: "Family", v
     """What a kept generation answered, as it was served last."""
     published = open_kept(home, generation)
     try:
-        layers = (OpenLayer(published.base, {}), OpenLayer(published.overlay, {}))
+        layers = (OpenLayer(published.base), OpenLayer(published.overlay))
         return match_in(*layers, "" if match is None else match.address, family, value)
     finally:
         published.close()

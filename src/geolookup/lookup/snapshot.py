@@ -1,12 +1,13 @@
-"""What one CURRENT names, open for lookups: both layers, and the Geolocation objects made from them so far."""
+"""What one CURRENT names, open for lookups: both layers, and what answers for their places."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from geolookup.addresses import to_text
 from geolookup.index.layers import segment_of_both, source_of
-from geolookup.index.native import Records, open_searcher
+from geolookup.index.native import open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.lookup.views import view_type
 from geolookup.model import Geolocation, Layer, Match, Segment, geolocation_of
 from geolookup.state.current import Published
 
@@ -16,29 +17,39 @@ if TYPE_CHECKING:
     from geolookup.addresses import Family
     from geolookup.index import _native
 
-#: Geolocation objects kept ready by one reader: some 40 MiB if all are in use.
+#: Geolocation objects kept ready by one reader without the accelerator: some 40 MiB if all are in use.
 MAX_RECORDS = 1 << 17
 
 
+class Kept(dict[int, Geolocation]):
+    """Geolocations by slot, each made when it is first asked for and kept. They do not need the file once made."""
+
+    def __init__(self, reader: IndexReader) -> None:
+        super().__init__()
+        self._reader = reader
+
+    def __missing__(self, slot: int) -> Geolocation:
+        place = geolocation_of(self._reader.location(slot))
+        if len(self) >= MAX_RECORDS:
+            self.clear()  # cheaper than an order of use; records that are needed again come back
+        self[slot] = place
+        return place
+
+
 class OpenLayer:
-    """One open index file with the Geolocation objects made from it so far."""
+    """One open index file with its geolocations: those made from it so far, or objects that look into it."""
 
-    __slots__ = ("_records", "reader")
+    __slots__ = ("_places", "reader")
 
-    def __init__(self, reader: IndexReader, records: Records) -> None:
+    def __init__(self, reader: IndexReader, places: "_native.Places[Geolocation] | None" = None) -> None:
         self.reader = reader
-        self._records = records
+        self._places: _native.Places[Geolocation] | Kept = Kept(reader) if places is None else places
 
     def geolocation(self, slot: int) -> Geolocation:
         try:
-            return self._records[slot]
-        except KeyError:
-            pass
-        place = geolocation_of(self.reader.location(slot))
-        if isinstance(self._records, dict) and len(self._records) >= MAX_RECORDS:
-            self._records.clear()  # cheaper than an order of use; records that are needed again come back
-        self._records[slot] = place
-        return place
+            return self._places[slot]
+        except KeyError:  # the accelerator has only those whose texts are sound: the reader says what is wrong
+            return geolocation_of(self.reader.location(slot))
 
 
 def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family", value: int) -> Match | None:
@@ -67,14 +78,14 @@ class Snapshot:
         self.current = published.current
         #: The accelerator's searcher, or None: then only the pure reader works.
         self.fast: _native.Searcher | None = None
-        base_records: Records = {}
-        custom_records: Records = {}
-        if module is not None:
-            self.fast, base_records, custom_records = open_searcher(
-                module, published.base, published.overlay, MAX_RECORDS
-            )
-        self.base = OpenLayer(published.base, base_records)
-        self.custom = OpenLayer(published.overlay, custom_records)
+        base, custom = published.base, published.overlay
+        if module is None:
+            self.base, self.custom = OpenLayer(base), OpenLayer(custom)
+        else:
+            view = view_type(module)
+            places = open_places(module, view, base), open_places(module, view, custom)
+            self.fast = open_searcher(module, base, custom, places)
+            self.base, self.custom = OpenLayer(base, places[0]), OpenLayer(custom, places[1])
         self.has_custom = published.overlay.location_count > 0
         self.stamp = stamp
         self._is_in_use = False

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import geolookup
@@ -47,12 +48,12 @@ def make_state(home: str) -> None:
 
 
 def ask(geo: GeoLookup) -> list[Any]:
-    """All that lookups say."""
-    answers: list[Any] = [geo.lookup(address) for address in ADDRESSES]
+    """All that lookups say, read now: an answer itself looks into the file, which is damaged again right after."""
+    answers: list[Any] = [copy(geo.lookup(address)) for address in ADDRESSES]
     for address in ADDRESSES:
         match = geo.match(address)
-        answers.append(match and (match.geolocation, match.first, match.last, match.layer, match.pending))
-    return [*answers, *geo.lookup_many(ADDRESSES)]
+        answers.append(match and (copy(match.geolocation), match.first, match.last, match.layer, match.pending))
+    return [*answers, *map(copy, geo.lookup_many(ADDRESSES))]
 
 
 def positions(path: str, *, every: bool, text_step: int) -> Iterator[int]:

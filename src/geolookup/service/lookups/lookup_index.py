@@ -183,7 +183,7 @@ class LookupIndex:
 
     def _compile(self) -> None:
         revision, reader = self._compiler.default_layer()
-        self._base = revision, OpenLayer(reader, {})
+        self._base = revision, OpenLayer(reader)
         self._look()
 
     def _look(self) -> None:
@@ -196,7 +196,7 @@ class LookupIndex:
                 if layers is not None and layers.revision == snapshot.revision:
                     custom = layers.custom
                 else:
-                    custom = OpenLayer(self._compiler.custom_layer(snapshot), {})
+                    custom = OpenLayer(self._compiler.custom_layer(snapshot))
                 if snapshot.default_revision != base_revision and monotonic() >= self._compile_at:
                     self._begin(self._compile)
                 if layers is None or layers.custom is not custom or layers.base is not base:

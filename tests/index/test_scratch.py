@@ -1,7 +1,9 @@
 """Building an index in bounded memory: byte for byte what is built in memory, and nothing left if it ends early."""
 
 import itertools
+import random
 from collections.abc import Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -11,13 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import IndexFileError
-from geolookup.index.flatten import Flattener, flatten_v4, flatten_v6
+from geolookup.index import segments
+from geolookup.index.builder import IndexBuilder
+from geolookup.index.flatten import EMPTY, Flattener, flatten_v4, flatten_v6
+from geolookup.index.reader import IndexReader
 from geolookup.index.scratch import column, runs, seen, texts
 from geolookup.index.scratch.column import Column
 from geolookup.index.scratch.runs import Runs
 from geolookup.index.scratch.seen import Seen
 from geolookup.index.scratch.texts import Texts
-from tests.index.building import blocks
+from geolookup.index.segments import SegmentSections
+from geolookup.index.stack import write_stack
+from tests.index.building import blocks, fields
 from tests.support.examples import examples
 
 LOW64 = 2**64 - 1
@@ -36,6 +43,7 @@ def _tiny(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(column, "_PART", 3)
     patch.setattr(runs, "_PIECE", 4)
     patch.setattr(runs, "_LEAST", 1)
+    patch.setattr(segments, "_ZEROS", 2)
     patch.setattr(seen, "_LATE", 2)
     patch.setattr(texts, "_RECENT", 2)
     patch.setattr(texts, "_KEPT_OFFSETS", 2)
@@ -75,6 +83,24 @@ def test_pieces_of_any_size_make_the_segments_of_the_whole(family: Any, ranked: 
     found.append(flattener.finish())
     starts = [np.concatenate(halves).tolist() for halves in zip(*(each[0] for each in found), strict=True)]
     assert [*starts, np.concatenate([each[1] for each in found]).tolist()] == [part.tolist() for part in whole]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_stack_with_a_folder_is_byte_for_byte_the_same(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    layers = []
+    for name in ("one", "two"):
+        builder = IndexBuilder("default", source=name)
+        slots = [builder.add_location(locid, *fields(locid).values()) for locid in range(1, 9)]
+        for _ in range(200):
+            first = chance.randrange(1 << 31)
+            builder.add_block(chance.choice(slots), 4, first, first + chance.randrange(1 << 24))
+            builder.add_block(chance.choice(slots), 6, first << 70, (first << 70) + chance.randrange(1 << 90))
+        builder.write(tmp_path / name)
+        layers.append((name, IndexReader.open(tmp_path / name)))
+    write_stack(tmp_path / "plain", layers)
+    write_stack(tmp_path / "scratch", layers, folder=str(tmp_path))
+    assert (tmp_path / "scratch").read_bytes() == (tmp_path / "plain").read_bytes()
 
 
 # The parts
@@ -117,6 +143,20 @@ def test_runs_come_out_as_one_sorted_whole(halves: int, data: st.DataObject) -> 
     keys = [each[:halves] for each in rows]
     assert keys == sorted(keys)
     assert sorted(rows) == sorted(each for part in added for each in part)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("with_folder", [True, False])
+@pytest.mark.parametrize("lower", [[0, 0, 0, 5, 0], [0] * 5, [0, 7, 0, 0, 1]])
+def test_lower_halves_are_there_whole_or_not_at_all(tmp_path: Path, with_folder: bool, lower: list[int]) -> None:
+    made = SegmentSections(1, str(tmp_path) if with_folder else None)
+    made.add_v4(np.zeros(1, np.uint32), np.full(1, EMPTY, np.uint32))
+    for number, half in enumerate(lower):
+        slot = np.full(1, EMPTY if number % 2 else 0, np.uint32)
+        made.add_v6(np.full(1, number, np.uint64), np.full(1, half, np.uint64), slot)
+    section = made.finish({})[0].get("v6.lo")
+    values = section.whole() if isinstance(section, Column) else section
+    assert (None if values is None else values.tolist()) == (lower if any(lower) else None)
 
 
 @given(numbers=st.lists(st.integers(-20, 20)))

@@ -168,5 +168,5 @@ def _base(layers: list[Layer]) -> Iterator[IndexReader]:
         path = os.path.join(folder, "index")
         with files.file_errors(path):
             named = [(layer.part.name, reader) for layer, reader in zip(layers, readers, strict=True)]
-            write_stack(path, named, extra={})
+            write_stack(path, named, extra={}, folder=folder)
         yield stack.enter_context(IndexReader.open(path))

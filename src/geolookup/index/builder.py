@@ -14,7 +14,8 @@ from geolookup.errors import IndexFileError
 from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.index import flatten
 from geolookup.index.layout import WIDE_EMPTY, require_little_endian
-from geolookup.index.segments import segment_sections
+from geolookup.index.scratch.column import Column
+from geolookup.index.segments import SegmentSections
 from geolookup.index.writer import IndexSummary, string_table, write_index
 
 _LOW64 = (1 << 64) - 1
@@ -248,7 +249,7 @@ class IndexBuilder:
 
     def _flatten(
         self, renumbered: flatten.U32, rank: flatten.I64 | None
-    ) -> tuple[dict[str, flatten.Array], dict[str, int]]:
+    ) -> tuple[dict[str, flatten.Array | Column], dict[str, int]]:
         counts = {"blocks_v4": len(self._v4[2]), "blocks_v6": len(self._v6[4])}
         columns = [_as_array(column) for column in self._v4]
         self._v4 = []
@@ -259,7 +260,10 @@ class IndexBuilder:
         slot_v6 = renumbered[columns.pop()]
         hi, lo, slot_v6 = flatten.flatten_v6(columns[0], columns[1], columns[2], columns[3], slot_v6, rank)
         del columns
-        return segment_sections((first, slot), (hi, lo, slot_v6), len(renumbered), counts)
+        sections = SegmentSections(len(renumbered))
+        sections.add_v4(first, slot)
+        sections.add_v6(hi, lo, slot_v6)
+        return sections.finish(counts)
 
 
 def _as_array(column: "array[Any]") -> flatten.Array:

@@ -9,9 +9,13 @@ from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import U32, U64, Array, Flags
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, TABLE_LENGTH, WIDE_EMPTY
+from geolookup.index.scratch.column import Column
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
+
+#: So many zeros are written at a time.
+_ZEROS = 1 << 16
 
 
 def segments_v4(reader: "IndexReader", begin: int = 0, end: int | None = None) -> tuple[U32, U32]:
@@ -47,43 +51,119 @@ def _slots(low: Array, high: Array | None, begin: int, end: int | None) -> U32:
     return slots
 
 
-def _split_slots(family: str, slots: U32, locations: int) -> dict[str, Array]:
-    """The sections that hold slots: their lower 16 bits, and the 8 above, which few locations can do without."""
-    sections: dict[str, Array] = {f"{family}.slot": slots.astype(np.uint16)}
-    if locations > NARROW_EMPTY:
-        sections[f"{family}.slot_high"] = (slots >> np.uint32(16)).astype(np.uint8)
-    return sections
+class SegmentSections:
+    """Takes segments in the order of their addresses, piece by piece, and makes the sections that hold them."""
+
+    def __init__(self, locations: int, folder: str | None = None) -> None:
+        """``locations`` is how many the file will have. What is large is kept in ``folder``; without one, in memory."""
+        self._wide = locations > NARROW_EMPTY
+        kinds = {"v4.low": "u2", "v6.hi": "u8", "v6.lo": "u8"}
+        for family in ("v4", "v6"):
+            kinds[f"{family}.slot"] = "u2"
+            kinds[f"{family}.slot_high"] = "u1"
+        # Plain arrays without a folder: most indexes are overlays of a few geolocations.
+        self._columns = {} if folder is None else {name: Column(kind, folder) for name, kind in kinds.items()}
+        self._arrays: dict[str, list[Array]] = {} if folder is not None else {name: [] for name in kinds}
+        self._has_lower = False
+        self._lower_zeros = 0
+        self._families = {family: _Counted() for family in ("v4", "v6")}
+
+    def add_v4(self, first: U32, slot: U32) -> None:
+        """Add IPv4 segments, as `flatten.Flattener` hands them out: the first of all begins at 0.
+
+        :raises OSError: if the disk is full, or fails
+        """
+        if len(slot):
+            self._append("v4.low", first.astype(np.uint16))
+            self._add("v4", (first,), first >> np.uint32(16), slot)
+
+    def add_v6(self, hi: U64, lo: U64, slot: U32) -> None:
+        """`add_v4` for IPv6 segments."""
+        if not len(slot):
+            return
+        self._append("v6.hi", hi)
+        # As long as all are zero, they are only counted: then the section is left out.
+        if self._has_lower or lo.any():
+            for begin in range(0, self._lower_zeros, _ZEROS):
+                self._append("v6.lo", np.zeros(min(_ZEROS, self._lower_zeros - begin), np.uint64))
+            self._lower_zeros = 0
+            self._append("v6.lo", lo)
+            self._has_lower = True
+        else:
+            self._lower_zeros += len(lo)
+        self._add("v6", (hi, lo), hi >> np.uint64(48), slot)
+
+    def _add(self, family: str, starts: tuple[Array, ...], upper: Array, slot: U32) -> None:
+        self._append(f"{family}.slot", slot.astype(np.uint16))
+        if self._wide:
+            self._append(f"{family}.slot_high", (slot >> np.uint32(16)).astype(np.uint8))
+        self._families[family].add(starts, upper, slot)
+
+    def _append(self, name: str, values: Array) -> None:
+        if name in self._arrays:
+            self._arrays[name].append(values)
+        else:
+            self._columns[name].append(values)
+
+    def finish(self, counts: Mapping[str, int]) -> tuple[dict[str, "Array | Column"], dict[str, int]]:
+        """The sections, and ``counts`` with the numbers of segments and covered addresses added.
+
+        A family of which no segments came has one, from its first address to its last, which is a gap.
+        """
+        if self._families["v4"].is_empty:
+            self.add_v4(np.zeros(1, np.uint32), np.full(1, EMPTY, np.uint32))
+        if self._families["v6"].is_empty:
+            self.add_v6(np.zeros(1, np.uint64), np.zeros(1, np.uint64), np.full(1, EMPTY, np.uint32))
+        sections: dict[str, Array | Column] = {name: column for name, column in self._columns.items() if len(column)}
+        while self._arrays:
+            name, parts = self._arrays.popitem()
+            if parts:
+                sections[name] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        counted = dict(counts)
+        for family, limit in (("v4", IPV4_MAX), ("v6", IPV6_MAX)):
+            found = self._families[family]
+            sections[f"{family}.table"] = found.table()
+            counted[f"segments_{family}"] = found.segments
+            counted[f"covered_{family}"] = found.covered + (limit + 1 - found.start if found.slot != EMPTY else 0)
+        return sections, counted
 
 
-def segment_sections(
-    v4: tuple[U32, U32],
-    v6: tuple[U64, U64, U32],
-    locations: int,
-    counts: Mapping[str, int],
-) -> tuple[dict[str, Array], dict[str, int]]:
-    """The sections that hold segments, and ``counts`` with the numbers of segments and covered addresses added.
+class _Counted:
+    """What is known of one family's segments so far; ``start`` and ``slot`` are of the newest."""
 
-    ``v4`` and ``v6`` are as `flatten.flatten_v4` and `flatten.flatten_v6` return them.
-    """
-    (first, slot), (hi, lo, slot_v6) = v4, v6
-    counted = {
-        **counts,
-        "segments_v4": int(np.count_nonzero(slot != EMPTY)),
-        "segments_v6": int(np.count_nonzero(slot_v6 != EMPTY)),
-        "covered_v4": covered_v4(first, slot),
-        "covered_v6": covered_v6(hi, lo, slot_v6),
-    }
-    sections: dict[str, Array] = {
-        "v4.low": first.astype(np.uint16),
-        "v4.table": table_v4(first),
-        "v6.hi": hi,
-        "v6.table": table_v6(hi),
-    }
-    if lo.any():
-        sections["v6.lo"] = lo
-    for family, slots in (("v4", slot), ("v6", slot_v6)):
-        sections.update(_split_slots(family, slots, locations))
-    return sections, counted
+    def __init__(self) -> None:
+        self.is_empty = True
+        self.segments = 0
+        self.covered = 0
+        self.start = 0
+        self.slot = EMPTY
+        self._starts = np.zeros(TABLE_LENGTH - 1, np.int64)
+
+    def add(self, starts: tuple[Array, ...], upper: Array, slot: U32) -> None:
+        self.is_empty = False
+        self.segments += int(np.count_nonzero(slot != EMPTY))
+        halves = [int(half[0]) for half in starts]
+        first = halves[0] if len(halves) == 1 else halves[0] << 64 | halves[1]
+        if self.slot != EMPTY:
+            self.covered += first - self.start
+        covered = slot[:-1] != EMPTY
+        if len(starts) == 1:
+            self.covered += int(np.sum(starts[0][1:] - starts[0][:-1], where=covered, dtype=np.uint64))
+        else:
+            self.covered += _span_v6(starts[0], starts[1], covered)
+        newest = [int(half[-1]) for half in starts]
+        self.start = newest[0] if len(newest) == 1 else newest[0] << 64 | newest[1]
+        self.slot = int(slot[-1])
+        # They ascend, so only the values from the first to the last of them are counted.
+        begin = int(upper[0])
+        counted = np.bincount((upper - upper[0]).astype(np.int64))
+        self._starts[begin : begin + len(counted)] += counted
+
+    def table(self) -> U32:
+        """For each value of the upper 16 bits, how many segments begin before it, and how many there are."""
+        table = np.zeros(TABLE_LENGTH, np.uint32)
+        table[1:] = np.cumsum(self._starts)
+        return table
 
 
 def covered_v4(first: U32, slot: U32) -> int:

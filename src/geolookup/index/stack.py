@@ -7,16 +7,16 @@ side, and a lookup in the result costs the same for one source and for ten.
 
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import EMPTY, I64, U32, U64, Array
-from geolookup.index.segments import segment_sections
+from geolookup.index.segments import SegmentSections
 from geolookup.index.walk import Stretch, walk
-from geolookup.index.writer import IndexSummary, string_table, write_index
+from geolookup.index.writer import IndexSummary, string_table, write_errors, write_index
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
@@ -29,12 +29,14 @@ def write_stack(
     layers: "Sequence[tuple[str, IndexReader]]",
     *,
     extra: Mapping[str, str] | None = None,
+    folder: str | None = None,
 ) -> IndexSummary:
     """Write one default layer from several: (name, index) pairs, the one of highest precedence first.
 
-    The file is written to exactly ``path``, which must not exist, and synced; it is not renamed, and its directory is
-    not synced. ``extra`` joins the metadata. Locids may occur in several sources: then slots ascend by locid and,
-    within one, by source.
+    In ``folder`` stands what is large meanwhile, in files without names; without one, it is in memory. The file is
+    written to exactly ``path``, which must not exist, and synced; it is not renamed, and its directory is not synced.
+    ``extra`` joins the metadata. Locids may occur in several sources: then slots ascend by locid and, within one, by
+    source.
 
     :raises IndexDamagedError: if an index is damaged
     :raises IndexFileError: if ``path`` exists or cannot be written, or there are more sources than a file can name
@@ -43,13 +45,17 @@ def write_stack(
     locations = len(sections["loc.locid"])
     readers = [reader for _, reader in layers]
     blocks = {name: sum(reader.counts[name] for reader in readers) for name in ("blocks_v4", "blocks_v6")}
-    _, first, slot_v4 = _laid_over(readers, 4, slots)
-    hi, lo, slot_v6 = _laid_over(readers, 6, slots)
-    segments, counts = segment_sections((first.astype(np.uint32), slot_v4), (hi, lo, slot_v6), locations, blocks)
+    segments = SegmentSections(locations, folder)
+    with write_errors(os.fspath(path)):
+        for _, lo, slot in _laid_over(readers, 4, slots):
+            segments.add_v4(lo.astype(np.uint32), slot)
+        for hi, lo, slot in _laid_over(readers, 6, slots):
+            segments.add_v6(hi, lo, slot)
+    found, counts = segments.finish(blocks)
     counts["locations"] = locations
     size, digest = write_index(
         path,
-        {**sections, **segments},
+        {**sections, **found},
         layer="default",
         counts=counts,
         sources=[name for name, _ in layers],
@@ -151,20 +157,19 @@ def _text_numbers(arrays: Mapping[str, Array], texts: dict[str, int]) -> I64:
     return np.array([texts.setdefault(text, len(texts)) for text in own], np.int64)
 
 
-def _laid_over(readers: "Sequence[IndexReader]", family: Literal[4, 6], slots: Sequence[I64]) -> tuple[U64, U64, U32]:
-    """Upper and lower halves of the first addresses, and slots, of one family's segments."""
-    pieces: list[tuple[Array, Array, Array]] = []
+def _laid_over(
+    readers: "Sequence[IndexReader]", family: Literal[4, 6], slots: Sequence[I64]
+) -> Iterator[tuple[U64, U64, U32]]:
+    """Upper and lower halves of the first addresses, and slots, of one family's segments, in pieces."""
     before = _NOTHING - 1  # unlike any slot: the first segment always begins
     for stretch in walk(readers, family):
         hi, lo, found = _winners(stretch, slots)
         starts = np.append(True, found[1:] != found[:-1])
         starts[0] = found[0] != before
         before = int(found[-1])
-        pieces.append((hi[starts], lo[starts], found[starts]))
-    upper, lower, found = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    slot = found.astype(np.uint32)
-    slot[found == _NOTHING] = EMPTY
-    return upper, lower, slot
+        slot = found[starts].astype(np.uint32)
+        slot[found[starts] == _NOTHING] = EMPTY
+        yield hi[starts], lo[starts], slot
 
 
 def _winners(stretch: Stretch, slots: Sequence[I64]) -> tuple[Array, Array, I64]:

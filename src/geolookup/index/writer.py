@@ -3,9 +3,11 @@
 import hashlib
 import os
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,8 +30,10 @@ from geolookup.index.layout import (
     VERSION,
     encode_header,
 )
+from geolookup.index.scratch.column import Column
 
 _LARGEST_I32 = (1 << 31) - 1
+_PART_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,17 +60,18 @@ def string_table(texts: Iterable[str]) -> tuple[flatten.Array, flatten.Array]:
 
     :raises IndexFileError: if they are longer than offsets can say
     """
-    encoded = [text.encode("utf-8") for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
-    if offsets[-1] > _LARGEST_I32:
-        raise IndexFileError(f"the locations' distinct texts have {offsets[-1]} bytes: 2 GiB is the most")
-    return offsets.astype(np.int32), np.frombuffer(b"".join(encoded), np.uint8)
+    joined, ends = bytearray(), array("q", [0])
+    for text in texts:
+        joined += text.encode("utf-8")
+        ends.append(len(joined))
+    if ends[-1] > _LARGEST_I32:
+        raise IndexFileError(f"the locations' distinct texts have {ends[-1]} bytes: 2 GiB is the most")
+    return np.frombuffer(ends, np.int64).astype(np.int32), np.frombuffer(joined, np.uint8)
 
 
 def write_index(
     path: str | os.PathLike[str],
-    sections: Mapping[str, flatten.Array],
+    sections: Mapping[str, flatten.Array | Column],
     *,
     layer: str,
     counts: Mapping[str, int],
@@ -83,6 +88,7 @@ def write_index(
     :returns: the file's size in bytes and its SHA-256 in hexadecimal
     :raises IndexFileError: if ``path`` exists or cannot be written; an unfinished file is removed
     """
+    path = os.fspath(path)
     metadata = {"format": FORMAT, "version": VERSION, HEADER_CHECK: "0" * 16, "layer": layer}
     metadata.update({name: str(counts[name]) for name in COUNT_NAMES})
     if len(sources) > MOST_SOURCES:
@@ -100,28 +106,51 @@ def write_index(
     end = 0
     for name in present:
         column = sections[name]
-        if column.dtype != ITEM_FORMATS[SECTIONS[name]][0] or not column.flags.c_contiguous:
+        if column.dtype != ITEM_FORMATS[SECTIONS[name]][0]:
             raise IndexFileError(f"section {name} is {column.dtype}, not {SECTIONS[name]}")
         begin, end = end, end + column.nbytes
         header[name] = {"dtype": SECTIONS[name], "shape": [len(column)], "data_offsets": [begin, end]}
-        metadata[CRC_PREFIX + name] = f"{zlib.crc32(_raw(column)):08x}"
+        checked = 0
+        with write_errors(path):
+            for part in _raw(column):
+                checked = zlib.crc32(part, checked)
+        metadata[CRC_PREFIX + name] = f"{checked:08x}"
     encoded = encode_header(header)
-    parts = [memoryview(len(encoded).to_bytes(8, "little") + encoded), *(_raw(sections[name]) for name in present)]
-    return _write_file(os.fspath(path), parts)
+    begun = memoryview(len(encoded).to_bytes(8, "little") + encoded)
+    return _write_file(path, chain([begun], chain.from_iterable(_raw(sections[name]) for name in present)))
 
 
-def _raw(column: flatten.Array) -> memoryview:
-    # A view of no items cannot be cast.
-    return column.data.cast("B") if len(column) else memoryview(b"")
+def _raw(column: flatten.Array | Column) -> Iterator[memoryview]:
+    """The bytes of a section, in parts."""
+    if isinstance(column, Column):
+        yield from (part.data.cast("B") for part in column.parts(_PART_BYTES // column.dtype.itemsize))
+    elif len(column):  # a view of no items cannot be cast
+        yield np.ascontiguousarray(column).data.cast("B")
 
 
-def _write_file(path: str, parts: Sequence[memoryview]) -> tuple[int, str]:
+@contextmanager
+def write_errors(path: str) -> Iterator[None]:
+    """Turn errors of the file system into ours.
+
+    :raises IndexFileError: for any OSError, which is its cause; also for a name that cannot be one
+    """
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise unwritable(path, error) from error
+
+
+def unwritable(path: str, error: OSError | ValueError) -> IndexFileError:
+    """The error for a file or folder that cannot be written."""
+    return IndexFileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}")
+
+
+def _write_file(path: str, parts: Iterable[memoryview]) -> tuple[int, str]:
     digest = hashlib.sha256()
     size = 0
-    created = False
-    try:
+    with write_errors(path), ExitStack() as undo:
         descriptor = disk.open_private(path)
-        created = True
+        undo.callback(_remove, path)
         with open(descriptor, "wb", buffering=0) as file:
             for part in parts:
                 digest.update(part)
@@ -130,9 +159,10 @@ def _write_file(path: str, parts: Sequence[memoryview]) -> tuple[int, str]:
                 while rest:  # one write takes 2 GiB at most, and may take less than it is given
                     rest = rest[file.write(rest) :]
             os.fsync(descriptor)
-    except (OSError, ValueError) as error:
-        if created:
-            with suppress(OSError):
-                os.unlink(path)
-        raise IndexFileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        undo.pop_all()
     return size, digest.hexdigest()
+
+
+def _remove(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)

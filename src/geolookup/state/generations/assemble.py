@@ -69,7 +69,7 @@ def assemble(
             digest = stack_digest((layer.part.name, layer.part.digest) for layer in layers)
             try:
                 with files.file_errors(into.index):
-                    summary = write_stack(into.index, named, extra={"digest": digest})
+                    summary = write_stack(into.index, named, extra={"digest": digest}, folder=into.path)
             except IndexFileError as error:
                 raise StateDamagedError(f"the sources cannot be laid over each other: {error}") from error
             found["index"] = {"bytes": summary.bytes, "sha256": summary.sha256}
@@ -152,6 +152,7 @@ def link_snapshot(path: str, into: str) -> None:
 
 
 def _link(path: str, target: str) -> None:
+    """Give a file a second name, or where the file system has no such thing, a copy."""
     with files.file_errors(target):
         try:
             os.link(path, target)

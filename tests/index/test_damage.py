@@ -358,12 +358,16 @@ def test_sections_that_are_all_of_one_wild_value_crash_nothing(index: Path, tmp_
                 os.unlink(path)
 
 
-def test_a_big_endian_machine_is_told_that_it_cannot(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_big_endian_machine_is_told_that_it_cannot(
+    index: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    builder = IndexBuilder("default")
     monkeypatch.setattr("sys.byteorder", "big")
     with pytest.raises(IndexFileError, match="little-endian"):
         IndexReader.open(index)
     with pytest.raises(IndexFileError, match="little-endian"):
-        IndexBuilder("default")
+        builder.write(tmp_path / "written")
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
 def test_a_table_that_leads_outside_is_an_error_and_not_an_answer(index: Path, tmp_path: Path) -> None:

@@ -1,7 +1,12 @@
 """Building an index in bounded memory: byte for byte what is built in memory, and nothing left if it ends early."""
 
+import errno
 import itertools
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import IndexFileError
+from geolookup.errors import IndexFileError, StateUnwritableError
+from geolookup.index import builder as building
 from geolookup.index import segments
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import EMPTY, Flattener, flatten_v4, flatten_v6
@@ -24,7 +30,10 @@ from geolookup.index.scratch.seen import Seen
 from geolookup.index.scratch.texts import Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.stack import write_stack
-from tests.index.building import blocks, fields
+from geolookup.index.verify import verify_index
+from geolookup.state import files
+from tests.index.building import V4_END, V6_END, blocks, fields, found
+from tests.oracle.linear_scan import Block
 from tests.support.examples import examples
 
 LOW64 = 2**64 - 1
@@ -43,6 +52,9 @@ def _tiny(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(column, "_PART", 3)
     patch.setattr(runs, "_PIECE", 4)
     patch.setattr(runs, "_LEAST", 1)
+    patch.setattr(building, "_BLOCKS", {4: 3, 6: 2})
+    patch.setattr(building, "_LOCATIONS", 2)
+    patch.setattr(building, "_PIECE", 3)
     patch.setattr(segments, "_ZEROS", 2)
     patch.setattr(seen, "_LATE", 2)
     patch.setattr(texts, "_RECENT", 2)
@@ -85,6 +97,97 @@ def test_pieces_of_any_size_make_the_segments_of_the_whole(family: Any, ranked: 
     assert [*starts, np.concatenate([each[1] for each in found]).tolist()] == [part.tolist() for part in whole]
 
 
+# An index that is built with a folder
+
+
+def _built(
+    folder: str, name: str, content: list[Block], *, scratch: bool, layer: Any, later_wins: bool, way: str, masked: bool
+) -> bytes:
+    builder = IndexBuilder(layer, later_wins=later_wins, folder=folder if scratch else None)
+    slots: dict[int, int] = {}
+    for block in content:
+        if block.locid not in slots:
+            slots[block.locid] = builder.add_location(block.locid, *fields(block.locid).values())
+    mask = builder.add_mask() if masked and layer == "default" else None
+    if way == "columns":
+        for family in (4, 6):
+            mine = [block for block in content if block.family == family]
+            slot = np.array([slots[block.locid] for block in mine], np.uint32)
+            if family == 4:
+                ends = [np.array([getattr(b, end) for b in mine], np.uint32) for end in ("first", "last")]
+                builder.extend_columns_v4(ends[0], ends[1], slot)
+            else:
+                halves = [
+                    np.array([getattr(b, end) >> 64 if up else getattr(b, end) & LOW64 for b in mine], np.uint64)
+                    for end in ("first", "last")
+                    for up in (True, False)
+                ]
+                builder.extend_columns_v6(halves[0], halves[1], halves[2], halves[3], slot)
+    else:
+        for number, block in enumerate(content):
+            slot_of = mask if mask is not None and not number % 5 else slots[block.locid]
+            if way == "one by one":
+                builder.add_block(slot_of, block.family, block.first, block.last)
+            else:
+                extend = builder.extend_v4 if block.family == 4 else builder.extend_v6
+                extend(slot_of, [block.first], [block.last])
+    path = Path(folder, name)
+    builder.write(path)
+    return path.read_bytes()
+
+
+@given(
+    data=st.data(),
+    layer=st.sampled_from(("default", "custom")),
+    later_wins=st.booleans(),
+    way=st.sampled_from(("one by one", "extended", "columns")),
+    masked=st.booleans(),
+)
+@examples(120)
+def test_with_a_folder_the_file_is_byte_for_byte_the_same(
+    data: st.DataObject, layer: Any, later_wins: bool, way: str, masked: bool
+) -> None:
+    content = data.draw(blocks(1 if layer == "default" else -1, most=25))
+    given_ = {"layer": layer, "later_wins": later_wins, "way": way, "masked": masked}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        plain = _built(folder, "plain", content, scratch=False, **given_)
+        _tiny(patch)
+        assert _built(folder, "scratch", content, scratch=True, **given_) == plain
+        verify_index(Path(folder, "scratch"))
+        assert sorted(os.listdir(folder)) == ["plain", "scratch"]
+
+
+@pytest.mark.usefixtures("tiny")
+def test_many_runs_and_places_out_of_order_are_the_same_too(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    locids = chance.sample(range(1, 4000), 700)
+    content = []
+    for number in range(3000):
+        first = chance.randrange(V4_END - 300) if number % 3 else chance.randrange(V6_END - 2**70)
+        width = chance.randrange(200) if number % 3 else chance.randrange(2**70)
+        content.append(Block(chance.choice(locids), 4 if number % 3 else 6, first, first + width))
+    given_: dict[str, Any] = {"layer": "default", "later_wins": False, "way": "one by one", "masked": False}
+    plain = _built(str(tmp_path), "plain", content, scratch=False, **given_)
+    assert _built(str(tmp_path), "scratch", content, scratch=True, **given_) == plain
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("later_wins", [True, False])
+@pytest.mark.parametrize("layer", ["default", "custom"])
+def test_of_equal_blocks_in_several_runs_the_right_one_wins(
+    tmp_path: Path, family: Any, later_wins: bool, layer: Any
+) -> None:
+    sign = 1 if layer == "default" else -1
+    locids = [sign * number for number in (3, 9, 1, 7, 2, 8, 4)]
+    builder = IndexBuilder(layer, later_wins=later_wins, folder=str(tmp_path))
+    for locid in locids:
+        builder.add_block(builder.add_location(locid, *fields(locid).values()), family, 10, 19)
+    builder.write(tmp_path / "index")
+    with IndexReader.open(tmp_path / "index") as reader:
+        assert found(reader, family, 15) == sign * (4 if later_wins else 9)
+
+
 @pytest.mark.usefixtures("tiny")
 def test_a_stack_with_a_folder_is_byte_for_byte_the_same(tmp_path: Path) -> None:
     chance = random.Random(9)
@@ -101,6 +204,53 @@ def test_a_stack_with_a_folder_is_byte_for_byte_the_same(tmp_path: Path) -> None
     write_stack(tmp_path / "plain", layers)
     write_stack(tmp_path / "scratch", layers, folder=str(tmp_path))
     assert (tmp_path / "scratch").read_bytes() == (tmp_path / "plain").read_bytes()
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_full_disk_is_the_same_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def seek(self, _place: int) -> None: ...
+
+        def write(self, _data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(column.tempfile, "TemporaryFile", lambda **_options: Full())
+    monkeypatch.setattr(column, "_KEPT_BYTES", 60)
+    builder = IndexBuilder("default", folder=str(tmp_path))
+    slot = builder.add_location(1, *fields(1).values())
+    with pytest.raises(IndexFileError, match=f"{tmp_path}: cannot be written: No space left"):
+        builder.extend_v4(slot, range(0, 90, 3), range(1, 91, 3))
+    again = IndexBuilder("default", folder=str(tmp_path))
+    slot = again.add_location(1, *fields(1).values())
+    monkeypatch.setattr(building, "_BLOCKS", {4: 1000, 6: 1000})
+    again.extend_v4(slot, range(0, 90, 3), range(1, 91, 3))
+    with pytest.raises(StateUnwritableError, match="index: the disk is full: make room there"):
+        _write(again, tmp_path / "index")
+    assert os.listdir(tmp_path) == []
+
+
+def _write(builder: IndexBuilder, path: Path) -> None:
+    with files.file_errors(str(path)):
+        builder.write(path)
+
+
+def test_a_builder_that_is_killed_leaves_nothing_in_its_folder(tmp_path: Path) -> None:
+    program = f"""
+import os, signal
+from geolookup.index import builder
+from geolookup.index.scratch import column
+builder._BLOCKS, column._KEPT_BYTES = {{4: 100, 6: 100}}, 64
+made = builder.IndexBuilder("default", folder={str(tmp_path)!r})
+slot = made.add_location(1, "DE", "", "", "", None, None, "", "")
+made.extend_v4(slot, range(0, 9000, 3), range(1, 9001, 3))
+named = [os.readlink(f"/proc/self/fd/{{each}}") for each in os.listdir("/proc/self/fd") if int(each) > 2
+         and os.path.lexists(f"/proc/self/fd/{{each}}")]
+assert any({str(tmp_path)!r} in name for name in named), named
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert os.listdir(tmp_path) == []
 
 
 # The parts
@@ -200,3 +350,14 @@ def test_too_much_text_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) ->
         made.number(name)
     with pytest.raises(IndexFileError, match="the locations' distinct texts have 12 bytes: 2 GiB is the most"):
         made.sections()
+
+
+def test_locids_that_come_twice_are_refused_however_late(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        _tiny(patch)
+        builder = IndexBuilder("default", folder=str(tmp_path))
+        for locid in (9, 3, 7, 5, 1, 8):
+            builder.add_location(locid, *fields(locid).values())
+        for locid in (9, 3, 7, 5, 1, 8):
+            with pytest.raises(IndexFileError, match=f"locid {locid} is there twice"):
+                builder.add_location(locid, *fields(locid).values())

@@ -1,10 +1,11 @@
 """Making an index file: locations and blocks are collected, flattened and written in one pass."""
 
+import contextlib
 import math
 import operator
 import os
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -13,12 +14,22 @@ from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexFileError
 from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.index import flatten
-from geolookup.index.layout import WIDE_EMPTY, require_little_endian
+from geolookup.index.layout import WIDE_EMPTY
 from geolookup.index.scratch.column import Column
+from geolookup.index.scratch.runs import Runs
+from geolookup.index.scratch.seen import Seen
+from geolookup.index.scratch.texts import Texts
 from geolookup.index.segments import SegmentSections
-from geolookup.index.writer import IndexSummary, string_table, write_index
+from geolookup.index.writer import IndexSummary, string_table, unwritable, write_errors, write_index
 
 _LOW64 = (1 << 64) - 1
+#: With a folder for what is large: how many blocks of a family, and how many locations, are collected in memory.
+_BLOCKS = {4: 1 << 20, 6: 1 << 18}
+_LOCATIONS = 1 << 14
+#: The columns of blocks: first, last, slot; and first hi, first lo, last hi, last lo, slot.
+_KINDS = {4: "III", 6: "QQQQI"}
+#: So many blocks are flattened at a time.
+_PIECE = 1 << 18
 # Country, latitude and longitude are always there, so there are several of each kind.
 _texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = operator.itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
 _degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = operator.itemgetter(*map(FIELD_NAMES.index, DEGREES))
@@ -27,33 +38,50 @@ _degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = operator.item
 class IndexBuilder:
     """Collects the locations and blocks of one layer, in any order, and writes its index file once.
 
-    Blocks are kept in plain arrays: 12 bytes for IPv4, 36 for IPv6.
+    Blocks are kept in plain arrays: 12 bytes for IPv4, 36 for IPv6. With a folder for temporary files, only the newest
+    of them: memory then grows by some 10 bytes for a location and 20 for a distinct text, and not with the blocks.
     """
 
-    def __init__(self, layer: Literal["custom", "default"], *, source: str = "", later_wins: bool = False) -> None:
+    def __init__(
+        self,
+        layer: Literal["custom", "default"],
+        *,
+        source: str = "",
+        later_wins: bool = False,
+        folder: str | None = None,
+    ) -> None:
         """An empty builder. Locids are below zero in the layer ``custom``, above zero in ``default``.
 
         ``source`` names what the layer was made from. With ``later_wins``, of two blocks of one size the later added
-        wins, for a source whose locids mean nothing; else the one whose locid is further from zero.
+        wins, for a source whose locids mean nothing; else the one whose locid is further from zero. In ``folder``
+        stands what does not fit into memory, in files without names, until the index is written.
         """
-        require_little_endian()
         self._sources = (source,) if source else ()
         self._later_wins = later_wins
         self._masks = False
         self._layer = layer
         self._sign = -1 if layer == "custom" else 1
         self._written = False
-        self._texts = {"": 0}
-        self._slots: dict[int, int] = {}
-        self._columns: dict[str, array[Any]] = {
-            field.name: array("i" if field.limit is None else "d") for field in FIELDS
+        self._texts: dict[str, int] | Texts = {"": 0} if folder is None else Texts(folder)
+        self._folder = folder
+        self._seen: Seen | set[int] = set() if folder is None else Seen()
+        self._count = 0
+        kinds = {
+            "locid": "q",
+            **{field.name: "i" if field.limit is None else "d" for field in FIELDS},
+            **({"pending": "B"} if layer == "custom" else {}),
         }
-        self._text_columns = [self._columns[name] for name in TEXT_NAMES]
-        self._degrees_columns = [self._columns[name] for name in DEGREES]
-        self._pending = array("B")
-        # First, last, slot; and first hi, first lo, last hi, last lo, slot.
-        self._v4 = [array("I"), array("I"), array("I")]
-        self._v6 = [array("Q"), array("Q"), array("Q"), array("Q"), array("I")]
+        #: What is known of each location, by slot; and of the newest ones: without a folder, of all.
+        self._columns = {} if folder is None else {name: Column(kind, folder) for name, kind in kinds.items()}
+        self._newest: dict[str, array[Any]] = {name: array(kind) for name, kind in kinds.items()}
+        self._text_columns = [self._newest[name] for name in TEXT_NAMES]
+        self._degrees_columns = [self._newest[name] for name in DEGREES]
+        #: The newest blocks, and all others, by family.
+        self._blocks: dict[int, list[array[Any]]] = {
+            family: [array(kind) for kind in kinds] for family, kinds in _KINDS.items()
+        }
+        self._runs: dict[int, Runs] = {}
+        self._added = {4: 0, 6: 0}
 
     def add_location(
         self,
@@ -83,26 +111,46 @@ class IndexBuilder:
                 raise IndexFileError(f"locid {locid}: degrees must be a finite number, not {number}")
             numbers.append(number)
         try:
-            for text in texts:
-                if text not in self._texts:
-                    text.encode("utf-8")
-                    self._texts[text] = len(self._texts)
+            if isinstance(self._texts, dict):
+                known = [_number(self._texts, text) for text in texts]
+            else:
+                known = [*map(self._texts.number, texts)]
         except UnicodeEncodeError as error:
             raise IndexFileError(f"locid {locid}: {error.object!r:.80} is not Unicode text") from error
-        return self._append(locid, numbers, texts, pending=pending)
+        except OSError as error:
+            raise unwritable(self._folder or "", error) from error
+        return self._append(locid, numbers, known, pending=pending)
 
-    def _append(self, locid: int, numbers: Sequence[float], texts: Sequence[str], *, pending: bool) -> int:
-        if locid in self._slots:
+    def _append(self, locid: int, numbers: Sequence[float], texts: Sequence[int], *, pending: bool) -> int:
+        if not self._is_new(locid):
             raise IndexFileError(f"locid {locid} is there twice")
-        if len(self._slots) == WIDE_EMPTY:
+        slot = self._count
+        if slot == WIDE_EMPTY:
             raise IndexFileError(f"locid {locid}: a layer has room for {WIDE_EMPTY:,} locations")
-        slot = self._slots[locid] = len(self._slots)
+        self._count += 1
+        self._newest["locid"].append(locid)
         for column, text in zip(self._text_columns, texts, strict=True):
-            column.append(self._texts[text])
+            column.append(text)
         for column, number in zip(self._degrees_columns, numbers, strict=True):
             column.append(number)
-        self._pending.append(pending)
+        if self._layer == "custom":
+            self._newest["pending"].append(pending)
+        if self._folder is not None and not self._count % _LOCATIONS:
+            self._keep_locations()
         return slot
+
+    def _is_new(self, locid: int) -> bool:
+        if isinstance(self._seen, Seen):
+            return self._seen.add(locid)
+        before = len(self._seen)
+        self._seen.add(locid)
+        return len(self._seen) > before
+
+    def _keep_locations(self) -> None:
+        with self._errors():
+            for name, newest in self._newest.items():
+                self._columns[name].append(np.frombuffer(newest, newest.typecode))
+                del newest[:]
 
     def add_mask(self) -> int:
         """Add the mask, once: blocks of its slot have no geolocation here or in any source below.
@@ -114,7 +162,7 @@ class IndexBuilder:
         if self._layer == "custom":
             raise IndexFileError("the custom layer has no masks")
         self._masks = True
-        return self._append(0, [math.nan] * len(DEGREES), [""] * len(TEXT_NAMES), pending=False)
+        return self._append(0, [math.nan] * len(DEGREES), [0] * len(TEXT_NAMES), pending=False)
 
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
@@ -122,18 +170,13 @@ class IndexBuilder:
         :raises IndexFileError: if the two are not a range of the family, or no location has the slot
         """
         limit = IPV4_MAX if family == 4 else IPV6_MAX
-        if not (0 <= first <= last <= limit and 0 <= slot < len(self._slots)):
+        if not (0 <= first <= last <= limit and 0 <= slot < self._count):
             raise IndexFileError(f"{first} to {last} is not a range of IPv{family}, or no location has slot {slot}")
         self._require_open()
-        if family == 4:
-            self._v4[0].append(first)
-            self._v4[1].append(last)
-            self._v4[2].append(slot)
-        else:
-            for column, value in zip(
-                self._v6, (first >> 64, first & _LOW64, last >> 64, last & _LOW64, slot), strict=True
-            ):
-                column.append(value)
+        ends = (first, last) if family == 4 else (first >> 64, first & _LOW64, last >> 64, last & _LOW64)
+        for column, value in zip(self._blocks[family], (*ends, slot), strict=True):
+            column.append(value)
+        self._room(family)
 
     def extend_v4(self, slot: int, firsts: Sequence[int], lasts: Sequence[int]) -> None:
         """Add many IPv4 ranges to one location: several times cheaper than one by one.
@@ -145,11 +188,9 @@ class IndexBuilder:
             low, high = array("I", firsts), array("I", lasts)
         except (OverflowError, TypeError) as error:
             raise IndexFileError(f"slot {slot}: an end of a block is not an IPv4 address") from error
-        if len(low) != len(high) or not all(map(operator.le, low, high)) or not 0 <= slot < len(self._slots):
+        if len(low) != len(high) or not all(map(operator.le, low, high)) or not 0 <= slot < self._count:
             raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv4, or no location has that slot")
-        self._v4[0].extend(low)
-        self._v4[1].extend(high)
-        self._v4[2].extend(array("I", [slot]) * len(low))
+        self._extend(4, (low, high, array("I", [slot]) * len(low)))
 
     def extend_v6(self, slot: int, firsts: Sequence[int], lasts: Sequence[int]) -> None:
         """`extend_v4` for IPv6 ranges.
@@ -165,10 +206,9 @@ class IndexBuilder:
             ]
         except (OverflowError, TypeError) as error:
             raise IndexFileError(f"slot {slot}: an end of a block is not an IPv6 address") from error
-        if len(firsts) != len(lasts) or not all(map(operator.le, firsts, lasts)) or not 0 <= slot < len(self._slots):
+        if len(firsts) != len(lasts) or not all(map(operator.le, firsts, lasts)) or not 0 <= slot < self._count:
             raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv6, or no location has that slot")
-        for column, values in zip(self._v6, (*ends, array("I", [slot]) * len(firsts)), strict=True):
-            column.extend(values)
+        self._extend(6, (*ends, array("I", [slot]) * len(firsts)))
 
     def extend_columns_v4(self, first: flatten.U32, last: flatten.U32, slot: flatten.U32) -> None:
         """Add many IPv4 ranges of any locations, given as columns: like `extend_v4`, without a Python object for each
@@ -179,8 +219,7 @@ class IndexBuilder:
         self._require_open()
         if not (len(first) == len(last) == len(slot) and np.all(first <= last) and self._are_slots(slot)):
             raise IndexFileError("the blocks are not ranges of IPv4, or no location has a slot of theirs")
-        for column, values in zip(self._v4, (first, last, slot), strict=True):
-            column.frombytes(np.ascontiguousarray(values, np.uint32).data.cast("B") if len(values) else b"")
+        self._extend(4, (first, last, slot))
 
     def extend_columns_v6(
         self,
@@ -202,12 +241,48 @@ class IndexBuilder:
             and self._are_slots(slot)
         ):
             raise IndexFileError("the blocks are not ranges of IPv6, or no location has a slot of theirs")
-        columns: tuple[flatten.Array, ...] = (*ends, slot)
-        for column, values in zip(self._v6, columns, strict=True):
-            column.frombytes(np.ascontiguousarray(values, column.typecode).data.cast("B") if len(values) else b"")
+        self._extend(6, (*ends, slot))
+
+    def _extend(self, family: int, columns: "Sequence[array[Any] | flatten.Array]") -> None:
+        """Add blocks that were checked, as many at a time as there is room for."""
+        step = len(columns[0]) if self._folder is None else _BLOCKS[family]
+        for begin in range(0, len(columns[0]), max(step, 1)):
+            for column, values in zip(self._blocks[family], columns, strict=True):
+                part = values[begin : begin + step]
+                column.frombytes(np.ascontiguousarray(part, column.typecode).data.cast("B"))
+            self._room(family)
+
+    def _room(self, family: int) -> None:
+        """Once so many blocks have come that they would grow too large for memory: keep them as a sorted run."""
+        if self._folder is None or len(self._blocks[family][0]) < _BLOCKS[family]:
+            return
+        kinds = _KINDS[family] + "q" * self._later_wins
+        runs = self._runs.setdefault(family, Runs(kinds, 1 if family == 4 else 2, self._folder))
+        with self._errors():
+            runs.add(self._sorted(family))
+
+    def _sorted(self, family: int) -> list[flatten.Array]:
+        """The newest blocks, sorted by their first addresses; with `later_wins`, each with the order of its coming."""
+        columns = [_as_array(column) for column in self._blocks[family]]
+        self._blocks[family] = [array(kind) for kind in _KINDS[family]]
+        count, begin = len(columns[0]), self._added[family]
+        self._added[family] += count
+        if self._later_wins:
+            columns.append(np.arange(begin, begin + count))
+        if not count:
+            return columns
+        order = flatten.in_order(columns[: 1 if family == 4 else 2])
+        if order is not None:
+            for at, column in enumerate(columns):  # one at a time: the memory of each can be used for the next
+                columns[at] = column[order]
+        return columns
+
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        """For all that is kept in the folder."""
+        return contextlib.nullcontext() if self._folder is None else write_errors(self._folder)
 
     def _are_slots(self, slot: flatten.U32) -> bool:
-        return not len(slot) or int(slot.max()) < len(self._slots)
+        return not len(slot) or int(slot.max()) < self._count
 
     def _require_open(self) -> None:
         if self._written:
@@ -223,47 +298,94 @@ class IndexBuilder:
         """
         self._require_open()
         self._written = True
-        locids = np.fromiter(self._slots, np.int64, len(self._slots))
-        self._slots = {}
-        # With ascending locids a locid is found by bisection, and the order in which rows came does not change the
-        # file.
-        order = np.argsort(locids)
-        renumbered = np.empty(len(order), np.uint32)
-        renumbered[order] = np.arange(len(order), dtype=np.uint32)
-        locids = locids[order]
-        rank = None if self._later_wins else np.abs(locids)
-        sections, counts = self._flatten(renumbered, rank)
-        counts["locations"] = len(locids)
-        sections["loc.locid"] = locids
-        self._text_columns, self._degrees_columns = [], []
-        for name in FIELD_NAMES:
-            sections[f"loc.{name}"] = _as_array(self._columns.pop(name))[order]
-        if self._layer == "custom":
-            sections["loc.pending"] = _as_array(self._pending)[order]
-        sections["strings.offsets"], sections["strings.bytes"] = string_table(self._texts)
-        self._texts = {}
+        del self._seen
+        if self._folder is not None:
+            self._keep_locations()
+        columns: Mapping[str, flatten.Array | Column] = self._columns
+        if self._folder is None:
+            columns = {name: _as_array(newest) for name, newest in self._newest.items()}
+        with self._errors():
+            locids = _whole(columns["locid"])
+            # With ascending locids a locid is found by bisection, and the order in which rows came does not change the
+            # file. They ascend already if a list is sorted.
+            order = flatten.in_order([locids])
+            sections, counts = self._flatten(_renumbered(order))
+            counts["locations"] = self._count
+            for name, column in columns.items():
+                sections[f"loc.{name}"] = column if order is None else _in_order(column, order, self._folder)
+            texts = string_table(self._texts) if isinstance(self._texts, dict) else self._texts.sections()
+            sections["strings.offsets"], sections["strings.bytes"] = texts
+        self._columns, self._newest, self._texts = {}, {}, {}
         size, digest = write_index(
             path, sections, layer=self._layer, counts=counts, sources=self._sources, masks=self._masks, extra=extra
         )
         return IndexSummary(**counts, bytes=size, sha256=digest)
 
-    def _flatten(
-        self, renumbered: flatten.U32, rank: flatten.I64 | None
-    ) -> tuple[dict[str, flatten.Array | Column], dict[str, int]]:
-        counts = {"blocks_v4": len(self._v4[2]), "blocks_v6": len(self._v6[4])}
-        columns = [_as_array(column) for column in self._v4]
-        self._v4 = []
-        slot = renumbered[columns.pop()]
-        first, slot = flatten.flatten_v4(columns[0], columns[1], slot, rank)
-        columns = [_as_array(column) for column in self._v6]
-        self._v6 = []
-        slot_v6 = renumbered[columns.pop()]
-        hi, lo, slot_v6 = flatten.flatten_v6(columns[0], columns[1], columns[2], columns[3], slot_v6, rank)
-        del columns
-        sections = SegmentSections(len(renumbered))
-        sections.add_v4(first, slot)
-        sections.add_v6(hi, lo, slot_v6)
-        return sections.finish(counts)
+    def _flatten(self, renumbered: flatten.Array | None) -> tuple[dict[str, flatten.Array | Column], dict[str, int]]:
+        sections = SegmentSections(self._count, self._folder)
+        adding: dict[int, Callable[..., None]] = {4: sections.add_v4, 6: sections.add_v6}
+        for family, add in adding.items():
+            if not self._blocks[family][0] and family not in self._runs:
+                continue  # most overlays have no IPv6
+            flattener = flatten.Flattener(family, None if self._later_wins else self._ranks)
+            slot = len(_KINDS[family]) - 1
+            for piece in self._pieces(family):
+                columns = list(piece)
+                if renumbered is not None:
+                    columns[slot] = renumbered[columns[slot]]
+                starts, slots = flattener.add(columns[: slot + 1], columns[-1])
+                add(*starts, slots)
+            starts, slots = flattener.finish()
+            add(*starts, slots)
+        return sections.finish({"blocks_v4": self._added[4], "blocks_v6": self._added[6]})
+
+    def _ranks(self, slots: flatten.U32) -> flatten.Array:
+        """Slots ascend by locid: away from zero in the default layer, towards zero in the custom one."""
+        return slots.astype(np.int64) * self._sign
+
+    def _pieces(self, family: int) -> Iterator[Sequence[flatten.Array]]:
+        """All blocks of a family, sorted by their first addresses, in pieces. They are freed."""
+        newest = self._sorted(family)
+        runs = self._runs.pop(family, None)
+        if runs is not None:
+            runs.add(newest)
+            del newest
+            yield from runs.pieces()
+            runs.close()
+            return
+        for begin in range(0, len(newest[0]), _PIECE):
+            yield [column[begin : begin + _PIECE] for column in newest]
+
+
+def _number(texts: dict[str, int], text: str) -> int:
+    """The number of a text, which is added if it is new."""
+    found = texts.get(text)
+    if found is None:
+        text.encode("utf-8")  # what cannot be written is not added
+        found = texts[text] = len(texts)
+    return found
+
+
+def _renumbered(order: flatten.Array | None) -> flatten.Array | None:
+    """The new slot of each location, if its slots are put in an order."""
+    if order is None:
+        return None
+    renumbered = np.empty(len(order), np.uint32)
+    renumbered[order] = np.arange(len(order), dtype=np.uint32)
+    return renumbered
+
+
+def _whole(column: flatten.Array | Column) -> flatten.Array:
+    return column.whole() if isinstance(column, Column) else column
+
+
+def _in_order(column: flatten.Array | Column, order: flatten.Array, folder: str | None) -> flatten.Array | Column:
+    if not isinstance(column, Column):
+        return column[order]
+    sorted_one = Column(column.dtype.str, folder)
+    sorted_one.append(column.whole()[order])
+    column.close()
+    return sorted_one
 
 
 def _as_array(column: "array[Any]") -> flatten.Array:

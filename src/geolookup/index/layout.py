@@ -99,7 +99,7 @@ _CHECK_DIGITS = 16
 _CHECK_MODULUS = (1 << 61) - 1
 
 
-def require_little_endian() -> None:
+def _require_little_endian() -> None:
     """Refuse a machine whose integers are not those of the file: sections are used in place, without a copy.
 
     :raises IndexFileError: on a big-endian machine
@@ -169,7 +169,7 @@ def read_header(data: memoryview, path: str) -> Header:
     :raises IndexDamagedError: if it is not a whole index file; the message begins with the path
     :raises IndexTooNewError: if its major version is not ours
     """
-    require_little_endian()
+    _require_little_endian()
     size = len(data)
     header_bytes = int.from_bytes(data[:8], "little") if size >= 8 else 0
     start = 8 + header_bytes
@@ -274,8 +274,9 @@ def encode_header(tree: "dict[str, Any]") -> bytes:
     ``tree`` begins with ``__metadata__``, whose ``header_check`` may have any value of 16 characters; it stays as it
     is.
 
-    :raises IndexFileError: if the header would be larger than a reader accepts
+    :raises IndexFileError: if the header would be larger than a reader accepts, or on a big-endian machine
     """
+    _require_little_endian()
     import json
 
     text = json.dumps(tree, separators=(",", ":")).encode("ascii")

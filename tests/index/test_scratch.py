@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from geolookup.errors import IndexFileError, StateUnwritableError
 from geolookup.index import builder as building
-from geolookup.index import segments
+from geolookup.index import segments, walk
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import EMPTY, Flattener, flatten_v4, flatten_v6
 from geolookup.index.reader import IndexReader
@@ -251,6 +251,30 @@ os.kill(os.getpid(), signal.SIGKILL)
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == -signal.SIGKILL
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what is resident of a map")
+def test_a_walk_keeps_neither_file_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "_CHUNK", 1 << 14)
+    builder = IndexBuilder("default")
+    slots = np.array([builder.add_location(locid, *fields(locid).values()) for locid in (1, 2)], np.uint32)
+    first = np.arange(400_000, dtype=np.uint32) * np.uint32(10_000)
+    builder.extend_columns_v4(first, first + np.uint32(9_999), slots[np.arange(len(first)) % 2])
+    builder.write(tmp_path / "index")
+
+    def resident() -> int:
+        maps = Path("/proc/self/smaps").read_text(encoding="utf-8")
+        part = maps.partition(f"{tmp_path / 'index'}\n")[2]
+        return int(part.partition("\nRss:")[2].split()[0]) << 10
+
+    with IndexReader.open(tmp_path / "index") as reader:
+        size = (tmp_path / "index").stat().st_size
+        assert reader.arrays()["v4.low"].sum()
+        assert reader.arrays()["v4.slot"].sum()
+        assert resident() > size // 2
+        seen_slots = sum(len(stretch.slots[0]) for stretch in walk.walk([reader], 4))
+        assert seen_slots > 400_000
+        assert resident() < size // 4
 
 
 # The parts

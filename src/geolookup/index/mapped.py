@@ -57,6 +57,11 @@ def advise_many(mapped: mmap.mmap) -> None:
     _advise(mapped, "MADV_NORMAL")
 
 
+def let_go(mapped: mmap.mmap) -> None:
+    """Have the system take a map's pages out of this process's memory: it keeps them in its cache, if there is room."""
+    _advise(mapped, "MADV_DONTNEED")
+
+
 def _advise(mapped: mmap.mmap, name: str) -> None:
     try:  # noqa: SIM105 - contextlib would have to be imported
         mapped.madvise(getattr(mmap, name))

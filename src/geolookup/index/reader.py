@@ -16,7 +16,7 @@ from geolookup.index.layout import (
     read_header,
 )
 from geolookup.index.locations import Locations
-from geolookup.index.mapped import advise_many, damaged, failed, map_file, section_arrays
+from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, section_arrays
 
 try:
     # What `bisect` wraps, without that module's own import.
@@ -359,6 +359,10 @@ class IndexReader:
     def expect_many(self) -> None:
         """Have the kernel read ahead from now on: many addresses will be asked for, or the file read through."""
         advise_many(self._map)
+
+    def let_go(self) -> None:
+        """Give the memory of what was read of the file back to the system, for whoever reads all of it once."""
+        let_go(self._map)
 
     def section_bytes(self, name: str) -> "memoryview[int]":
         """A section as it stands in the file, without a copy; it may be one that this release does not know."""

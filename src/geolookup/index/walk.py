@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: About how many segments of all files are walked at a time.
 _CHUNK = 1 << 18
+#: With fewer cuts than this, what is read of the files is not worth giving back.
+_SMALL_WALK = 8
 _LOW64 = (1 << 64) - 1
 
 
@@ -60,6 +62,10 @@ def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6]) -> Iterator[St
     ends = sorted(cuts)
     for begin, end in itertools.pairwise(ends):
         yield _between(files, family, begin, end)
+        if len(ends) > _SMALL_WALK:
+            # It was copied. Else both files would stand in this process's memory, to the last page, in the end.
+            for file in files:
+                file.reader.let_go()
 
 
 class _File:

@@ -285,6 +285,19 @@ def test_a_run_is_not_begun_where_it_would_not_fit(home: str, monkeypatch: pytes
     free(239)
     with pytest.raises(StateUnwritableError, match="240 MiB are needed and 239 MiB are free"):
         begin()
+    # Blocks stand in temporary files while an index is built, and then the index's own sections.
+    rows = {"segments_v4": 1 << 20, "segments_v6": 1 << 20}
+    monkeypatch.setattr(
+        StateDirectory,
+        "current_or_none",
+        lambda _self: read_current(home).replace(published={"files": record, "rows": rows}),
+    )
+    needed = int(1.2 * (200 + 48 + 100))
+    free(needed - 1)
+    with pytest.raises(StateUnwritableError, match=f"{needed} MiB are needed and {needed - 1} MiB are free"):
+        begin()
+    free(needed + 1)
+    begin()
 
 
 def test_a_directory_that_cannot_be_listed_is_not_taken_for_an_empty_one(home: str) -> None:

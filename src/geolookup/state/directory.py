@@ -43,6 +43,8 @@ _log = logging.getLogger("geolookup")
 
 #: Below this much free space a sync is not begun; above, the served generation's own size decides.
 _LEAST_SPACE_BYTES = 16 << 20
+#: What a block of each family takes on disk while its index is built.
+_SCRATCH_BYTES = {"segments_v4": 12, "segments_v6": 36}
 
 
 class StateDirectory:
@@ -121,7 +123,13 @@ class StateDirectory:
         found = self.current_or_none()
         if found is None:
             return _LEAST_SPACE_BYTES
-        return max(_LEAST_SPACE_BYTES, int(1.2 * sum(record["bytes"] for record in found.published["files"].values())))
+        published = found.published
+        rows = published.get("rows", {})
+        # The blocks stand in temporary files, and then the index's sections, before the index itself is written.
+        scratch = sum(size * int(rows.get(name, 0)) for name, size in _SCRATCH_BYTES.items())
+        sizes = {name: int(record["bytes"]) for name, record in published["files"].items()}
+        scratch += sizes["index"] if scratch else 0
+        return max(_LEAST_SPACE_BYTES, int(1.2 * (sum(sizes.values()) + scratch)))
 
     @contextlib.contextmanager
     def candidate(self) -> Iterator[Candidate]:

@@ -95,7 +95,7 @@ class Compiler:
             return IndexReader.open(path)
 
     def _write(self, snapshot: Snapshot, layer: Layer, path: str) -> None:
-        builder = IndexBuilder(layer, source="service" if layer == "default" else "")
+        builder = IndexBuilder(layer, source="service" if layer == "default" else "", folder=os.path.dirname(path))
         slots = {}
         places = select(*(geolocations.c[name] for name in ("locid", *FIELD_NAMES)))
         for row in self._rows(snapshot, places, layer):

@@ -27,7 +27,7 @@ _ROWS_A_STEP = 1 << 14
 class ColumnStaging:
     """Takes a source's batches, whose places have their own locids or get them from ``numbering``.
 
-    It holds the flattening's arrays (12 bytes an IPv4 block, 36 an IPv6 block) and the places, never the rows.
+    It holds the places, never the rows or blocks: those go to temporary files in the candidate's directory.
     """
 
     def __init__(self, candidate: Candidate, name: str, places: Places, numbering: Numbering) -> None:
@@ -37,7 +37,7 @@ class ColumnStaging:
         self._numbering = numbering
         self._numbered = places.locids is not None
         self._cache = CacheWriter(candidate.cache, compact=True)
-        self._index = IndexBuilder("default", source=name, later_wins=not self._numbered)
+        self._index = IndexBuilder("default", source=name, later_wins=not self._numbered, folder=candidate.path)
         self._mask_slot: int | None = None
         #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
         self._at = np.empty(0, np.int64)
@@ -59,12 +59,16 @@ class ColumnStaging:
         self._cache.__exit__(*error)
 
     def add(self, batch: Batch) -> None:
-        """Add blocks whose places are all in the table by now."""
+        """Add blocks whose places are all in the table by now.
+
+        :raises StateUnwritableError: if the disk is full, or fails
+        """
         four, six = batch
         self._number_new_places(np.concatenate([four.place, six.place]))
         if len(four.place):
             place = self._position(four.place)
-            self._index.extend_columns_v4(four.first, four.last, self._slots[place])
+            with files.file_errors(self._candidate.index):
+                self._index.extend_columns_v4(four.first, four.last, self._slots[place])
             self._note(place, (four.first, four.last))
             self._hash("4", four.first, four.last, self._hashed(place))
             for part in _parts(len(place)):
@@ -74,7 +78,8 @@ class ColumnStaging:
                 )
         if len(six.place):
             place = self._position(six.place)
-            self._index.extend_columns_v6(*six[:4], self._slots[place])
+            with files.file_errors(self._candidate.index):
+                self._index.extend_columns_v6(*six[:4], self._slots[place])
             self._note(place, six[:4])
             self._hash("6", *six[:4], self._hashed(place))
             for part in _parts(len(place)):
@@ -147,7 +152,8 @@ class ColumnStaging:
         self._digests += digests
         locids = np.asarray(own[begun:], np.int64) if own is not None else self._numbering.numbers_of(digests)
         add = self._index.add_location
-        slots = [add(locid, *place) for locid, place in zip(locids.tolist(), added, strict=True)]
+        with files.file_errors(self._candidate.index):
+            slots = [add(locid, *place) for locid, place in zip(locids.tolist(), added, strict=True)]
         self._locids = np.concatenate([self._locids, locids])
         self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
         self._counts = _with_room(self._counts, len(numbers))

@@ -10,6 +10,7 @@ import msgspec
 
 from geolookup.errors import PullError
 from geolookup.index.builder import IndexBuilder
+from geolookup.index.scratch.seen import Seen
 from geolookup.model import field_values
 from geolookup.state import files
 from geolookup.state.generations.cache import BlockRow, CacheWriter, GeolocationRow
@@ -17,6 +18,8 @@ from geolookup.state.generations.candidate import Candidate
 from geolookup.upstream.decode import PulledGeolocation
 
 _DIGEST_MODULUS = 1 << 256
+#: The most blocks of one geolocation whose rows or text are made at a time.
+_BLOCKS_A_STEP = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +34,17 @@ class Staged:
 
 
 class Staging:
-    """Takes batches of geolocations; holds the flattening's arrays (some 80 MiB for 4.5 M blocks), never the rows."""
+    """Takes batches of geolocations; holds some 20 bytes for each and for each distinct text, never the blocks: those
+    go to temporary files in the candidate's directory.
+    """
 
     def __init__(self, candidate: Candidate, *, source: str = "") -> None:
         """``source`` names what the answers are from."""
         self._candidate = candidate
         self._cache = CacheWriter(candidate.cache)
-        self._index = IndexBuilder("default", source=source)
+        self._index = IndexBuilder("default", source=source, folder=candidate.path)
         self._encoder = msgspec.json.Encoder()
-        self._seen: set[int] = set()
+        self._seen = Seen()
         self._digest = 0
         self._rows = {"geolocations": 0, "custom_geolocations": 0, "blocks": 0, "custom_blocks": 0}
 
@@ -55,17 +60,21 @@ class Staging:
         """Add geolocations with their blocks.
 
         :raises PullError: if a locid has come before
+        :raises StateUnwritableError: if the disk is full, or fails
         """
+        with files.file_errors(self._candidate.index):
+            self._add(batch)
+
+    def _add(self, batch: list[PulledGeolocation]) -> None:
         places: list[GeolocationRow] = []
         blocks: list[BlockRow] = []
         for place in batch:
             locid = place.locid
-            if locid in self._seen:
+            if not self._seen.add(locid):
                 raise PullError(f"locid {locid} comes twice in the list: nothing was published")
-            self._seen.add(locid)
             fields = field_values(place)
             ranges = sorted([block[:3] for block in place.blocks])
-            digest = hashlib.blake2b(self._encoder.encode((locid, fields, ranges)), digest_size=32).digest()
+            digest = self._digest_of(locid, fields, ranges)
             self._digest = (self._digest + int.from_bytes(digest, "big")) % _DIGEST_MODULUS
             places.append((locid, *fields, len(ranges), digest.hex()[:32]))
             self._rows["geolocations"] += 1
@@ -77,14 +86,30 @@ class Staging:
             else:
                 self._rows["custom_geolocations"] += 1
                 self._rows["custom_blocks"] += len(ranges)
-            # The numbers as `cache.stored_number` makes them, without its call: this line runs millions of times.
-            blocks += [
-                (locid, 4, text, end, first, last)
-                if family == 4
-                else (locid, 6, text, end, str(first).zfill(39), str(last).zfill(39))
-                for family, first, last, text, end in place.blocks
-            ]
+            del ranges
+            for begin in range(0, len(place.blocks), _BLOCKS_A_STEP):
+                # The numbers as `cache.stored_number` makes them, without its call: this line runs millions of times.
+                blocks += [
+                    (locid, 4, text, end, first, last)
+                    if family == 4
+                    else (locid, 6, text, end, str(first).zfill(39), str(last).zfill(39))
+                    for family, first, last, text, end in place.blocks[begin : begin + _BLOCKS_A_STEP]
+                ]
+                if len(blocks) >= _BLOCKS_A_STEP:
+                    self._cache.add(places, blocks)
+                    places, blocks = [], []
         self._cache.add(places, blocks)
+
+    def _digest_of(self, locid: int, fields: tuple[Any, ...], ranges: list[tuple[Literal[4, 6], int, int]]) -> bytes:
+        """The BLAKE2b of the JSON text of all three: of many ranges a part at a time."""
+        if len(ranges) <= _BLOCKS_A_STEP:
+            return hashlib.blake2b(self._encoder.encode((locid, fields, ranges)), digest_size=32).digest()
+        hashed = hashlib.blake2b(self._encoder.encode((locid, fields))[:-1] + b",[", digest_size=32)
+        for begin in range(0, len(ranges), _BLOCKS_A_STEP):
+            text = self._encoder.encode(ranges[begin : begin + _BLOCKS_A_STEP])[1:-1]
+            hashed.update(b"," + text if begin else text)
+        hashed.update(b"]]")
+        return hashed.digest()
 
     def _add_ranges(self, slot: int, ranges: list[tuple[Literal[4, 6], int, int]]) -> None:
         """Add sorted ranges, IPv4 before IPv6, in two calls: one for each of millions took a tenth of a sync."""
@@ -98,7 +123,7 @@ class Staging:
     def finish(self, about: Mapping[str, str]) -> Staged:
         """Complete both files durably. ``about`` is written into cache.db beside the digest."""
         digest = hashlib.sha256(f"{self._rows['geolocations']}:{self._digest:064x}".encode()).hexdigest()
-        self._seen.clear()
+        self._seen = Seen()
         self._cache.finish({**about, "digest": digest})
         with files.file_errors(self._candidate.index):
             summary = self._index.write(self._candidate.index, extra={"digest": digest})

@@ -25,7 +25,7 @@ class _Context:
     parse_int = int
 
 
-def loads(data: bytes) -> "Any":
+def loads(data: "bytes | bytearray") -> "Any":
     """The value of a whole JSON text in UTF-8.
 
     :raises ValueError: if it is not JSON, or something stands after it

@@ -11,6 +11,7 @@ from geolookup import addresses
 from geolookup.errors import GeoLookupError, UpstreamAnswerError
 from geolookup.upstream import decode
 from geolookup.upstream.decode import KEPT_REJECTIONS, MAX_TEXT, PulledGeolocation, RowDecoder
+from tests.support.examples import examples
 
 
 def one(**members: Any) -> tuple[PulledGeolocation | None, RowDecoder]:
@@ -274,6 +275,63 @@ def test_a_strange_c_library_changes_nothing(startip: str, endip: str) -> None:
         expected = block(startip, endip)[0]
         patch.setattr(decode, "_STRICT_C_PARSER", False)
         assert block(startip, endip)[0] == expected
+
+
+members = st.sampled_from(
+    [None, "", "1.1.1.1", "1.1.1.9", "::1", "::ffff:1.1.1.3", "x", "}, {", 7, "16843009", 16843009, [], {}]
+)
+blocks_of_rows = st.one_of(
+    st.sampled_from([None, "x", {}, 5]),
+    st.lists(
+        st.one_of(
+            st.fixed_dictionaries(
+                {}, optional=dict.fromkeys(("startip", "endip", "startipnum", "endipnum", "ü"), members)
+            ),
+            st.just({"startip": "1.1.1.1", "endip": "1.1.1.2", "startipnum": 16843009, "endipnum": 16843010}),
+            st.sampled_from([None, 3, "x"]),
+        ),
+        max_size=8,
+    ),
+)
+rows_of_a_list = st.fixed_dictionaries(
+    {"locid": st.sampled_from([1, -2, "3", 0, None, "x", 1.5])},
+    optional={
+        "ipblocks": blocks_of_rows,
+        "city": st.sampled_from(["Zürich", 5, [], "x"]),
+        "latitude": st.sampled_from([1, "z"]),
+    },
+)
+
+
+@given(
+    st.lists(st.one_of(rows_of_a_list, st.sampled_from([None, 7])), max_size=5),
+    st.sampled_from([(",", ":"), (" , ", " :\n ")]),
+    st.integers(1, 60),
+)
+@examples(300)
+def test_a_batch_that_is_decoded_in_parts_is_the_same(rows: list[Any], separators: tuple[str, str], part: int) -> None:
+    text = json.dumps(rows, ensure_ascii=False, separators=separators).encode()
+    whole, parts = RowDecoder(), RowDecoder()
+    expected = whole.batch(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "_LARGE_BYTES", 0)
+        patch.setattr(decode, "_PART_BYTES", part)
+        assert parts.batch(bytearray(text)) == expected
+    assert parts._counts() == whole._counts()
+    assert parts.rejected == whole.rejected
+
+
+@pytest.mark.parametrize("text", [b"", b"[", b"[1,]", b'[{"locid":1}', b'[{"locid":1,"city":"\xff"}]', b'[{"\xff":1}]'])
+def test_a_batch_in_parts_that_is_not_json_is_refused(text: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "_LARGE_BYTES", -1)
+    monkeypatch.setattr(decode, "_PART_BYTES", 1)
+    errors = []
+    for decoder in (RowDecoder(), RowDecoder()):
+        with pytest.raises(UpstreamAnswerError) as caught:
+            decoder.batch(text)
+        errors.append(str(caught.value))
+        monkeypatch.undo()
+    assert errors[0] == errors[1]
 
 
 @given(st.lists(st.sampled_from([{"locid": 1}, {"locid": "2"}, {"locid": 3, "city": 5, "latitude": "1"}]), max_size=4))

@@ -30,6 +30,7 @@ _QUOTE, _BACKSLASH, _OPENING, _CLOSING = 0x22, 0x5C, 0x7B, 0x7D
 # The name of the member whose value begins where the text ends; the lookback is far longer than any name that matters.
 _NAME = re.compile(rb'("(?:[^"\\]|\\.)*")[ \t\n\r]*:[ \t\n\r]*\[\Z', re.DOTALL)
 _NAME_LOOKBACK = 4096
+_SOMETHING = re.compile(rb"[^ \t\n\r]")
 
 _Integers = npt.NDArray[np.int64]
 
@@ -38,7 +39,7 @@ class Piece(NamedTuple):
     """A JSON array of one or more whole elements; ``array`` numbers the array that they stood in, from 0."""
 
     array: int
-    text: bytes
+    text: bytearray
 
 
 class _Strings:
@@ -95,36 +96,45 @@ class _Strings:
 
 
 class _Elements:
-    """The text between an array's brackets that has not been handed out yet."""
+    """The text between an array's brackets that has not been handed out yet.
+
+    It grows in one place, and is handed out as it is: an element may have a good part of a gigabyte.
+    """
 
     def __init__(self, number: int, max_bytes: int) -> None:
         self.number = number
         self._max_bytes = max_bytes
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._text = bytearray(b"[")
         self._begun = False
 
     def add(self, text: bytes) -> None:
-        self._size += len(text)
-        if self._size > self._max_bytes:
+        if len(self._text) - 1 + len(text) > self._max_bytes:
             raise UpstreamAnswerError(f"the answer has an element of more than {self._max_bytes} bytes")
-        self._parts.append(text)
+        self._text += text
 
     def cut(self, *, last: bool) -> list[Piece]:
         """What was added since the last cut, as one piece; none if an array ends without further elements."""
-        text = b"".join(self._parts).strip(_BLANKS)
-        self._parts, self._size = [], 0
-        if not text and last:
+        text, self._text = self._text, bytearray(b"[")
+        begin = _begin(text, 1)
+        if begin == len(text) and last:
             return []
         if self._begun:
             # A slice begins with the comma that the one before it left.
-            if not text.startswith(b","):
+            if not text.startswith(b",", begin):
                 raise UpstreamAnswerError("the answer is not JSON: a comma is missing between two elements")
-            text = text[1:]
-            if not text.strip(_BLANKS):
+            begin = _begin(text, begin + 1)
+            if begin == len(text):
                 raise UpstreamAnswerError("the answer is not JSON: nothing stands after a comma")
         self._begun = True
-        return [Piece(self.number, b"[" + text + b"]")]
+        del text[1:begin]
+        text += b"]"
+        return [Piece(self.number, text)]
+
+
+def _begin(text: bytearray, at: int) -> int:
+    """Where something stands that is not blank, from ``at`` on."""
+    found = _SOMETHING.search(text, at)
+    return len(text) if found is None else found.start()
 
 
 class Splitter:

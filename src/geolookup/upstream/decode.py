@@ -4,10 +4,13 @@ msgspec decodes a batch into typed structures; a batch that fails is read again 
 section 1 of the service interface and section 3 of the behaviour: text decides, and numbers are only compared.
 """
 
+import codecs
 import math
 import re
 from _socket import AF_INET, AF_INET6, inet_pton
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import GenericAlias
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -16,12 +19,16 @@ import msgspec
 from geolookup import addresses, plainjson
 from geolookup.errors import InvalidAddressError, UpstreamAnswerError
 from geolookup.fields import FIELDS
+from geolookup.http.splitter import Splitter
 from geolookup.model import PROVISIONAL_LOCID, field_values
 from geolookup.reasons import reason as reason_of
 from geolookup.text import harmless
 
 #: The most characters that a text field may have.
 MAX_TEXT = 65536
+#: A batch of more bytes has geolocations of very many blocks, or one of them: it is decoded in parts of this size.
+_LARGE_BYTES = 1 << 20
+_PART_BYTES = 1 << 18
 #: The most rejected rows that are kept with their reasons; all are counted.
 KEPT_REJECTIONS = 1000
 
@@ -79,14 +86,16 @@ class _RawRow(msgspec.Struct, gc=False):
     ipblocks: list[_RawBlock] | None = None
 
 
-_RawGeolocation = cast(
-    "type[_RawRow]",
-    msgspec.defstruct(
-        "_RawGeolocation",
-        [(field.name, _Text if field.limit is None else float | str | None, None) for field in FIELDS],
-        bases=(_RawRow,),
-        gc=False,
-    ),
+class _RawLargeRow(msgspec.Struct, gc=False):
+    locid: int | str | None = None
+    ipblocks: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_FIELDS = [(field.name, _Text if field.limit is None else float | str | None, None) for field in FIELDS]
+_RawGeolocation = cast("type[_RawRow]", msgspec.defstruct("_RawGeolocation", _FIELDS, bases=(_RawRow,), gc=False))
+#: One whose blocks are still text.
+_RawLargeGeolocation = cast(
+    "type[_RawLargeRow]", msgspec.defstruct("_RawLargeGeolocation", _FIELDS, bases=(_RawLargeRow,), gc=False)
 )
 _LIMITS = tuple((field.name, field.limit) for field in FIELDS)
 
@@ -110,6 +119,8 @@ class RowDecoder:
 
     def __init__(self) -> None:
         self._typed = msgspec.json.Decoder(GenericAlias(list, (_RawGeolocation,)))
+        self._large = msgspec.json.Decoder(GenericAlias(list, (_RawLargeGeolocation,)))
+        self._only_blocks = msgspec.json.Decoder(list[_RawBlock])
         self.geolocations_seen = 0
         self.blocks_seen = 0
         self.number_disagreements = 0
@@ -117,11 +128,13 @@ class RowDecoder:
         self.rejected_geolocations = 0
         self.rejected_blocks = 0
 
-    def batch(self, text: bytes) -> list[PulledGeolocation]:
+    def batch(self, text: bytes | bytearray) -> list[PulledGeolocation]:
         """The good geolocations of a JSON array.
 
         :raises UpstreamAnswerError: if the text is not JSON
         """
+        if len(text) > _LARGE_BYTES:
+            return self._large_batch(text)
         try:
             raws = self._typed.decode(text)
             if not text.isascii():
@@ -129,6 +142,34 @@ class RowDecoder:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return self.values(load_array(text))
         return self._rows(raws)
+
+    def _large_batch(self, text: bytes | bytearray) -> list[PulledGeolocation]:
+        """`batch`, a part of the blocks at a time: one geolocation may have a million, and each takes far more memory
+        decoded than as text.
+        """
+        before = self._counts()
+        try:
+            raws = self._large.decode(text)
+            if not text.isascii():
+                checker = codecs.getincrementaldecoder("utf-8")()
+                for begin in range(0, len(text), _PART_BYTES):
+                    checker.decode(text[begin : begin + _PART_BYTES])
+                checker.decode(b"", final=True)
+            return self._rows(raws)
+        except (msgspec.MsgspecError, ValueError, RecursionError, UpstreamAnswerError):
+            self._back_to(before)
+            return self.values(load_array(text))
+
+    def _counts(self) -> tuple[int, ...]:
+        return (
+            *(self.geolocations_seen, self.blocks_seen, self.number_disagreements),
+            *(self.rejected_geolocations, self.rejected_blocks, len(self.rejected)),
+        )
+
+    def _back_to(self, counts: tuple[int, ...]) -> None:
+        self.geolocations_seen, self.blocks_seen, self.number_disagreements = counts[:3]
+        self.rejected_geolocations, self.rejected_blocks = counts[3:5]
+        del self.rejected[counts[5] :]
 
     def values(self, values: list[Any]) -> list[PulledGeolocation]:
         """The good geolocations among values that are already decoded."""
@@ -148,7 +189,7 @@ class RowDecoder:
             self._reject_row(None, self.geolocations_seen, "is not an object with a locid")
             self.geolocations_seen += 1
 
-    def _rows(self, raws: list[_RawRow]) -> list[PulledGeolocation]:
+    def _rows(self, raws: Sequence[_RawRow | _RawLargeRow]) -> list[PulledGeolocation]:
         rows = []
         seen = self.geolocations_seen
         self.geolocations_seen += len(raws)
@@ -156,6 +197,9 @@ class RowDecoder:
             try:
                 rows.append(self._row(raw, position))
             except _BadRowError as error:
+                if isinstance(raw, _RawLargeRow):
+                    for _ in self._blocks_of_text(raw.ipblocks):
+                        pass  # what cannot be decoded sends all rows the long way, whose reason may be another
                 self._reject_row(whole(raw.locid), position, str(error))
         return rows
 
@@ -169,7 +213,7 @@ class RowDecoder:
         if len(self.rejected) < KEPT_REJECTIONS:
             self.rejected.append(RejectedRow(locid, position, harmless(shown, 120), reason))
 
-    def _row(self, raw: _RawRow, position: int) -> PulledGeolocation:
+    def _row(self, raw: _RawRow | _RawLargeRow, position: int) -> PulledGeolocation:
         locid = whole(raw.locid)
         if locid is None:
             raise _BadRowError("locid is missing or not a whole number")
@@ -179,8 +223,25 @@ class RowDecoder:
             (value if type(value) is str else _text(value)) if most is None else _degrees(value, most, name)
             for value, (name, most) in zip(field_values(raw), _LIMITS, strict=True)
         ]
-        values.append(self._blocks(raw.ipblocks, locid, position) if raw.ipblocks else [])
+        if isinstance(raw, _RawLargeRow):
+            parts = (self._blocks(part, locid, position) for part in self._blocks_of_text(raw.ipblocks))
+            values.append(list(chain.from_iterable(parts)))
+        else:
+            values.append(self._blocks(raw.ipblocks, locid, position) if raw.ipblocks else [])
         return PulledGeolocation(locid, *values)
+
+    def _blocks_of_text(self, raw: msgspec.Raw) -> Iterator[list[_RawBlock]]:
+        text = memoryview(raw)
+        if bytes(text[:4]) == b"null":
+            return
+        if len(text) <= _PART_BYTES or bytes(text[:1]) != b"[":
+            yield self._only_blocks.decode(text)
+            return
+        splitter = Splitter()
+        for begin in range(0, len(text), _PART_BYTES):
+            for piece in splitter.feed(bytes(text[begin : begin + _PART_BYTES])):
+                yield self._only_blocks.decode(piece.text)
+        splitter.close()
 
     def _blocks(self, raws: list[_RawBlock], locid: int, position: int) -> list[Block]:
         # The hot loop: it runs millions of times in a pull, so the common case is inlined here.
@@ -272,7 +333,7 @@ class RowDecoder:
         return raw
 
 
-def load_array(text: bytes) -> list[Any]:
+def load_array(text: bytes | bytearray) -> list[Any]:
     """The values of a JSON array, without types: numbers of any size, lone surrogates kept for the rows' checks.
 
     :raises UpstreamAnswerError: if it is not JSON, or holds an integer too long to be read

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -362,6 +363,26 @@ def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
     assert person.upstream.colleague_creates(fields, blocks, who="colleague") == -1
     person("push", exits=3)
     assert person.there == {-1: ("Sydney", ["172.16.0.0"])}
+
+
+@pytest.mark.parametrize("deleted_by", ["person", "colleague"])
+def test_what_was_deleted_with_a_block_of_somebody_elses_is_gone_from_lookups_at_once(
+    person: Person, deleted_by: str
+) -> None:
+    locid = person.creates()
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "delete", locid)
+    given = replace(person.upstream.places[-1], blocks=frozenset({("10.1.0.0", "10.1.0.255")}))
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    person("sync")
+    assert person.looks_up("10.1.0.1") == [1]
+    if deleted_by == "colleague":
+        person.upstream.colleague_changes(-1, None, who="colleague")
+    person("push", "--on-conflict", "mine")
+    assert person.there == {}
+    assert person.looks_up("10.1.0.1") == [1]
 
 
 def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

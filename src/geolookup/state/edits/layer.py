@@ -24,21 +24,25 @@ class Laid:
         return bool(self.edits)
 
 
-def lay_over(places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: Mapping[int, int]) -> dict[int, Laid]:
+def lay_over(
+    places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: Mapping[int, int], *, listed: int | None = None
+) -> dict[int, Laid]:
     """Lay edits, oldest first, over the custom geolocations of a list.
 
     ``rows`` are those that the list may lack (`Outbox.rows_to_lay`): any other is in the list already.
     ``aliases`` maps provisional locids to the service's; the result has the service's
-    if there is one.
+    if there is one. ``listed`` is the counter of the mark of that list, None if nobody knows it.
     """
     layer = {place.locid: Laid(place=place) for place in places}
     laid = list(rows)
     deleted = {row.locid: row.id for row in laid if row.number is not None}
-    for row in laid:
+    # First what the service has deleted: a number that it gave again since is not what is meant, even if it has become
+    # that of an older create, which went out later.
+    for row in sorted(laid, key=lambda each: each.number is None):
         if row.number is None and row.id < deleted.get(row.locid, 0):
             continue  # whatever it was before: the service has deleted it, and its number may be something else's
         locid = row.number or aliases.get(row.locid, row.locid)
-        if row.number is not None and locid in layer:
+        if row.number is not None and locid in layer and not _is_from_before(listed, row):
             blocks = blocks_had([each for each in laid if each.locid == row.locid and each.id <= row.id])
             if layer[locid].place.ipblocks and not blocks & set(layer[locid].place.ipblocks):
                 continue  # the number has been given to something else by now
@@ -48,6 +52,15 @@ def lay_over(places: Iterable[Geolocation], rows: Iterable[OutboxRow], aliases: 
             pending = () if before is None else before.edits
             layer[locid] = Laid(place=after, edits=pending if row.state == State.DONE else (*pending, row))
     return layer
+
+
+def _is_from_before(listed: int | None, deletion: OutboxRow) -> bool:
+    """Whether a list was begun before a deletion was sent, or before it was found that there is nothing to delete.
+
+    What it has is gone then, even if somebody had given it blocks that nobody here knew of.
+    """
+    mark = deletion.attempted or deletion.acknowledged
+    return listed is not None and mark is not None and listed < mark.counter
 
 
 def blocks_had(rows: Iterable[OutboxRow]) -> set[IPBlock]:

@@ -35,7 +35,7 @@ class LocalEdits:
         rows, aliases, head = self._ask(
             lambda outbox: (outbox.rows_to_lay(begun), outbox.aliases(), outbox.head()), nothing
         )
-        return lay_over(custom, rows, aliases), head
+        return lay_over(custom, rows, aliases, listed=begun.counter), head
 
     def head(self) -> int:
         """The number of the newest edit."""

@@ -79,7 +79,8 @@ class EditSession:
         return self._layer
 
     def _lay(self) -> dict[int, Laid]:
-        return lay_over(self.listed.custom, self.outbox.rows_to_lay(self.listed.begun), self._aliases)
+        begun = self.listed.begun
+        return lay_over(self.listed.custom, self.outbox.rows_to_lay(begun), self._aliases, listed=begun.counter)
 
     @property
     def listed(self) -> Listed:

@@ -121,7 +121,9 @@ class _Account:
         if any(isinstance(other.edit, Delete) for other in later):
             return True
         if isinstance(row.edit, Delete):
-            return place is None or _is_another(row, place)
+            # What has the number may be another of ours, and like it.
+            given_again = any(row.number == number for local, number in self._aliases.items() if local != row.locid)
+            return place is None or given_again or _is_another(row, place)
         if isinstance(row.edit, Create) and place is None:
             return False
         if place is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from geolookup.errors import StateDamagedError, StateUnwritableError
+from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
 from geolookup.fields import UNKNOWN
 from geolookup.lookup.since import answer_since
 from geolookup.lookup.snapshot import Snapshot
@@ -16,6 +16,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.parts import has_service, part_path, parts_of
+from geolookup.state.sqlite import GLANCE_WAIT_S
 
 if TYPE_CHECKING:
     from geolookup.addresses import Family
@@ -88,8 +89,8 @@ def explain(
         elif directory.edits.is_of_others():
             raise StateUnwritableError(f"{directory.edits.path} is for its owner only")
         else:
-            layer = list(directory.custom_layer(current.generation, current.published).values())
-    except (StateDamagedError, StateUnwritableError) as error:
+            layer = list(directory.custom_layer(current.generation, current.published, wait_s=GLANCE_WAIT_S).values())
+    except (StateBusyError, StateDamagedError, StateUnwritableError) as error:
         # Pulled blocks can still be explained; an edit behind the answer cannot.
         layer = [Laid(place=place) for place in directory.cache(current.generation).custom()]
         unreadable = (f"the local edits cannot be read: {error}",)

@@ -12,6 +12,7 @@ from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.recovery import open_kept
 from geolookup.state.generations.timeline import GONE
 from geolookup.state.served import served_current
+from geolookup.state.sqlite import GLANCE_WAIT_S
 
 if TYPE_CHECKING:
     from geolookup.addresses import Family
@@ -90,9 +91,9 @@ def _edit_behind(
     if match is None or match.layer != "custom":
         return None
     try:
-        edits = directory.local.edits_of(match.geolocation.locid)
+        edits = directory.local.edits_of(match.geolocation.locid, wait_s=GLANCE_WAIT_S)
     except StateError:
-        return None  # a damaged edits.db: the explanation says so
+        return None  # damaged, or locked: the explanation says so
     made = [row for row in edits if row.created_at > after and (until is None or row.created_at < until)]
     return max(
         (row for row in made if _concerns(row, family, value)), key=lambda row: (row.created_at, row.id), default=None

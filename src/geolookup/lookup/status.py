@@ -16,10 +16,8 @@ from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries
 from geolookup.state.generations.licences import overdue
 from geolookup.state.generations.parts import SERVICE, Part, has_service, part_path, parts_of
+from geolookup.state.sqlite import GLANCE_WAIT_S
 from geolookup.sync.failures import failures
-
-#: A status describes the present and waits for nobody, except for the moment that a commit takes.
-_COMMIT_S = 0.2
 
 
 def describe(
@@ -39,7 +37,7 @@ def describe(
         if directory.edits.is_of_others():
             pending = None
         else:
-            pending = directory.local.pending(wait_s=_COMMIT_S) if has_service(current.published) else 0
+            pending = directory.local.pending(wait_s=GLANCE_WAIT_S) if has_service(current.published) else 0
     except (StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError) as error:
         problem = problem or (f"the pending edits cannot be counted: {error}", monotonic())
     base, overlay = snapshot.base.reader, snapshot.custom.reader

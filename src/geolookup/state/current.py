@@ -310,6 +310,11 @@ def generation_path(home: str, generation: int) -> str:
     return os.path.join(home, "generations", generation_name(generation))
 
 
+def cache_path(home: str, generation: int) -> str:
+    """The cache.db of a generation."""
+    return os.path.join(generation_path(home, generation), "cache.db")
+
+
 def index_path(home: str, generation: int) -> str:
     """The compiled default layer of a generation."""
     return os.path.join(generation_path(home, generation), "index")

@@ -10,7 +10,7 @@ from typing import Any
 
 from geolookup.state import files, machine
 from geolookup.state.clock import now_text
-from geolookup.state.current import Current, Published, generation_path
+from geolookup.state.current import Current, Published, cache_path, generation_path
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
@@ -34,10 +34,11 @@ from geolookup.state.generations.parts import (
     snapshot_path,
 )
 from geolookup.state.generations.recovery import numbered
-from geolookup.state.locks import Locks
+from geolookup.state.locks import PUBLISH_WAIT_S, Locks
 from geolookup.state.marks import Begun, Start
 from geolookup.state.publish import Publish, publishing
 from geolookup.state.served import current_or_none, open_served, required_current, served_current
+from geolookup.state.sqlite import RUN_WAIT_S
 
 _log = logging.getLogger("geolookup")
 
@@ -97,17 +98,17 @@ class StateDirectory:
         """
         return required_current(self.home)
 
-    def publishing(self) -> AbstractContextManager[Publish]:
+    def publishing(self, *, wait_s: float = PUBLISH_WAIT_S) -> AbstractContextManager[Publish]:
         """The publish lock, and a publish under way.
 
-        :raises StateBusyError: if another process has been publishing for ten seconds
+        :raises StateBusyError: if another process has been publishing for ten seconds, or ``wait_s``
         :raises StateTooNewError: if a newer release wrote CURRENT
         """
-        return publishing(self.home, self.locks, self.local)
+        return publishing(self.home, self.locks, self.local, wait_s=wait_s)
 
     def cache(self, generation: int) -> Cache:
         """A generation's cache.db."""
-        return Cache(os.path.join(generation_path(self.home, generation), "cache.db"))
+        return Cache(cache_path(self.home, generation))
 
     def report(self, generation: int) -> dict[str, Any]:
         """What a generation's report.json holds.
@@ -369,9 +370,12 @@ class StateDirectory:
                 publish.write_current(publish.current.replace(sequence=publish.sequence, pushed=counter))
         return copied
 
-    def custom_layer(self, generation: int, record: dict[str, Any]) -> dict[int, Laid]:
-        """The custom layer over a kept generation, with the local edits laid over it, as lookups see it."""
-        return self.local.laid_over(self.cache(generation).custom(), Begun.of(record))[0]
+    def custom_layer(self, generation: int, record: dict[str, Any], *, wait_s: float = RUN_WAIT_S) -> dict[int, Laid]:
+        """The custom layer over a kept generation, with the local edits laid over it, as lookups see it.
+
+        :raises StateBusyError: if another process holds edits.db exclusively for longer than ``wait_s`` seconds
+        """
+        return self.local.laid_over(self.cache(generation).custom(), Begun.of(record), wait_s=wait_s)[0]
 
     def service_url(self) -> str | None:
         """The address of the service that what is served came from; None if there is none in it."""

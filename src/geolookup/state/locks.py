@@ -39,14 +39,14 @@ class Locks:
             yield
 
     @contextlib.contextmanager
-    def publish(self) -> Iterator[None]:
+    def publish(self, *, wait_s: float = PUBLISH_WAIT_S) -> Iterator[None]:
         """Held for the milliseconds of a publish; waited for.
 
-        :raises StateBusyError: if it is not free within ten seconds
+        :raises StateBusyError: if it is not free within ten seconds, or ``wait_s``
         :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
         """
-        busy = f"{self._home}: another process has been publishing for {PUBLISH_WAIT_S:.0f} s: try again later"
-        with self._held("publish.lock", wait_s=PUBLISH_WAIT_S, busy=busy):
+        busy = f"{self._home}: another process has been publishing for {wait_s:.0f} s: try again later"
+        with self._held("publish.lock", wait_s=wait_s, busy=busy):
             yield
 
     @contextlib.contextmanager

@@ -30,7 +30,7 @@ from geolookup.state.generations.candidate import dump, read_report
 from geolookup.state.generations.parts import has_service
 from geolookup.state.generations.recovery import memory_text, remembered
 from geolookup.state.generations.timeline import advanced
-from geolookup.state.locks import Locks
+from geolookup.state.locks import PUBLISH_WAIT_S, Locks
 from geolookup.state.marks import Begun
 from geolookup.state.overlay import compile_overlay
 from geolookup.state.served import nothing_published, open_current, open_other
@@ -47,13 +47,13 @@ class Draft:
 
 
 @contextlib.contextmanager
-def publishing(home: str, locks: Locks, local: LocalEdits) -> Iterator["Publish"]:
+def publishing(home: str, locks: Locks, local: LocalEdits, *, wait_s: float = PUBLISH_WAIT_S) -> Iterator["Publish"]:
     """The publish lock, and a publish under way. If it fails before CURRENT is replaced, what it made goes.
 
-    :raises StateBusyError: if another process has been publishing for ten seconds
+    :raises StateBusyError: if another process has been publishing for ten seconds, or ``wait_s``
     :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
     """
-    with locks.publish():
+    with locks.publish(wait_s=wait_s):
         publish = Publish(home, local, current_bytes(home))
         try:
             yield publish

@@ -16,6 +16,12 @@ from geolookup.state import files
 VERSION = sqlite3.sqlite_version
 #: SQLite's whole numbers are below this, and not below its negative.
 END_OF_INTEGERS = 1 << 63
+#: How long a run, or an edit, waits for another process that holds edits.db.
+RUN_WAIT_S = 10.0
+#: How long a question waits: a commit takes milliseconds, and nothing else keeps anybody from reading.
+QUESTION_WAIT_S = 2.0
+#: How long it waits if it has an answer without the edits too.
+GLANCE_WAIT_S = 0.2
 
 
 @contextlib.contextmanager

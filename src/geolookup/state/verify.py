@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from geolookup.errors import GeoLookupError, NoStateError, StateError, StateUnreadableError
+from geolookup.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
 from geolookup.state import files
@@ -200,7 +200,7 @@ def _content_problems(path: str, record: dict[str, Any], on_bytes: Callable[[int
 def _collected(problems: list[str]) -> Iterator[None]:
     try:
         yield
-    except StateUnreadableError:
+    except (StateBusyError, StateUnreadableError):
         raise  # it may be whole
     except GeoLookupError as error:
         problems.append(str(error))

@@ -9,6 +9,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.state.marks import Begun
+from geolookup.state.sqlite import RUN_WAIT_S
 
 _T = TypeVar("_T")
 
@@ -19,7 +20,7 @@ class LocalEdits:
     def __init__(self, edits: Edits) -> None:
         self._edits = edits
 
-    def _ask(self, question: Callable[[Outbox], _T], otherwise: _T, *, wait_s: float = 10.0) -> _T:
+    def _ask(self, question: Callable[[Outbox], _T], otherwise: _T, *, wait_s: float = RUN_WAIT_S) -> _T:
         if not self._edits.exists():
             return otherwise
         with self._edits.reading(wait_s=wait_s) as database:
@@ -29,11 +30,13 @@ class LocalEdits:
         """Refuse an edits.db that has gone back; see `Edits.require_newest`."""
         self._edits.require_newest(edits=edits, counter=counter)
 
-    def laid_over(self, custom: list[Geolocation], begun: Begun) -> tuple[dict[int, Laid], int]:
+    def laid_over(
+        self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
+    ) -> tuple[dict[int, Laid], int]:
         """A list's custom geolocations with the edits laid over them, and the newest edit's number."""
         nothing: tuple[list[OutboxRow], dict[int, int], int] = ([], {}, 0)
         rows, aliases, head = self._ask(
-            lambda outbox: (outbox.rows_to_lay(begun), outbox.aliases(), outbox.head()), nothing
+            lambda outbox: (outbox.rows_to_lay(begun), outbox.aliases(), outbox.head()), nothing, wait_s=wait_s
         )
         return lay_over(custom, rows, aliases, listed=begun.counter), head
 
@@ -41,7 +44,7 @@ class LocalEdits:
         """The number of the newest edit."""
         return self._ask(Outbox.head, 0)
 
-    def pending(self, *, wait_s: float = 10.0) -> int:
+    def pending(self, *, wait_s: float = RUN_WAIT_S) -> int:
         """How many edits have not reached the service.
 
         :raises StateBusyError: if another process holds edits.db exclusively for longer than ``wait_s`` seconds
@@ -60,7 +63,7 @@ class LocalEdits:
         """The service's locids of the geolocations that this machine deleted there, or may have."""
         return self._ask(Outbox.deleted_here, set())
 
-    def edits_of(self, locid: int) -> list[OutboxRow]:
+    def edits_of(self, locid: int, *, wait_s: float = RUN_WAIT_S) -> list[OutboxRow]:
         """The edits of a geolocation that were made on this machine, finished ones too; not the dropped ones."""
 
         def ask(outbox: Outbox) -> list[OutboxRow]:
@@ -68,7 +71,7 @@ class LocalEdits:
             rows = (row for row in outbox.rows() if row.state != State.DROPPED)
             return [row for row in rows if locid in (row.locid, aliases.get(row.locid))]
 
-        return self._ask(ask, [])
+        return self._ask(ask, [], wait_s=wait_s)
 
     def upstream_url(self) -> str | None:
         """The upstream that edits were pushed to; None if none were."""

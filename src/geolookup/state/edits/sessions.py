@@ -8,13 +8,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
-from geolookup.state.current import Current
+from geolookup.state.current import Current, cache_path
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.session import EditSession, Listed
+from geolookup.state.generations.cache import Cache
+from geolookup.state.locks import PUBLISH_WAIT_S
 from geolookup.state.marks import Begun
-from geolookup.state.publish import Publish
+from geolookup.state.publish import Publish, publishing
+from geolookup.state.sqlite import RUN_WAIT_S
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -40,8 +43,10 @@ class Sessions:
         self._left: tuple[tuple[int, int], dict[int, Laid]] | None = None
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[EditSession]:
+    def transaction(self, *, wait: bool = True) -> Iterator[EditSession]:
         """A session whose edits are durable and published at its end, or all forgotten if it raises.
+
+        Without ``wait`` it is refused if anybody else edits or publishes now.
 
         :raises NoStateError: if nothing has been published
         :raises StateBusyError: if another process has been publishing for ten seconds
@@ -51,12 +56,15 @@ class Sessions:
             yield self._session  # a transaction inside another is part of it
             return
         directory = self._directory
-        with directory.publishing() as publish:
+        with publishing(
+            directory.home, directory.locks, directory.local, wait_s=PUBLISH_WAIT_S if wait else 0.0
+        ) as publish:
             current = publish.required()
-            directory.edits.require_present(edits=current.edits, counter=current.pushed)
             with contextlib.ExitStack() as whole:
                 try:
-                    with directory.edits.transaction() as database:
+                    with directory.edits.transaction(
+                        wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
+                    ) as database:
                         session = self._session = self._begin(database, current)
                         yield session
                         head, layer, changed = session.outbox.head(), session.layer, session.changed
@@ -69,14 +77,17 @@ class Sessions:
     def catch_up(self) -> None:
         """Publish edits that are durable and not published: whoever made them was killed in between, or could not.
 
-        If that is impossible for this user or now, it is left to the next edit.
+        If that is impossible for this user or now, it is left to the next edit: whoever holds a lock may be about to do
+        it, and questions wait for nobody.
         """
         with contextlib.suppress(StateError):
             current = self._directory.current_or_none()
             if current is None or not self._directory.edits.exists():
                 return
-            if self.ask(lambda session: session.outbox.head()) != current.edits:
-                with self.transaction():
+            with self._directory.edits.reading(wait_s=0.0) as database:
+                head = Outbox(database).head()
+            if head != current.edits:
+                with self.transaction(wait=False):
                     pass
 
     @contextlib.contextmanager
@@ -115,7 +126,9 @@ class Sessions:
 
     def _begin(self, database: "Database", current: Current) -> EditSession:
         outbox = Outbox(database)
-        head = self._directory.edits.require_newest_in(outbox, edits=current.edits, counter=current.pushed)
+        head, marks = outbox.counters()
+        if head < current.edits or marks < current.pushed:
+            raise self._directory.edits.gone_back()
         key = (current.sequence, head)
         left = self._left[1] if self._left is not None and self._left[0] == key else None
         return EditSession(database, outbox, lambda: self._read_listed(current), left=left)
@@ -137,7 +150,7 @@ class Sessions:
     def _read_listed(self, current: Current) -> Listed:
         begun = Begun.of(current.published)
         if self._listed is None or (self._listed.generation, self._listed.begun) != (current.generation, begun):
-            custom = self._directory.cache(current.generation).custom()
+            custom = Cache(cache_path(self._directory.home, current.generation)).custom()
             self._listed = Listed(generation=current.generation, digest=current.digest, begun=begun, custom=custom)
         return self._listed
 

@@ -23,7 +23,14 @@ from geolookup.state.edits.outbox.soundness import require_sound
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
-from geolookup.state.sqlite import END_OF_INTEGERS, column_types, create_private, sqlite_errors
+from geolookup.state.sqlite import (
+    END_OF_INTEGERS,
+    QUESTION_WAIT_S,
+    RUN_WAIT_S,
+    column_types,
+    create_private,
+    sqlite_errors,
+)
 
 if TYPE_CHECKING:
     from sqlite_utils import Database, Migrations
@@ -135,19 +142,24 @@ class Edits:
         return self.exists() and not os.access(self.path, os.R_OK)
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator["Database"]:
+    def transaction(self, *, wait_s: float = RUN_WAIT_S, may_be_new: bool = True) -> Iterator["Database"]:
         """One durable transaction: ``BEGIN IMMEDIATE``, then commit, or roll back if the body raises.
 
+        ``may_be_new`` is false if there were edits: then there must be a file.
+
+        :raises StateBusyError: if another process has been writing for ``wait_s`` seconds
         :raises StateTooNewError: if a newer release has migrated the file; nothing was touched
         :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
         """
         from sqlite_utils import Database
 
-        if not self.exists():
+        if not may_be_new:
+            self._require_there()
+        elif not self.exists():
             with files.file_errors(self.path), contextlib.suppress(FileExistsError):
                 create_private(self.path)
         with sqlite_errors(self.path, advice=self._restoring):
-            connection = sqlite3.connect(self.path, timeout=10.0, isolation_level=None)
+            connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
                 seen = _commits_of_others(connection)
@@ -159,6 +171,8 @@ class Edits:
                 # back, and with it undo what was committed: an edit, or that a request is on its way.
                 connection.execute("PRAGMA synchronous = extra")
                 connection.execute("PRAGMA foreign_keys = on")
+                # What does not fit into the cache would go into the file before the commit: nobody could read it then.
+                connection.execute("PRAGMA cache_spill = off")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     if seen != _commits_of_others(connection):
@@ -176,7 +190,7 @@ class Edits:
                 connection.close()
 
     @contextlib.contextmanager
-    def reading(self, *, wait_s: float = 10.0) -> Iterator["Database"]:
+    def reading(self, *, wait_s: float = QUESTION_WAIT_S) -> Iterator["Database"]:
         """One transaction that only reads: it needs no write lock, and creates no file.
 
         It and a writer wait for each other during a commit only: keep it short. ``wait_s`` is how long this one waits.
@@ -286,26 +300,25 @@ class Edits:
         self.require_present(edits=edits, counter=counter)
         if edits or counter:
             with self.reading() as database:
-                self.require_newest_in(Outbox(database), edits=edits, counter=counter)
+                head, marks = Outbox(database).counters()
+            if head < edits or marks < counter:
+                raise self.gone_back()
 
     def require_present(self, *, edits: int, counter: int) -> None:
         """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
-        if (edits or counter) and not (self.exists() and os.path.getsize(self.path)):
+        if edits or counter:
+            self._require_there()
+
+    def _require_there(self) -> None:
+        if not (self.exists() and os.path.getsize(self.path)):
             raise EditsDamagedError(f"{self.path}: is empty or gone, though there were edits{self._restoring()}")
 
-    def require_newest_in(self, outbox: Outbox, *, edits: int, counter: int) -> int:
-        """The second half of `require_newest`, within a transaction.
-
-        :returns: the number of the newest edit
-        """
-        head, marks = outbox.counters()
-        if head < edits or marks < counter:
-            path = shlex.quote(self.path)
-            raise EditsDamagedError(
-                f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "
-                f"Lookups go on; `geolookup outbox restore {path}` goes on with it as it is"
-            )
-        return head
+    def gone_back(self) -> EditsDamagedError:
+        """The error of a file whose counters are below those that were published or pushed from it."""
+        return EditsDamagedError(
+            f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "
+            f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
+        )
 
     def backups(self) -> list[str]:
         """Where the backups are, the newest first, whether there are any or not."""

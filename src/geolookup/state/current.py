@@ -23,6 +23,7 @@ FORMAT_VERSION = "2.0"
 #: The major versions that are read. In version 1 a generation is what one source's pull made.
 READ_VERSIONS = ("1", "2")
 _CHECK_MARK = b'"check": "'
+_NO_CHECK = b"0" * 16
 _MAX_BYTES = 1 << 20
 #: A publish may land between reading CURRENT and opening what it names, again and again, but not this often.
 _OPEN_ATTEMPTS = 50
@@ -131,6 +132,16 @@ class Current:
         """
         return str(self.published.get("dated") or self.checked_at)
 
+    def encoded(self) -> bytes:
+        """The bytes of the file, with their checksum."""
+        import json  # late: to read the file takes none of it
+
+        text = json.dumps({**self.as_json(), "check": _NO_CHECK.decode()}, indent=1, ensure_ascii=True, allow_nan=False)
+        data = f"{text}\n".encode("ascii")
+        head, mark, tail = data.rpartition(_NO_CHECK)
+        assert mark, "the lines above wrote it"
+        return head + content_check(data).encode("ascii") + tail
+
     def as_json(self) -> "dict[str, Any]":
         """What stands in the file."""
         return {
@@ -162,7 +173,31 @@ def read_current(home: str) -> Current:
     :raises StateTooNewError: if its major version is not ours
     :raises StateUnreadableError: if this user may not read it
     """
-    return current_of(home, current_bytes(home))
+    return _current_of(home, current_bytes(home))
+
+
+def read_to_publish(home: str) -> tuple[bytes | None, Current | None, str | None]:
+    """CURRENT for whoever holds the publish lock: its bytes, what they say, and why that cannot be served.
+
+    This opens every file that CURRENT names, and closes it again. Without a CURRENT, all three are None. If CURRENT
+    itself is damaged, the second is None. The third is None if everything is whole.
+
+    :raises StateTooNewError: if a newer release wrote it, or what it names
+    """
+    data = current_bytes(home)
+    try:
+        current = _current_of(home, data)
+    except NoStateError:
+        return data, None, None
+    except StateDamagedError as error:
+        return data, None, str(error)
+    try:
+        open_named(home, current).close()
+    except IndexTooNewError as error:
+        raise StateTooNewError(str(error)) from error
+    except IndexFileError as error:
+        return data, current, f"generation {current.generation} cannot be used: {error}"
+    return data, current, None
 
 
 def current_bytes(home: str) -> bytes | None:
@@ -189,7 +224,7 @@ def _unreadable(path: str) -> StateUnreadableError:
     return unreadable(path)
 
 
-def current_of(home: str, data: bytes | None) -> Current:
+def _current_of(home: str, data: bytes | None) -> Current:
     """What these bytes of CURRENT say, as `current_bytes` read them; the errors are those of `read_current`."""
     path = os.path.join(home, "CURRENT")
     if data is not None:

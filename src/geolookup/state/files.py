@@ -15,6 +15,8 @@ from geolookup import disk
 from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
 
 _CHUNK_BYTES = 1 << 20
+#: So begins the name of what is being made; nobody reads it.
+TEMPORARY = ".tmp-"
 FULL = "the disk is full: make room there"
 _UNWRITABLE = {
     errno.ENOSPC: FULL,
@@ -216,8 +218,18 @@ def free_bytes(path: str) -> int:
 
 @contextlib.contextmanager
 def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
-    """Hold an exclusive flock on ``path``, whose file is created if it is missing, and never unlinked.
+    """`lock` for the length of a ``with``."""
+    descriptor = lock(path, wait_s=wait_s, busy=busy)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
+
+def lock(path: str, *, wait_s: float, busy: str) -> int:
+    """Take an exclusive flock on ``path``, whose file is created if it is missing, and never unlinked.
+
+    :returns: its descriptor; closing it releases the lock
     :raises StateBusyError: with the message ``busy``, if another process still holds it after ``wait_s`` seconds
     :raises StateUnwritableError: if the lock file cannot be opened, or its file system has no locks
     """
@@ -228,6 +240,7 @@ def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
             locked_now = disk.take_lock(descriptor, time.monotonic() + wait_s)
         if not locked_now:
             raise StateBusyError(busy)
-        yield
-    finally:
-        os.close(descriptor)  # which releases the lock
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -57,8 +57,11 @@ class Locks:
         files.make_directories(
             self._home, *(os.path.join(self._home, name) for name in ("generations", SNAPSHOTS, "custom"))
         )
-        with files.locked(path, wait_s=wait_s, busy=busy):
+        descriptor = files.lock(path, wait_s=wait_s, busy=busy)
+        try:
             yield
+        finally:
+            os.close(descriptor)
 
     def _refuse_newer(self) -> None:
         """Before anything is touched, the creation of a lock's file included."""

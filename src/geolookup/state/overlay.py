@@ -29,7 +29,7 @@ def compile_overlay(
     builder = IndexBuilder("custom")
     for laid in layer:
         place = laid.place
-        slot = builder.add_location(place.locid, *field_values(place), pending=has_service and laid.pending)
+        slot = builder.add_location(place.locid, *field_values(place), pending=has_service and bool(laid.edits))
         for block in place.ipblocks:
             builder.add_block(slot, block.family, block.first, block.last)
     with files.file_errors(path):

@@ -16,24 +16,23 @@ from geolookup.state import files, notices, readers
 from geolookup.state.clock import now_text
 from geolookup.state.current import (
     Current,
-    content_check,
     current_bytes,
-    current_of,
     generation_path,
     overlay_path,
+    read_to_publish,
 )
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import dump, read_report
+from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.parts import has_service
 from geolookup.state.generations.recovery import memory_text, remembered
 from geolookup.state.generations.timeline import advanced
 from geolookup.state.locks import PUBLISH_WAIT_S, Locks
 from geolookup.state.marks import Begun
 from geolookup.state.overlay import compile_overlay
-from geolookup.state.served import nothing_published, open_current, open_other
+from geolookup.state.served import nothing_published, open_other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ def publishing(home: str, locks: Locks, local: LocalEdits, *, wait_s: float = PU
     :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
     """
     with locks.publish(wait_s=wait_s):
-        publish = Publish(home, local, current_bytes(home))
+        publish = Publish(home, local)
         try:
             yield publish
         except BaseException:
@@ -70,17 +69,16 @@ class Publish:
     that it will write; ``undo`` takes back what it made.
     """
 
-    def __init__(self, home: str, local: LocalEdits, data: bytes | None) -> None:
-        """``data`` are the bytes of CURRENT, None if there is none."""
+    def __init__(self, home: str, local: LocalEdits) -> None:
         self.home = home
         self.local = local
         self.undo = contextlib.ExitStack()
-        self._before = data
-        said = self._open(data)
-        there, memory = remembered(home, said)
-        self._generations = there.generations
+        self._before, said, problem = read_to_publish(home)
+        self.current = said if problem is None else self._recovered(problem)
+        self._there, memory = remembered(home, said)
+        self._group = readers.group_of(home)
         # Each with the generation that it was compiled for, as far as that is known.
-        self._overlays: dict[int, int | None] = dict.fromkeys(there.overlays)
+        self._overlays: dict[int, int | None] = dict.fromkeys(self._there.overlays)
         self.sequence = 1 + memory.sequence
         self.newest = memory.newest
         self.refused = memory.refused
@@ -92,21 +90,13 @@ class Publish:
             if not memory.served:  # an earlier release published it, which kept no record of this
                 self.served = ((self.current.generation, self.current.published_at),)
 
-    def _open(self, data: bytes | None) -> Current | None:
-        """What CURRENT says, None if it cannot be read; `current` is what of it is whole."""
-        self.current: Current | None = None
-        said = None
+    def _recovered(self, problem: str) -> Current | None:
+        """What is served instead of a CURRENT that cannot be; None if nothing whole is left."""
         with contextlib.suppress(NoStateError, StateDamagedError):
-            try:
-                said = current_of(self.home, data)
-                published = open_current(self.home, said)
-            except StateDamagedError as error:
-                if said is not None:
-                    raise
-                published = open_other(self.home, str(error))
+            published = open_other(self.home, problem)
             published.close()
-            self.current = published.current
-        return said
+            return published.current
+        return None
 
     def take_back(self) -> None:
         """Remove what was made, unless CURRENT was replaced and names it."""
@@ -127,9 +117,14 @@ class Publish:
     def _path(self, *parts: str) -> str:
         return os.path.join(self.home, *parts)
 
+    def _open_to_group(self, path: str) -> None:
+        """Let the group read what is complete, if it may read what is published."""
+        if self._group is not None:
+            readers.open_to_group(self.home, path, self._group)
+
     def move(self, path: str, target: str) -> None:
         """Give a directory that is complete the name by which CURRENT will know it."""
-        readers.open_to_group(self.home, path)
+        self._open_to_group(path)
         with files.file_errors(target):
             os.rename(path, target)
             self.undo.callback(_rename_back, target, path)
@@ -148,8 +143,8 @@ class Publish:
     def draft(self, generation: int, layer: list[Laid], edits: int, record: dict[str, Any]) -> Draft:
         """Compile an overlay under a temporary name, for ``generation``, whose record that is, to be served with."""
         now = now_text()
-        self.served = advanced(self.served, generation, now, self._generations)
-        self.pins = tuple(number for number in self.pins if number in self._generations or number == generation)
+        self.served = advanced(self.served, generation, now, self._there.generations)
+        self.pins = tuple(number for number in self.pins if number in self._there.generations or number == generation)
         path = retention.temporary_path(self._path("custom", "overlay"))
         self.undo.callback(files.remove_file, path)
         record = compile_overlay(
@@ -168,7 +163,7 @@ class Publish:
         current = self.current
         overlay = 1 + max([current.overlay if current else 0, *self._overlays])
         target = overlay_path(self.home, overlay)
-        readers.open_to_group(self.home, draft.path)
+        self._open_to_group(draft.path)
         self.undo.callback(files.remove_file, target)
         files.rename_durably(draft.path, target)
         members = {
@@ -226,18 +221,21 @@ class Publish:
 
     def write_current(self, current: Current) -> None:
         """Replace CURRENT, durably, and tell the lookups of this process."""
-        data = dump({**current.as_json(), "check": "0" * 16})
-        head, mark, tail = data.rpartition(b"0" * 16)
-        assert mark, "the line above wrote it"
-        data = head + content_check(data).encode("ascii") + tail
-        files.replace_durably(self._path("CURRENT"), data, mode=readers.current_mode(self.home))
+        mode = 0o600 if self._group is None else 0o640
+        files.replace_durably(self._path("CURRENT"), current.encoded(), mode=mode)
         notices.published(self.home)
 
     def clean(self, published: Current, *, keep_generations: int | None) -> None:
         """Remove overlays no longer needed and, unless ``keep_generations`` is None, generations past retention."""
         # It is published already: what cannot be removed now waits for the next time.
         with contextlib.suppress(StateError, OSError):
-            retention.after_publish(self.home, published, keep_generations, overlays=self._overlays)
+            retention.after_publish(
+                self.home,
+                published,
+                keep_generations,
+                overlays=self._overlays,
+                before=self._there,
+            )
 
 
 def _rename_back(path: str, before: str) -> None:

@@ -26,19 +26,11 @@ def group_of(home: str) -> int | None:
     return found.st_gid if found.st_mode & _OPEN == _OPEN else None
 
 
-def current_mode(home: str) -> int:
-    """The mode that CURRENT has."""
-    return 0o600 if group_of(home) is None else 0o640
-
-
-def open_to_group(home: str, path: str) -> None:
-    """Let the group read a file or directory that is complete and about to be published; nothing if there is no group.
+def open_to_group(home: str, path: str, group: int) -> None:
+    """Let the group read a file or directory that is complete and about to be published.
 
     :raises StateUnwritableError: if that fails
     """
-    group = group_of(home)
-    if group is None:
-        return
     with files.file_errors(path):
         _open(os.path.join(home, os.path.relpath(path, home).partition(os.sep)[0]), group)
         for each in _with_content(path):

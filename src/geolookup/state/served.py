@@ -2,9 +2,9 @@
 
 import os
 
-from geolookup.errors import IndexFileError, IndexTooNewError, NoStateError, StateDamagedError, StateTooNewError
+from geolookup.errors import NoStateError, StateDamagedError
 from geolookup.settings.paths import default_home
-from geolookup.state.current import Current, Published, open_named, open_published
+from geolookup.state.current import Current, Published, open_published
 
 
 def open_served(home: str) -> Published:
@@ -100,20 +100,6 @@ def _state_near(home: str) -> str | None:
 
     beside = get_close_matches(name, states(folder), n=1)
     return os.path.join(folder, beside[0]) if beside else None
-
-
-def open_current(home: str, current: Current) -> Published:
-    """`open_served` of a CURRENT that was read under the publish lock, so that nothing it names can go away.
-
-    :raises StateDamagedError: if nothing whole is left
-    :raises StateTooNewError: if a newer release published it
-    """
-    try:
-        return open_named(home, current)
-    except IndexTooNewError as error:
-        raise StateTooNewError(str(error)) from error
-    except IndexFileError as error:
-        return open_other(home, f"generation {current.generation} cannot be used: {error}")
 
 
 def open_other(home: str, problem: str, *, skip: frozenset[int] = frozenset()) -> Published:

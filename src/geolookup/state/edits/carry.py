@@ -81,4 +81,4 @@ def _create(outbox: Outbox, place: Geolocation, local: int, made: int) -> None:
     for at, block in enumerate(place.ipblocks):
         so_far = replace(place, locid=local, ipblocks=place.ipblocks[:at])
         outbox.add(AddBlock(block=block), local, base=described(so_far))
-    outbox.remember(local, replace(place, locid=local))
+    outbox.remember(local, described(place))

@@ -185,7 +185,8 @@ class EditSession:
         place = None if before is None else before.place
         base = described(place)
         after = edit.laid_over(place, shown, base)
-        self.outbox.remember(local, after)  # first, since the row refers to it
+        content = described(after)
+        self.outbox.remember(local, content)  # first, since the row refers to it
         if not isinstance(edit, Create) and local == shown and not is_provisional(local):
             self.outbox.assign(local, shown)
         row = self.outbox.add(edit, local, base=base, made=made)
@@ -193,7 +194,7 @@ class EditSession:
         self._own(place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        self.record(str(edit.operation), shown, base, described(after), str(State.QUEUED))
+        self.record(str(edit.operation), shown, base, content, str(State.QUEUED), at=row.created_at)
 
     def forget(self, local: int, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""
@@ -263,7 +264,7 @@ class EditSession:
                 if described(place) != row.base:
                     self.outbox.change(row.id, base=described(place))
                 place = row.edit.laid_over(place, shown, described(place))
-            self.outbox.remember(local, place)
+            self.outbox.remember(local, described(place))
         self._left = self._layer = self._owners = None
         for shown, was in before.items():
             now = self.layer.get(shown)
@@ -287,11 +288,18 @@ class EditSession:
             insert_history(self._database, SITES, file, before=was, after=became, step=self.step)
 
     def record(
-        self, what: str, locid: int, before: dict[str, Any] | None, after: dict[str, Any] | None, outcome: str
+        self,
+        what: str,
+        locid: int,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+        outcome: str,
+        *,
+        at: str | None = None,
     ) -> None:
-        """Add a line to the history; ``before`` and ``after`` are geolocations as `described`."""
+        """Add a line to the history, of now or of ``at``; ``before`` and ``after`` are geolocations as `described`."""
         self.changed = True
-        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=self.step)
+        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=self.step, at=at)
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""

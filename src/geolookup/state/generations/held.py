@@ -48,7 +48,7 @@ class Held:
 
     def _prepare(self) -> None:
         if os.path.exists(os.path.join(self._path, REPORT)):
-            aside = os.path.join(self._home, f"held{retention.TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
+            aside = os.path.join(self._home, f"held{files.TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
             os.rename(self._path, aside)
             os.mkdir(self._path, 0o700)
             os.rename(aside, os.path.join(self._path, SERVICE))

@@ -15,7 +15,15 @@ from geolookup.errors import (
 )
 from geolookup.index.reader import IndexReader
 from geolookup.reasons import reason
-from geolookup.state.current import Current, Published, generation_path, open_named, overlay_path, read_current
+from geolookup.state import files
+from geolookup.state.current import (
+    Current,
+    Published,
+    generation_path,
+    open_named,
+    overlay_path,
+    read_current,
+)
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries_of
 from geolookup.state.generations.parts import SNAPSHOTS
@@ -30,29 +38,46 @@ def numbered(directory: str) -> list[int]:
 
     :raises StateDamagedError: if the directory exists and cannot be read
     """
+    return _numbers(_names(directory))
+
+
+def _names(directory: str) -> list[str]:
     try:
-        names = os.listdir(directory)
+        return os.listdir(directory)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise StateDamagedError(f"{directory}: cannot be read: {error.strerror}") from error
+
+
+def _numbers(names: Iterable[str]) -> list[int]:
     return sorted((int(name) for name in names if name.isascii() and name.isdecimal()), reverse=True)
 
 
 class Standing(NamedTuple):
-    """The numbers that stand as names in a state directory, newest first."""
+    """The numbers that stand as names in a state directory, newest first.
+
+    ``unfinished`` are the files that a publish has begun, and not named: overlays, and CURRENT.
+    """
 
     overlays: list[int]
     generations: list[int]
     snapshots: list[int]
+    unfinished: list[str]
 
 
-def standing(home: str) -> Standing:
-    """What stands in ``custom/``, ``generations/`` and ``snapshots/``.
-
-    :raises StateDamagedError: if one of them exists and cannot be read
-    """
-    return Standing(*(numbered(os.path.join(home, name)) for name in ("custom", "generations", SNAPSHOTS)))
+def _standing(home: str) -> Standing:
+    custom = os.path.join(home, "custom")
+    names = _names(custom)
+    return Standing(
+        overlays=_numbers(names),
+        generations=numbered(os.path.join(home, "generations")),
+        snapshots=numbered(os.path.join(home, SNAPSHOTS)),
+        unfinished=[
+            *(os.path.join(custom, name) for name in names if name.startswith(files.TEMPORARY)),
+            *(os.path.join(home, name) for name in _names(home) if name.startswith(f"CURRENT{files.TEMPORARY}")),
+        ],
+    )
 
 
 class Remembered(NamedTuple):
@@ -78,7 +103,7 @@ def remembered(home: str, current: Current | None) -> tuple[Standing, Remembered
 
     :raises StateDamagedError: if the directory cannot be read
     """
-    there = standing(home)
+    there = _standing(home)
     if current is None:
         read = [metadata for _, metadata in _headers(home, there.overlays)]
         found = next((memory for metadata in read if (memory := _memory(metadata)) is not None), Remembered(0, 0))

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.reader import IndexReader
@@ -10,11 +10,10 @@ from geolookup.state import files
 from geolookup.state.current import Current, generation_path, overlay_path, read_current
 from geolookup.state.generations.candidate import HELD_MARK, REPORT, read_report
 from geolookup.state.generations.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
-from geolookup.state.generations.recovery import numbered
+from geolookup.state.generations.recovery import Standing, numbered
 from geolookup.state.generations.timeline import by_recency
 
 CANDIDATE = ".candidate-"
-TEMPORARY = ".tmp-"
 #: What failed in the last runs, in the state directory: `sync.failures` writes it.
 FAILURES = "failures.json"
 #: The newest copy of edits.db; a push makes it, under the run lock.
@@ -27,7 +26,7 @@ def temporary_path(path: str) -> str:
     In ``generations/``, ``snapshots/`` and ``held/`` only the holder of the run lock removes what was left under it.
     """
     directory = os.path.dirname(path)
-    return os.path.join(directory, f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
+    return os.path.join(directory, f"{files.TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def remove_run_leftovers(home: str) -> None:
@@ -37,17 +36,17 @@ def remove_run_leftovers(home: str) -> None:
         in_generations, in_home = os.listdir(generations), os.listdir(home)
         in_snapshots = os.listdir(os.path.join(home, SNAPSHOTS))
     for name in in_generations:
-        if name.startswith((CANDIDATE, TEMPORARY)):
+        if name.startswith((CANDIDATE, files.TEMPORARY)):
             files.remove_tree(os.path.join(generations, name))
     for name in in_snapshots:
-        if name.startswith(TEMPORARY):
+        if name.startswith(files.TEMPORARY):
             files.remove_tree(os.path.join(home, SNAPSHOTS, name))
     _mend_held(home)
     for name in in_home:
         # The journal of a backup as well.
-        if name.startswith((f"{BACKUP}{TEMPORARY}", f"{FAILURES}{TEMPORARY}")):
+        if name.startswith((f"{BACKUP}{files.TEMPORARY}", f"{FAILURES}{files.TEMPORARY}")):
             files.remove_file(os.path.join(home, name))
-        if not name.startswith(f"held{TEMPORARY}"):
+        if not name.startswith(f"held{files.TEMPORARY}"):
             continue
         path = os.path.join(home, name)
         if os.path.exists(os.path.join(path, REPORT)):
@@ -63,7 +62,7 @@ def _mend_held(home: str) -> None:
     with files.file_errors(held):
         names = os.listdir(held) if os.path.isdir(held) else []
     for name in names:
-        if name.startswith(TEMPORARY):
+        if name.startswith(files.TEMPORARY):
             _hold_again(home, os.path.join(held, name))
         elif name.startswith(".stack.tmp-"):
             files.remove_file(os.path.join(held, name))
@@ -110,12 +109,15 @@ def remove_uncommitted(home: str) -> None:
         for number in numbered(os.path.join(home, "custom")):
             if number > current.overlay:
                 files.remove_file(overlay_path(home, number))
-    remove_publish_temporaries(home)
+    _remove_publish_temporaries(home)
 
 
-def remove_publish_temporaries(home: str) -> None:
+def _remove_publish_temporaries(home: str) -> None:
     """Temporary names that only a holder of the publish lock makes."""
-    for directory, prefix in ((os.path.join(home, "custom"), TEMPORARY), (home, f"CURRENT{TEMPORARY}")):
+    for directory, prefix in (
+        (os.path.join(home, "custom"), files.TEMPORARY),
+        (home, f"CURRENT{files.TEMPORARY}"),
+    ):
         for name in files.names_in(directory):
             if name.startswith(prefix):
                 files.remove_file(os.path.join(directory, name))
@@ -136,18 +138,32 @@ def past_retention(home: str, current: Current, keep: int) -> list[int]:
     return [number for number in found if number not in kept]
 
 
-def after_publish(home: str, current: Current, keep: int | None, *, overlays: Mapping[int, int | None]) -> None:
-    """Remove what the publish of ``current`` made needless: see `retain`. Under the publish lock."""
-    files.remove_file(os.path.join(generation_path(home, current.generation), HELD_MARK))
-    retain(home, current, keep, overlays=overlays)
-    remove_publish_temporaries(home)
+def after_publish(
+    home: str, current: Current, keep: int | None, *, overlays: Mapping[int, int | None], before: Standing
+) -> None:
+    """Remove what the publish of ``current`` made needless: see `retain`. Under the publish lock.
+
+    ``before`` is what stood there when the publish began.
+    """
+    # Unless generations go too, it is known which stand there.
+    retain(home, current, keep, overlays=overlays, kept=before.generations if keep is None else None)
+    for path in before.unfinished:
+        files.remove_file(path)
 
 
-def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[int, int | None] | None = None) -> None:
+def retain(
+    home: str,
+    current: Current,
+    keep: int | None,
+    *,
+    overlays: Mapping[int, int | None] | None = None,
+    kept: Collection[int] | None = None,
+) -> None:
     """Remove generations past retention, and overlays that nothing kept needs; failures wait for the next time.
 
     With ``keep`` None only overlays are removed. ``overlays`` are those that stand in ``custom/``, if that is known,
-    each with the generation that it was compiled for, None if that must be read from it.
+    each with the generation that it was compiled for, None if that must be read from it; ``kept`` are the generations
+    that stand there, if that is known.
     """
     if keep is not None:
         for number in past_retention(home, current, keep):
@@ -159,7 +175,8 @@ def retain(home: str, current: Current, keep: int | None, *, overlays: Mapping[i
     superseded = {number: known for number, known in overlays.items() if number != current.overlay}
     if not superseded:
         return
-    kept = set(numbered(os.path.join(home, "generations")))
+    if kept is None:
+        kept = numbered(os.path.join(home, "generations"))
     has_newer = {current.generation}  # whose overlay is the one that CURRENT names
     for overlay, known in sorted(superseded.items(), reverse=True):
         path = overlay_path(home, overlay)

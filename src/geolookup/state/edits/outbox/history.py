@@ -18,10 +18,13 @@ def insert_history(
     before: Any = None,
     after: Any = None,
     step: int | None = None,
+    at: str | None = None,
 ) -> None:
-    """Add a line to the history: when (now), what, to which geolocation, before, after, outcome, in which step."""
+    """Add a line to the history: when (now if no moment is given), what, to which geolocation, before, after, outcome,
+    in which step.
+    """
     values = {
-        "at": now_text(),
+        "at": at or now_text(),
         "what": what,
         "locid": locid,
         "before": None if before is None else json.dumps(before, sort_keys=True),

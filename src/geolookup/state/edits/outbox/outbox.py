@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
 from geolookup.fields import FIELD_NAMES
-from geolookup.model import PROVISIONAL_LOCID, Geolocation
+from geolookup.model import PROVISIONAL_LOCID
 from geolookup.state import machine
 from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.baselines import Baselines
@@ -326,16 +326,15 @@ class Outbox:
 
     # Geolocations edited here
 
-    def remember(self, locid: int, place: Geolocation | None) -> None:
-        """Keep an edited geolocation as it should be, None if it is deleted."""
-        fields = dict.fromkeys(FIELD_NAMES) if place is None else place.fields()
-        blocks = [] if place is None else [[block.startip, block.endip] for block in place.ipblocks]
+    def remember(self, locid: int, content: Mapping[str, Any] | None) -> None:
+        """Keep an edited geolocation as it should be, as `payload.described` has it; None if it is deleted."""
+        fields, blocks = (dict.fromkeys(FIELD_NAMES), []) if content is None else (content["fields"], content["blocks"])
         self._database.execute(
             f"INSERT INTO custom (locid, deleted, blocks, {', '.join(FIELD_NAMES)})"  # noqa: S608
             f" VALUES (?, ?, ?{', ?' * len(FIELD_NAMES)})"
             " ON CONFLICT (locid) DO UPDATE SET deleted = excluded.deleted, blocks = excluded.blocks, "
             + ", ".join(f"{name} = excluded.{name}" for name in FIELD_NAMES),
-            (locid, place is None, json.dumps(blocks), *fields.values()),
+            (locid, content is None, json.dumps(blocks), *fields.values()),
         )
         self.touch()
 

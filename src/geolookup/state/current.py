@@ -385,12 +385,15 @@ def open_published(home: str) -> Published:
     raise StateDamagedError(f"{home}: CURRENT changes faster than what it names can be opened")
 
 
-def open_named(home: str, current: Current) -> Published:
+def open_named(home: str, current: Current, index: str | None = None) -> Published:
     """Open the two files that ``current`` names, and check that they are the ones that were published.
+
+    ``index`` is where the generation's index stands if it is packed.
 
     :raises IndexFileError: if they are not
     """
-    base = _open_file(index_path(home, current.generation), "default", current.published["files"]["index"]["bytes"])
+    index = index or index_path(home, current.generation)
+    base = _open_file(index, "default", current.published["files"]["index"]["bytes"])
     if not base.sources:  # an earlier release wrote it, for which there was one source
         base.sources = ("registry" if current.source == "bundled" else "service",)
     try:

@@ -60,7 +60,7 @@ def assemble(
     with contextlib.ExitStack() as opened:
         readers = [_open(opened, layer) for layer in layers]
         if len(layers) == 1 and _can_stand_alone(layers[0].part.name, readers[0]):
-            _link(os.path.join(layers[0].path, "index"), into.index)
+            link_file(os.path.join(layers[0].path, "index"), into.index)
             found["index"] = records[0]["files"]["index"]
             rows |= {name: records[0]["rows"][name] for name in records[0]["rows"] if name not in rows}
             answers = {layers[0].part.name: [int(rows["addresses_v4"]), str(rows["addresses_v6"])]}
@@ -82,10 +82,10 @@ def assemble(
                 "addresses_v6": str(summary.covered_v6),
             }
     if service is None and custom is not None:
-        _link(custom, into.cache)
+        link_file(custom, into.cache)
     else:
         chosen = service or 0
-        _link(os.path.join(layers[chosen].path, "cache.db"), into.cache)
+        link_file(os.path.join(layers[chosen].path, "cache.db"), into.cache)
         found["cache.db"] = records[chosen]["files"]["cache.db"]
     record = {
         **about,
@@ -148,10 +148,10 @@ def _open(opened: contextlib.ExitStack, layer: Layer) -> IndexReader:
 def link_snapshot(path: str, into: str) -> None:
     """Give the files of a snapshot, or of a generation that is one, a second name: no byte is copied or changed."""
     for name in ("cache.db", "index"):
-        _link(os.path.join(path, name), os.path.join(into, name))
+        link_file(os.path.join(path, name), os.path.join(into, name))
 
 
-def _link(path: str, target: str) -> None:
+def link_file(path: str, target: str) -> None:
     """Give a file a second name, or where the file system has no such thing, a copy."""
     with files.file_errors(target):
         try:

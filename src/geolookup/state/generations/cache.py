@@ -12,6 +12,7 @@ from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.fields import FIELD_NAMES, FIELDS, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
+from geolookup.state.packs.reading import readable
 from geolookup.state.sqlite import column_types, create_private, open_published, published_uri, sqlite_errors
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
@@ -130,7 +131,7 @@ class Cache:
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        with open_published(self.path) as connection:
+        with open_published(readable(self.path)) as connection:
             _check_version(connection, self.path)
             yield connection
 
@@ -260,6 +261,7 @@ def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str,
     Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
     blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
     """
+    old, new = readable(old), readable(new)
     with open_published(new) as connection:
         _check_version(connection, new)
         connection.execute("ATTACH ? AS old", (published_uri(old),))

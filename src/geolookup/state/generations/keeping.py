@@ -57,6 +57,9 @@ class Keeping:
             target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:
                 raise UnknownGenerationError(f"{self._home}: {self._why_not(current, kept, generation)}")
+            from geolookup.state.packs.packing import make_generation_whole  # late: it needs numpy
+
+            make_generation_whole(self._home, target)
             Candidate(path=generation_path(self._home, target)).verify()
             record = read_report(generation_path(self._home, target))["published"]
             again = {refusal(part) for part in parts_of(record)}
@@ -182,6 +185,16 @@ class Keeping:
         if doomed:
             self._note_done("expire", None, {"generations": sorted(doomed)})
         return doomed
+
+    def pack(self) -> None:
+        """Keep what was superseded as what differs from what is served. The run lock must be held.
+
+        :raises StateUnwritableError: if the disk is full; every generation can still be read
+        :raises StateDamagedError: if something is damaged; the rest is packed
+        """
+        from geolookup.state.packs.packing import pack  # late: it needs numpy
+
+        pack(self._home)
 
     def _past_retention(self, keep: int | None) -> dict[int, int]:
         current = required_current(self._home)

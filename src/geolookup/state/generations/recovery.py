@@ -20,6 +20,7 @@ from geolookup.state.current import (
     Current,
     Published,
     generation_path,
+    index_path,
     open_named,
     overlay_path,
     read_current,
@@ -28,6 +29,7 @@ from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.entries import entries_of
 from geolookup.state.generations.parts import SNAPSHOTS
 from geolookup.state.generations.timeline import Step, since
+from geolookup.state.packs.reading import readable
 
 #: The name in an overlay's header under which `memory_text` stands.
 MEMORY = "memory"
@@ -188,7 +190,8 @@ def open_kept(home: str, generation: int) -> Published:
         if metadata.get("generation") != str(generation):
             continue
         try:
-            return open_named(home, _as_published(home, memory, overlay, metadata))
+            index = readable(index_path(home, generation))
+            return open_named(home, _as_published(home, memory, overlay, metadata), index)
         except IndexTooNewError as error:
             raise StateTooNewError(str(error)) from error
         except IndexFileError as error:

@@ -1,5 +1,6 @@
 """What a state directory no longer needs: what interrupted runs left behind, and what is past retention."""
 
+import contextlib
 import os
 import secrets
 from collections.abc import Collection, Mapping
@@ -8,10 +9,11 @@ from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.state import files
 from geolookup.state.current import Current, generation_path, overlay_path, read_current
-from geolookup.state.generations.candidate import HELD_MARK, REPORT, read_report
+from geolookup.state.generations.candidate import CONTENT, HELD_MARK, REPORT, read_report
 from geolookup.state.generations.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import Standing, numbered
 from geolookup.state.generations.timeline import by_recency
+from geolookup.state.packs.store import PACKED, remove_old
 
 CANDIDATE = ".candidate-"
 #: What failed in the last runs, in the state directory: `sync.failures` writes it.
@@ -42,6 +44,7 @@ def remove_run_leftovers(home: str) -> None:
         if name.startswith(files.TEMPORARY):
             files.remove_tree(os.path.join(home, SNAPSHOTS, name))
     _mend_held(home)
+    remove_old(home)
     for name in in_home:
         # The journal of a backup as well.
         if name.startswith((f"{BACKUP}{files.TEMPORARY}", f"{FAILURES}{files.TEMPORARY}")):
@@ -169,7 +172,7 @@ def retain(
         for number in past_retention(home, current, keep):
             path = generation_path(home, number)
             files.discard_tree(path, temporary_path(path))
-        _remove_unnamed_snapshots(home, current)
+        remove_unnamed_snapshots(home, current)
     if overlays is None:
         overlays = dict.fromkeys(numbered(os.path.join(home, "custom")))
     superseded = {number: known for number, known in overlays.items() if number != current.overlay}
@@ -189,8 +192,8 @@ def retain(
             files.remove_file(path)
 
 
-def _remove_unnamed_snapshots(home: str, current: Current) -> None:
-    """Remove the snapshots that neither CURRENT nor a kept generation names."""
+def remove_unnamed_snapshots(home: str, current: Current) -> None:
+    """Remove the snapshots that neither CURRENT nor a kept generation names, nor a packed file of those needs."""
     named = {int(entry["snapshot"]) for entry in current.sources}
     named.update(part.snapshot for part in parts_of(current.published))
     for number in numbered(os.path.join(home, "generations")):
@@ -199,10 +202,30 @@ def _remove_unnamed_snapshots(home: str, current: Current) -> None:
             named.update(part.snapshot for part in parts_of(record))
         except (StateError, ValueError, KeyError, TypeError):
             return  # nobody can tell which it needs
+    wanted = list(named)
+    while wanted:
+        for base in bases(home, wanted.pop()):
+            if base not in named:
+                named.add(base)
+                wanted.append(base)
     for number in numbered(os.path.join(home, SNAPSHOTS)):
         if number not in named:
             path = snapshot_path(home, number)
             files.discard_tree(path, temporary_path(path))
+
+
+def bases(home: str, number: int) -> list[int]:
+    """The snapshots that the packed files of one refer to."""
+    found = []
+    folder = snapshot_path(home, number)
+    for name in CONTENT:
+        path = os.path.join(folder, name + PACKED)
+        if os.path.exists(path):
+            from geolookup.state.packs.patch import read_patch  # late: it needs numpy
+
+            with contextlib.suppress(StateError, ValueError):
+                found.append(int(read_patch(path).base.split("/")[1]))
+    return found
 
 
 def _compiled_for(path: str) -> int | None:

@@ -14,6 +14,7 @@ from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import CONTENT, read_report
 from geolookup.state.generations.parts import parts_of, snapshot_path
+from geolookup.state.packs import packing
 from geolookup.state.served import nothing_published
 
 
@@ -134,6 +135,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         edits.check()
     problems += of_snapshots
     problems += _all_content_problems(snapshot_files, work)
+    problems += packing.problems(home)
     try:
         published = open_published(home)
     except StateError as error:

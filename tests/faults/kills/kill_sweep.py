@@ -17,8 +17,12 @@ from typing import Any
 
 from geolookup.errors import NoStateError
 from geolookup.settings.table import Settings
+from geolookup.state.current import generation_path
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.kept import Generations
+from geolookup.state.packs.patch import whole_file
+from geolookup.state.packs.reading import readable
 from geolookup.state.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
@@ -26,6 +30,7 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
 from tests.faults.spread import each_kind
 from tests.state.generations.staged import served, staged, stamped, strays
+from tests.state.packs.nights import pack_all
 from tests.support.data.states import publish
 from tests.support.data.three_sources import sync_three
 
@@ -94,6 +99,25 @@ def _both_are_kept(home: str) -> str | None:
     return None if found == [1, 2] and current.pins in ((), (1,)) else f"kept {found}, pinned {current.pins}"
 
 
+def _publish_and_pack(home: str) -> None:
+    _publish_three(home)
+    pack_all(home)
+
+
+def _roll_back_to_packed(home: str) -> None:
+    if served(home)[0] == 3:
+        StateDirectory(home).keeping.rollback(1)
+
+
+def _every_file_comes_back(home: str) -> str | None:
+    for number in (1, 2, 3):
+        folder = generation_path(home, number)
+        for name, record in read_report(folder)["published"]["files"].items():
+            if whole_file(readable(os.path.join(folder, name)))._asdict() != record:
+                return f"{name} of generation {number} is another"
+    return None
+
+
 def _pull(url: str) -> Callable[[str], PullReport]:
     return lambda home: pull(StateDirectory(home, keep_generations=1), Settings(url=url, attempts=1))
 
@@ -128,6 +152,8 @@ def scenarios(url: str) -> dict[str, Scenario]:
         ),
         "rollback": Scenario(_publish_two, _roll_back, after=1),
         "pin": Scenario(_publish_two, lambda home: StateDirectory(home).keeping.pin(1), after=2, also=_both_are_kept),
+        "pack": Scenario(_publish_three, pack_all, after=3, also=_every_file_comes_back),
+        "unpack": Scenario(_publish_and_pack, _roll_back_to_packed, after=1, also=_every_file_comes_back),
         "prune": Scenario(_publish_three, lambda home: StateDirectory(home).keeping.prune(keep=1), after=3),
     }
 

@@ -30,6 +30,7 @@ def stamped_list(number: int) -> bytes:
 GROUPS: dict[str, list[tuple[str, int, int]]] = {
     "publishing": [("publish", 18, 0), ("publish", 0, 8), ("first publish", 10, 2), ("edit", 9, 1)],
     "pulling": [("pull", 9, 2), ("refresh", 9, 2), ("sync of three", 12, 2)],
+    "packing": [("pack", 24, 4), ("unpack", 18, 2)],
     "keeping": [("accept", 9, 2), ("hold", 9, 0), ("rollback", 9, 0), ("pin", 9, 0), ("prune", 9, 0)],
 }
 

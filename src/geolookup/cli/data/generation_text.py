@@ -55,7 +55,7 @@ def held_object(held: Waiting) -> dict[str, Any]:
 
 def kept_lines(kept: Kept, document: Mapping[str, Any]) -> list[str]:
     """What a kept generation is made of; ``document`` is its report.json, empty if that cannot be read."""
-    marks = [name for name in ("served", "pinned", "refused") if getattr(kept, name)]
+    marks = [name for name in ("served", "pinned", "packed", "refused") if getattr(kept, name)]
     lines = [_line("generation", f"{kept.number} ({', '.join(marks) or 'kept'})")]
     if kept.problem:
         return [*lines, _line("DAMAGED", kept.problem)]

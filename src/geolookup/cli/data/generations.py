@@ -76,7 +76,7 @@ def list_kept(form: str, only: tuple[str, ...] | None) -> None:
 
 
 def _cells(each: Kept) -> Sequence[str]:
-    marks = [name for name in ("served", "pinned", "refused", "held") if getattr(each, name)]
+    marks = [name for name in ("served", "pinned", "packed", "refused", "held") if getattr(each, name)]
     when = f"pulled {shown(each.pulled_at or '?')}"
     if each.published_at:
         when = f"served from {shown(each.published_at)}"

@@ -14,6 +14,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.generations import timeline
 from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal, refused_in
 from geolookup.state.generations.recovery import numbered, open_kept
+from geolookup.state.packs.store import is_packed
 
 #: A generation's number, ``served``, ``previous``, or the moment at which it was served: text that `settings.moments`
 #: reads (``yesterday``, ``2d``, ``2026-02-01 06:00``), or an object of ``datetime``.
@@ -36,7 +37,8 @@ class Kept:
     it was fetched. ``stack`` names its sources, the one of highest precedence first. ``rows`` are the counts of its
     record, ``bytes`` the size of its folder (files that several share are counted in each). ``refused`` is true if
     its content was rolled back, so that no sync publishes it by itself. ``problem`` says why its record cannot be
-    read; then the members that come from it are None or empty.
+    read; then the members that come from it are None or empty. ``packed`` is true if its files are made again when
+    somebody asks for them.
     """
 
     number: int | None
@@ -52,6 +54,7 @@ class Kept:
     refused: bool = False
     held: bool = False
     problem: str | None = None
+    packed: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--format json``."""
@@ -239,6 +242,7 @@ def _described(current: Current, record: dict[str, Any], path: str, *, number: i
         pinned=number in current.pins,
         refused=refused or (number is None and any(refusal(part) in current.refused for part in parts)),
         held=number is None,
+        packed=number is not None and is_packed(path),
     )
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from geolookup.errors import IndexFileError, StateDamagedError
+from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.sources.terms import Terms
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
@@ -97,6 +97,7 @@ def publish(
         else:
             directory.holding.drop_stack()
         _expire(directory, report)
+        _pack(directory, report)
     raise_failures(results, change, report, run.entries)
 
 
@@ -122,6 +123,16 @@ def _expire(directory: StateDirectory, report: PullReport) -> None:
             report.warnings.append(
                 f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"
             )
+
+
+def _pack(directory: StateDirectory, report: PullReport) -> None:
+    """Keep what was superseded by what differs. It is published by now: what does not succeed is a warning."""
+    begun = time.monotonic()
+    try:
+        directory.keeping.pack()
+    except StateError as error:
+        report.warnings.append(f"earlier generations are kept whole, which takes more room: {error}")
+    report.durations_s["pack"] = round(time.monotonic() - begun, 3)
 
 
 def _hold_what_hides(run: Run, results: Sequence[Result], layers: dict[str, Layer], served: list[str]) -> None:

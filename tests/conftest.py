@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.examples import TIMES, WHOLE
+from tests.support.users.quick_commands import end_shared
 
 if TYPE_CHECKING:
     from tests.support.services.postgres import PostgresServer
@@ -51,6 +52,13 @@ def postgres_server() -> Iterator["PostgresServer"]:
     server = postgres.PostgresServer()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_end() -> Iterator[None]:
+    """The process of which commands are forks ends with the tests."""
+    yield
+    end_shared()
 
 
 @pytest.fixture

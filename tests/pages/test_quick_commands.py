@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_a_program_does_the_same(quick: QuickCommands, tmp_path: Path, text: str
         return done.stdout, (done.stderr.splitlines() or [""])[-1].replace("bash: line 1: ", "")
 
     begun, usual = ended(shlex.quote(str(commands / "python"))), ended(shlex.quote(sys.executable))
-    if text == PROGRAMS["a signal"]:  # which the shell tells of the process that it started
+    if text == PROGRAMS["a signal"]:  # which the shell tells with the path of what it started
         assert begun[0] == usual[0] == "137\n"
     else:
         assert begun == usual
@@ -64,3 +65,56 @@ def test_our_command_has_its_own_name_and_status(quick: QuickCommands, tmp_path:
     done = subprocess.run([str(tmp_path / "geolookup"), "hotle"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "hotel" in done.stderr
+
+
+def test_a_text_of_python_does_the_same(quick: QuickCommands) -> None:
+    text = "import sys, pickle\nclass A: pass\nprint(sys.argv, __name__, pickle.loads(pickle.dumps(A())).__class__)"
+    begun, usual = (
+        subprocess.run([*python, "-c", text, "x"], capture_output=True, text=True, check=False)
+        for python in (quick.python, [sys.executable])
+    )
+    assert (begun.returncode, begun.stdout, begun.stderr) == (usual.returncode, usual.stdout, usual.stderr)
+    assert begun.returncode == 0
+
+
+#: Blocked from the first, so that none can come between two lines.
+HEARS = """
+import signal, sys
+ends = {signal.SIGHUP, signal.SIGINT, signal.SIGTERM}
+signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+print("ready", flush=True)
+print(signal.Signals(signal.sigwait(ends)).name)
+sys.exit(5)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_command(quick: QuickCommands, number: signal.Signals) -> None:
+    with subprocess.Popen([*quick.python, "-c", HEARS], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            process.send_signal(number)
+            assert process.stdout.read() == f"{number.name}\n"
+            assert process.wait(60) == 5
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_a_signal_ends_is_seen_to_end_by_it(quick: QuickCommands, number: signal.Signals) -> None:
+    text = f"""
+import contextlib, os, signal
+with contextlib.suppress(OSError):  # SIGKILL cannot be asked for
+    signal.signal({int(number)}, signal.SIG_DFL)
+os.kill(os.getpid(), {int(number)})
+"""
+    assert subprocess.run([*quick.python, "-c", text], check=False).returncode == -number
+
+
+def test_a_command_does_not_outlive_a_caller_that_is_killed(quick: QuickCommands) -> None:
+    with subprocess.Popen([*quick.python, "-c", HEARS], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+        assert process.stdout.read() == ""  # which ends with the last process that may write to it

@@ -106,7 +106,7 @@ class PageShell:
 
     ``folder`` is where it begins, empty but for what a test puts there. A service runs until the next one begins, or
     until the page ends; it gets a free port in the place of each that the page names in ``ports``. ``state`` is where
-    geolookup's state is, once there is one. With ``quick``, commands other than services begin with their imports done.
+    geolookup's state is, once there is one. With ``quick``, commands begin with their imports done.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """`geolookup` and `python` as processes of their own that have imported what they need before they begin.
 
 Half of the time of most commands is imports, and a page has dozens of commands. One process imports everything once;
-a command is a fork of it that gets its caller's arguments, folder, environment and open files. What starts a
-service, or another program than ours, starts as it does for everybody.
+a command is a fork of it that gets its caller's arguments, folder, environment and open files, is sent the signals of
+who wants to end it, and ends as its caller sees it end. A test whose subject is the start itself (what is imported,
+streams that are closed, how much memory is taken) starts a process as everybody does, with ``sys.executable``.
 """
 
 import atexit
@@ -13,6 +14,7 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import shlex
 import shutil
 import signal
@@ -21,13 +23,24 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
+from hypothesis import settings
+
+from tests.support.examples import WHOLE
+
 _CLIENT: Final = """\
-import json, os, socket, sys
+import json, os, select, signal, socket, sys
+signals, wakes = os.pipe()
+os.set_blocking(wakes, False)
+signal.set_wakeup_fd(wakes)
+for number in signal.SIGHUP, signal.SIGINT, signal.SIGTERM:
+    if signal.getsignal(number) != signal.SIG_IGN:
+        signal.signal(number, lambda number, frame: None)
 mask = os.umask(0)
 os.umask(mask)
 asked = {"argv": sys.argv[2:], "cwd": os.getcwd(), "environment": dict(os.environ), "umask": mask}
@@ -36,15 +49,24 @@ with socket.socket(socket.AF_UNIX) as to:
     socket.send_fds(to, [b"."], [0, 1, 2])
     to.sendall(json.dumps(asked).encode())
     to.shutdown(socket.SHUT_WR)
-    said = to.recv(16)
-os._exit(int(said or 70))
+    command = int(to.recv(16))
+    while to not in select.select([to, signals], [], [])[0]:
+        try:
+            os.kill(command, ord(os.read(signals, 1)))
+        except ProcessLookupError:
+            pass
+    status = int(to.recv(16) or 70)
+if status < 0:
+    if status != -signal.SIGKILL:
+        signal.signal(-status, signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
 """
 #: Packages with everything that commands import when they run.
 _ROOMS: Final = (
-    "cli", "columns", "exports", "history", "http", "index", "lookup", "sites", "sources", "state", "sync", "upstream",
+    "cli", "columns", "exports", "history", "http", "index", "lookup", "service", "sites", "sources", "state", "sync",
+    "upstream",
 )  # fmt: skip
-#: These go on until they are ended by a signal, which must reach the command itself.
-_SERVICES: Final = ("serve", "share", "console")
 
 
 class QuickCommands:
@@ -59,18 +81,22 @@ class QuickCommands:
             [sys.executable, "-m", "tests.support.users.quick_commands", str(self._socket)],
             cwd=Path(__file__).parents[3],
             env={**environment, "PYTHONWARNINGS": "ignore"},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # whose end is the end of who began it, however that came
             stdout=subprocess.PIPE,
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n"
 
+    @property
+    def python(self) -> list[str]:
+        """What a caller begins with instead of ``sys.executable``: ``-m``, ``-c`` or a file of Python follows."""
+        return [sys.executable, "-I", "-S", str(self._client), str(self._socket)]
+
     def write(self, folder: Path) -> None:
         """Make ``geolookup``, ``python`` and ``python3`` in a folder."""
         python = shlex.quote(sys.executable)
-        quick = f"exec {python} -I -S {self._client} {self._socket}"
-        services = "|".join(_SERVICES)
-        ours = f'case "$1" in {services}) exec {python} -m geolookup "$@";; esac\n{quick} -m geolookup "$@"'
+        quick = f"exec {shlex.join(self.python)}"
+        ours = f'{quick} -m geolookup "$@"'
         any_other = f'case "$#$1" in 1*.py) {quick} "$@";; esac\nexec {python} "$@"'
         for name, text in (("geolookup", ours), ("python", any_other), ("python3", any_other)):
             path = folder / name
@@ -81,8 +107,9 @@ class QuickCommands:
         """End it; harmless when repeated."""
         self._process.terminate()
         self._process.wait(30)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "QuickCommands":
@@ -92,6 +119,27 @@ class QuickCommands:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
+
+
+_shared: list[QuickCommands] = []
+
+
+def forked() -> list[str]:
+    """What a test begins its commands with instead of ``sys.executable``: one process of imports does for all tests.
+
+    With ``--full-sweep`` it is ``sys.executable``: each command begins from nothing.
+    """
+    if settings.get_current_profile_name() == WHOLE:
+        return [sys.executable]
+    if not _shared:
+        _shared.append(QuickCommands({k: v for k, v in os.environ.items() if not k.startswith("GEOLOOKUP_")}))
+    return _shared[0].python
+
+
+def end_shared() -> None:
+    """End what `forked` began."""
+    while _shared:
+        _shared.pop().stop()
 
 
 def _import_everything() -> None:
@@ -108,9 +156,12 @@ def _serve(path: str) -> None:
         listening.bind(path)
         listening.listen()
         print("ready", flush=True)
-        # Children are never waited for here, and leave nothing: each waits for its command.
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
+            if sys.stdin in select.select([listening, sys.stdin], [], [])[0]:
+                return
+            with contextlib.suppress(ChildProcessError):  # there are none yet, or no more
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass  # each waited for its command
             connection, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
@@ -120,7 +171,6 @@ def _serve(path: str) -> None:
 
 def _answer(connection: socket.socket) -> None:
     """Run one command in a process of its own, and say how it ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, files, _, _ = socket.recv_fds(connection, 1, 3)
     asked = json.loads(b"".join(iter(lambda: connection.recv(65536), b"")))
     command = os.fork()
@@ -133,8 +183,16 @@ def _answer(connection: socket.socket) -> None:
         return
     for file in files:
         os.close(file)
+    with contextlib.suppress(OSError):  # of a caller that is gone
+        connection.sendall(f"{command:16}".encode())
+    ends = select.poll()
+    ends.register(os.pidfd_open(command), select.POLLIN)
+    ends.register(connection, 0)  # said to have hung up once its caller is gone
+    if connection.fileno() in dict(ends.poll()):
+        os.kill(command, signal.SIGKILL)  # what kills the caller is meant for it
     status = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
-    connection.sendall(str(status if status >= 0 else 128 - status).encode())
+    with contextlib.suppress(OSError):
+        connection.sendall(str(status).encode())
     os._exit(0)
 
 
@@ -159,6 +217,12 @@ def _become(asked: dict[str, Any]) -> None:
             sys.path[0] = os.getcwd()
             sys.argv = rest
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif first == "-c":
+            sys.path[0] = ""
+            sys.argv = ["-c", *rest[1:]]
+            main = types.ModuleType("__main__")
+            sys.modules["__main__"] = main
+            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
         else:
             sys.path[0] = os.path.dirname(os.path.abspath(first))
             sys.argv = [first, *rest]

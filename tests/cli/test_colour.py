@@ -7,6 +7,7 @@ import pytest
 
 from geolookup.cli.app import run
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 from tests.support.users.terminals import on_terminal
 
 ESCAPE = "\x1b["
@@ -21,7 +22,7 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def piped(*arguments: str) -> tuple[str, str]:
     result = subprocess.run(
-        [sys.executable, "-m", "geolookup", *arguments], capture_output=True, text=True, check=False, timeout=60
+        [*forked(), "-m", "geolookup", *arguments], capture_output=True, text=True, check=False, timeout=60
     )
     return result.stdout, result.stderr
 

@@ -19,6 +19,7 @@ from geolookup.state.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(autouse=True)
@@ -119,7 +120,7 @@ def test_the_first_lookup_builds_the_state_from_the_bundled_data(
     default_home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GEOLOOKUP_HOME")
-    command = [sys.executable, "-m", "geolookup", "8.8.8.8"]
+    command = [*forked(), "-m", "geolookup", "8.8.8.8"]
     several = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
     results = [process.communicate(timeout=120) for process in several]
     assert {out for out, _ in results} == {"8.8.8.8\tUS\t6.0.0.0-8.127.255.255\tdefault 221\n"}
@@ -149,7 +150,7 @@ def test_the_version_and_the_completion_scripts(capsys: pytest.CaptureFixture[st
 def test_completion_offers_the_commands() -> None:
     environment = {**os.environ, "_GEOLOOKUP_COMPLETE": "bash_complete", "COMP_WORDS": "geolookup s", "COMP_CWORD": "1"}
     result = subprocess.run(
-        [sys.executable, "-c", "from geolookup.cli.app import run; run()"],
+        [*forked(), "-c", "from geolookup.cli.app import run; run()"],
         env=environment, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     commands = {line.partition(",")[2] for line in result.stdout.split()}
@@ -222,7 +223,5 @@ def test_the_working_directory_does_not_matter(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GEOLOOKUP_HOME", os.path.relpath(home, tmp_path))
     assert run(["8.8.8.8"]) == 0
-    result = subprocess.run(
-        [sys.executable, "-m", "geolookup", "8.8.8.8"], check=False, timeout=60, capture_output=True
-    )
+    result = subprocess.run([*forked(), "-m", "geolookup", "8.8.8.8"], check=False, timeout=60, capture_output=True)
     assert result.returncode == 0

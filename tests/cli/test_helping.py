@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 
 import click
 import pytest
 
 from geolookup.cli.app import app
 from tests.cli.test_habits import commands
+from tests.support.users.quick_commands import forked
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -52,7 +52,7 @@ def test_the_shell_completes_names_of_files(typed: str) -> None:
     position = str(len(typed.split()) + 1)
     environment = {**os.environ, "_GEOLOOKUP_COMPLETE": "bash_complete", "COMP_CWORD": position}
     result = subprocess.run(
-        [sys.executable, "-m", "geolookup"], env={**environment, "COMP_WORDS": f"geolookup {typed}"},
+        [*forked(), "-m", "geolookup"], env={**environment, "COMP_WORDS": f"geolookup {typed}"},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert result.stdout.split() == ["file,"], result
@@ -61,7 +61,7 @@ def test_the_shell_completes_names_of_files(typed: str) -> None:
 def test_what_is_not_a_file_is_not_completed_as_one() -> None:
     environment = {**os.environ, "_GEOLOOKUP_COMPLETE": "bash_complete", "COMP_CWORD": "4"}
     result = subprocess.run(
-        [sys.executable, "-m", "geolookup"], env={**environment, "COMP_WORDS": "geolookup enrich a.csv --column "},
+        [*forked(), "-m", "geolookup"], env={**environment, "COMP_WORDS": "geolookup enrich a.csv --column "},
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert result.stdout.split() == [], result

@@ -16,6 +16,7 @@ from geolookup.cli.app import run
 from geolookup.errors import DataFileError
 from geolookup.sources.files.content import content_of
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
@@ -97,7 +98,7 @@ def test_a_pipe_that_brings_one_byte_at_a_time_is_told_apart_all_the_same() -> N
 
 def test_the_first_line_of_a_pipe_does_not_wait_for_the_next() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "geolookup", "annotate", "--fields", "country"],
+        [*forked(), "-m", "geolookup", "annotate", "--fields", "country"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdin is not None

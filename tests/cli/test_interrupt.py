@@ -10,7 +10,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +27,7 @@ from tests.dials.faces import OverHttp
 from tests.dials.person import BERLIN, Person
 from tests.dials.upstream import Upstream
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 INTERRUPTED = 130
 #: Ctrl-C before or after a function, once it is called: {when} is the line before or after the call.
@@ -56,10 +57,10 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(home, [place(1, "10.0.0.0/8"), place(-3, "10.8.0.0/16", latitude=1.0, longitude=2.0)])
 
 
-def command(*words: object, **options: Any) -> subprocess.Popen[bytes]:
+def command(*words: object, python: Sequence[str] = (sys.executable,), **options: Any) -> subprocess.Popen[bytes]:
     """A command, in a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "geolookup", *map(str, words)],
+        [*python, "-m", "geolookup", *map(str, words)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -80,7 +81,7 @@ def signalled(where: str, *words: object, before: bool = True) -> str:
     module, _, names = where.partition(":")
     code = SIGNALLED.format(module=module, names=names.split("."), before=before)
     return said(
-        subprocess.Popen([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        subprocess.Popen([*forked(), "-c", code, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     )
 
 
@@ -183,7 +184,7 @@ sys.exit(main())
 def signalled_between(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command that gets this signal between the commit of its edit and the publish."""
     return subprocess.run(
-        [sys.executable, "-c", BETWEEN.format(name=name), *words], capture_output=True, text=True, check=False
+        [*forked(), "-c", BETWEEN.format(name=name), *words], capture_output=True, text=True, check=False
     )
 
 
@@ -275,7 +276,7 @@ def service(
 def interrupted(upstream: Interrupting, at: Callable[[str, str], bool], *words: str) -> str:
     """What a command says that the service interrupts at such a request."""
     upstream.is_it = at
-    upstream.client = process = command(*words)
+    upstream.client = process = command(*words, python=forked())
     return said(process)
 
 

@@ -3,7 +3,6 @@
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.sources.bundled import MORE
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def on_a_terminal(*arguments: str) -> tuple[str, str]:
     ours, theirs = pty.openpty()
     try:
         result = subprocess.run(
-            [sys.executable, "-m", "geolookup", *arguments],
+            [*forked(), "-m", "geolookup", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=theirs,
@@ -54,7 +54,7 @@ def test_the_first_lookup_says_how_to_get_cities_and_so_does_each_on_a_terminal(
         out, said = on_a_terminal(*arguments)
         assert len(out.splitlines()) == 2
         assert said == f"{MORE}\n"
-    quick = subprocess.run([sys.executable, "-m", "geolookup", "8.8.8.8"], capture_output=True, check=True, timeout=120)
+    quick = subprocess.run([*forked(), "-m", "geolookup", "8.8.8.8"], capture_output=True, check=True, timeout=120)
     assert quick.stderr == b""  # a program's
     assert on_a_terminal("lookup", "--format", "ndjson", "8.8.8.8")[1] == ""
     assert run(["lookup", "8.8.8.8"]) == 0

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import maxminddb
@@ -13,6 +12,7 @@ import geolookup
 from geolookup.cli.app import run
 from tests.exports.states import publish_sources
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_an_mmdb_answers_and_what_was_left_out_is_said(tmp_path: Path, capsys: p
 
 @pytest.mark.usefixtures("state")
 def test_each_format_goes_to_standard_output() -> None:
-    command = [sys.executable, "-m", "geolookup", "export"]
+    command = [*forked(), "-m", "geolookup", "export"]
     done = subprocess.run([*command, "geofeed", "-"], capture_output=True, check=True, timeout=60)
     assert done.stdout.splitlines()[1:] == [b"9.0.0.0/8,DE,,Zwei zwei [31m,"]
     assert done.stderr == (
@@ -72,7 +72,7 @@ def test_a_terminal_gets_neither_commands_nor_bytes() -> None:
     def shown(*words: str) -> tuple[int, bytes]:
         master, slave = pty.openpty()
         with subprocess.Popen(
-            [sys.executable, "-m", "geolookup", "export", *words], stdout=slave, stderr=subprocess.PIPE
+            [*forked(), "-m", "geolookup", "export", *words], stdout=slave, stderr=subprocess.PIPE
         ) as process:
             os.close(slave)
             assert process.stderr is not None
@@ -165,7 +165,7 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
         "from geolookup.cli.app import run\n"
         f"raise SystemExit(run(['export', 'mmdb', {str(folder / 'x.mmdb')!r}]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([*forked(), "-c", code], capture_output=True, timeout=60, check=False)
     assert (done.returncode, list(folder.iterdir())) == (128 + signal.SIGINT, [])
     assert b"x.mmdb was not written; run it again" in done.stderr
 

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import tree
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 FIRST = [
     place(1, "8.0.0.0/8", "2001:db8::/32", country="US", city="Austin"),
@@ -264,7 +264,7 @@ def test_stale_data_are_served_warned_of_or_refused_on_every_path(
     monkeypatch.setenv("GEOLOOKUP_CONFIG", str(settings))
 
     def answered() -> "subprocess.CompletedProcess[str]":
-        program = [sys.executable, "-m", "geolookup", *command, "8.8.8.8", "9.9.9.9"]
+        program = [*forked(), "-m", "geolookup", *command, "8.8.8.8", "9.9.9.9"]
         return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
 
     result = answered()

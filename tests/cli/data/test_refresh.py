@@ -4,7 +4,6 @@ import json
 import os
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from tests.cli.edits.test_custom import CREATE, Command
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import item, listed, many
+from tests.support.users.quick_commands import forked
 
 UNCHANGED = answer(b"", status="304 Not Modified")
 FIRST = listed(many(40), count=40, etag='"a"')
@@ -217,7 +217,7 @@ def test_what_is_no_address_to_ping_is_refused_unseen(command: Command, monkeypa
 def refreshing(home: str, url: str) -> "subprocess.Popen[str]":
     environment = {**os.environ, "GEOLOOKUP_HOME": home, "GEOLOOKUP_URL": url}
     return subprocess.Popen(
-        [sys.executable, "-m", "geolookup", "refresh"],
+        [*forked(), "-m", "geolookup", "refresh"],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from tests.cli.edits.test_custom import Command
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 FIRST = PROVISIONAL_LOCID - 1
 SITES = """\
@@ -184,7 +185,7 @@ def test_an_export_that_cannot_be_written_exits_with_1(command: Command, tmp_pat
 
 def test_an_export_to_a_terminal_is_harmless_and_to_a_pipe_lossless(command: Command) -> None:
     command("custom", "update", -3, "--city", "a\x1b[31mb")
-    line = [sys.executable, "-m", "geolookup", "custom", "export", "-", "--format", "csv"]
+    line = [*forked(), "-m", "geolookup", "custom", "export", "-", "--format", "csv"]
     piped = subprocess.run(line, capture_output=True, check=True, timeout=60).stdout
     assert b"a\x1b[31mb" in piped
     outer, inner = pty.openpty()

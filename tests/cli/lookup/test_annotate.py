@@ -1,6 +1,7 @@
 """``geolookup annotate``: what is an address in a log and what is not, every other byte, and pipes."""
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from geolookup.cli.lookup.annotate import Annotator
 from geolookup.cli.tally import Tally
 from geolookup.lookup import open as opening
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +32,7 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def command(*options: str, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "geolookup", "annotate", *options],
+        [*forked(), "-m", "geolookup", "annotate", *options],
         input=stdin, capture_output=True, check=False, timeout=60,
     )  # fmt: skip
 
@@ -116,7 +118,7 @@ def test_every_other_byte_stays(noise: bytes, tokens: list[bytes]) -> None:
 def test_each_line_is_written_as_soon_as_it_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # which would flush where the command forgot to
     with subprocess.Popen(
-        [sys.executable, "-m", "geolookup", "annotate", "--fields", "country"],
+        [*forked(), "-m", "geolookup", "annotate", "--fields", "country"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stdin is not None
@@ -156,7 +158,7 @@ def test_a_hostile_line_takes_no_longer_than_its_length() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    script = f"set -o pipefail; yes 8.8.8.8 | head -n 30000 | {sys.executable} -m geolookup annotate | head -n 1"
+    script = f"set -o pipefail; yes 8.8.8.8 | head -n 30000 | {shlex.join(forked())} -m geolookup annotate | head -n 1"
     result = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=60)
     assert (result.stderr, result.stdout) == (b"", b"8.8.8.8 [FR, Orl\\x1b\\u202eans]\n")
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import resource
+import shlex
 import stat
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pyarrow import parquet
 
 from geolookup.cli.app import run
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +44,7 @@ def enriched(tmp_path: Path, data: bytes, source: str, target: str, *options: st
 
 def command(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "geolookup", "enrich", *arguments],
+        [*forked(), "-m", "geolookup", "enrich", *arguments],
         input=stdin, capture_output=True, check=False, timeout=60,
     )  # fmt: skip
 
@@ -249,7 +251,7 @@ def test_standard_input_and_output_are_streams_of_the_same_format(tmp_path: Path
 def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
     path.write_text("ip\n" + "8.8.8.8\n" * 50_000)
-    script = f"set -o pipefail; {sys.executable} -m geolookup enrich {path} - | head -n 1"
+    script = f"set -o pipefail; {shlex.join(forked())} -m geolookup enrich {path} - | head -n 1"
     result = subprocess.run(["bash", "-c", script], capture_output=True, check=False, timeout=60)
     assert (result.returncode, result.stderr, result.stdout.count(b"\n")) == (0, b"", 1)
 
@@ -314,7 +316,7 @@ def test_a_target_that_cannot_be_written_whole_is_not_published(tmp_path: Path) 
         "sys.exit(run(['enrich', *sys.argv[1:]]))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program, str(path), str(out)], capture_output=True, check=False, timeout=60
+        [*forked(), "-c", program, str(path), str(out)], capture_output=True, check=False, timeout=60
     )
     assert (result.returncode, result.stderr.decode()) == (1, f"geolookup: {out}: writing failed: File too large\n")
     assert sorted(os.listdir(tmp_path)) == ["in.csv", "state"]
@@ -380,7 +382,7 @@ def test_a_reader_of_a_pipe_may_leave_early(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     source.write_bytes(b"ip\n" + b"8.8.8.8\n" * 100_000)
     running = subprocess.Popen(
-        [sys.executable, "-m", "geolookup", "enrich", str(source), str(pipe), "--out-format", "csv"],
+        [*forked(), "-m", "geolookup", "enrich", str(source), str(pipe), "--out-format", "csv"],
         stderr=subprocess.PIPE,
     )
     with open(pipe, "rb") as reader:

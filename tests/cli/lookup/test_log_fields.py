@@ -4,7 +4,6 @@ import json
 import os
 import pty
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from pyarrow import parquet
 
 from geolookup.cli.app import run
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_arguments_have_no_sums(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_person_at_a_terminal_sees_the_sums_of_what_went_well() -> None:
     ours, theirs = pty.openpty()
     done = subprocess.run(
-        [sys.executable, "-m", "geolookup", "annotate"],
+        [*forked(), "-m", "geolookup", "annotate"],
         input=b"8.8.8.8\n\n", stdout=subprocess.PIPE, stderr=theirs, check=True,
     )  # fmt: skip
     os.close(theirs)

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from geolookup.cli.app import run
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 SRC = Path(__file__).parents[3] / "src"
 
@@ -48,7 +50,7 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def command(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The command as a person runs it."""
     return subprocess.run(
-        [sys.executable, "-m", "geolookup", *arguments], input=stdin, capture_output=True, check=False, timeout=60
+        [*forked(), "-m", "geolookup", *arguments], input=stdin, capture_output=True, check=False, timeout=60
     )
 
 
@@ -181,7 +183,7 @@ def test_a_long_stream_needs_constant_memory() -> None:
 
 
 def test_a_closed_pipe_is_no_error() -> None:
-    program = f"{sys.executable} -m geolookup --file {{}} | head -n 1"
+    program = f"{shlex.join(forked())} -m geolookup --file {{}} | head -n 1"
     path = Path(os.environ["GEOLOOKUP_HOME"]).parent / "addresses"
     path.write_text("8.8.8.8\n" * 20_000)
     script = f"set -o pipefail; {program.format(path)}"
@@ -192,7 +194,7 @@ def test_a_closed_pipe_is_no_error() -> None:
 def test_a_full_output_is_an_error() -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
-            [sys.executable, "-m", "geolookup", "8.8.8.8", "--format", "json"],
+            [*forked(), "-m", "geolookup", "8.8.8.8", "--format", "json"],
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,

@@ -12,6 +12,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.columns.maps import rendering
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -51,7 +52,7 @@ def test_a_log_is_drawn_into_one_file(draw: Command) -> None:
 
 def test_a_map_goes_to_standard_output_by_its_format() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "geolookup", "map", "-o", "-", "--format", "png", "--by", "addresses"],
+        [*forked(), "-m", "geolookup", "map", "-o", "-", "--format", "png", "--by", "addresses"],
         input=b"8.8.8.8\n", capture_output=True, check=True, timeout=120,
     )  # fmt: skip
     assert done.stdout.startswith(b"\x89PNG")

@@ -10,6 +10,7 @@ import pytest
 
 from geolookup.settings.table import described
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 #: Plain addresses (the fast path), the same by the click application, and other commands.
 PLAIN = ["8.8.8.8"]
@@ -24,7 +25,7 @@ def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shell(redirection: str, arguments: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
-    """The command with a redirection, by a shell."""
+    """The command with a redirection, by a shell: it starts as for everybody, since that is when streams are opened."""
     return subprocess.run(
         ["/bin/sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-m", "geolookup", *arguments],
         capture_output=True,
@@ -33,6 +34,19 @@ def shell(redirection: str, arguments: list[str], **environ: str) -> subprocess.
         timeout=60,
         env={**os.environ, **environ},
     )
+
+
+def ended(arguments: list[str], **environ: str) -> tuple[int, str, str]:
+    """How a command with more in its environment ends, and what it wrote to its two streams."""
+    done = subprocess.run(
+        [*forked(), "-m", "geolookup", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, **environ},
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
@@ -49,7 +63,7 @@ def test_a_closed_pipe_is_not_an_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [sys.executable, "-m", "geolookup", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
+        [*forked(), "-m", "geolookup", *arguments], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -95,18 +109,19 @@ BROKEN = ["attempts = -3\n", 'url = "https://x.example\n', "settel_s = 1\n", 'to
 def test_broken_settings_are_seen_on_both_paths_alike(tmp_path: Path, text: str) -> None:
     config = tmp_path / "geolookup.toml"
     config.write_text(text)
-    plain, long = (shell("", arguments, GEOLOOKUP_CONFIG=str(config)) for arguments in (PLAIN, LONG))
-    assert (plain.returncode, plain.stdout) == (2, "")
-    assert "geolookup.toml" in plain.stderr
-    assert (plain.returncode, plain.stdout, plain.stderr) == (long.returncode, long.stdout, long.stderr)
+    plain, long = (ended(arguments, GEOLOOKUP_CONFIG=str(config)) for arguments in (PLAIN, LONG))
+    status, out, error = plain
+    assert (status, out) == (2, "")
+    assert "geolookup.toml" in error
+    assert plain == long
 
 
 @pytest.mark.parametrize("value", ["-3", ""])
 @pytest.mark.parametrize("name", ["GEOLOOKUP_ATTEMPTS", "GEOLOOKUP_SETTEL_S"])
 def test_broken_variables_are_seen_on_both_paths_alike(name: str, value: str) -> None:
-    plain, long = (shell("", arguments, **{name: value}) for arguments in (PLAIN, LONG))
-    assert (plain.returncode, plain.stdout, plain.stderr) == (long.returncode, long.stdout, long.stderr)
-    assert plain.returncode == (0 if (name, value) == ("GEOLOOKUP_ATTEMPTS", "") else 2)
+    plain, long = (ended(arguments, **{name: value}) for arguments in (PLAIN, LONG))
+    assert plain == long
+    assert plain[0] == (0 if (name, value) == ("GEOLOOKUP_ATTEMPTS", "") else 2)
 
 
 def test_settings_that_change_lookups_count_on_both_paths(tmp_path: Path, home: str) -> None:
@@ -115,12 +130,11 @@ def test_settings_that_change_lookups_count_on_both_paths(tmp_path: Path, home: 
     current = Path(home) / "CURRENT"
     assert current.exists()
     subprocess.run(["sleep", "1.5"], check=True)
-    plain, long = (shell("", arguments, GEOLOOKUP_CONFIG=str(config)) for arguments in (PLAIN, LONG))
-    assert (plain.returncode, plain.stdout) == (1, "")
-    assert "max_age allows" in plain.stderr
-    assert (plain.returncode, plain.stdout) == (long.returncode, long.stdout)
+    plain, long = (ended(arguments, GEOLOOKUP_CONFIG=str(config)) for arguments in (PLAIN, LONG))
+    assert plain[:2] == long[:2] == (1, "")
+    assert "max_age allows" in plain[2]
     config.write_text(f'home = "{os.path.relpath(home, tmp_path)}"\nattempts = 3\n')
-    plain, long = (shell("", arguments, GEOLOOKUP_CONFIG=str(config), GEOLOOKUP_HOME="") for arguments in (PLAIN, LONG))
-    assert "Zürich" in plain.stdout
-    assert (plain.returncode, plain.stdout, plain.stderr) == (long.returncode, long.stdout, long.stderr)
+    plain, long = (ended(arguments, GEOLOOKUP_CONFIG=str(config), GEOLOOKUP_HOME="") for arguments in (PLAIN, LONG))
+    assert "Zürich" in plain[1]
+    assert plain == long
     assert {setting.name for setting in described() if setting.bears_on_lookups} == {"home", "max_age", "stale"}

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from geolookup.cli.app import run
 from tests.support.data.states import place, publish
+from tests.support.users.quick_commands import forked
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -156,7 +157,7 @@ def a_parquet_file() -> bytes:
 
 def test_several_files_are_one_log_and_none_is_standard_input(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("8.8.8.8\n")
-    command = [sys.executable, "-m", "geolookup", "top"]
+    command = [*forked(), "-m", "geolookup", "top"]
     found = [
         subprocess.run(
             [*command, *more], input=b"8.8.8.8\n9.9.9.9\n", capture_output=True, check=True, timeout=60

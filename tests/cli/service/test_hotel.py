@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson
 from tests.support.data.states import place, publish
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.running_service import RunningService
+from tests.support.users.quick_commands import forked
 
 HOTELS = [
     hotel("A1", "Austin", "wifi", "pool"),
@@ -221,7 +221,7 @@ def test_a_service_that_cannot_be_used_exits_with_1_and_no_service_with_2(
 
 def test_serve_loads_every_file_of_hotels_before_it_listens_or_names_each_bad_line(tmp_path: Path) -> None:
     files = [ndjson(tmp_path / f"{name}.ndjson", [hotel(name)]) for name in ("A1", "B1")]
-    command = [sys.executable, "-m", "geolookup", "serve", "--port", "0", *(f"--load-hotels={file}" for file in files)]
+    command = [*forked(), "-m", "geolookup", "serve", "--port", "0", *(f"--load-hotels={file}" for file in files)]
     path = "/v1/api/hotel/list?id=B1,A1,C1"
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
         assert service.stderr is not None

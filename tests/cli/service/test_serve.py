@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,13 +23,14 @@ from tests.support.data.states import publish
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.users.page_commands import end
+from tests.support.users.quick_commands import forked
 
 READER, WRITER, STRANGER = new_token(), new_token(), new_token()
 
 
 def run(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "geolookup", *arguments],
+        [*forked(), "-m", "geolookup", *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -185,7 +185,7 @@ def test_a_service_that_cannot_run_so_says_why_and_does_not_start(
 def serving(*arguments: str) -> Iterator[tuple[list[str], httpx.Client]]:
     """What the command said until it listened, the address last, and a client of it."""
     service = subprocess.Popen(
-        [sys.executable, "-m", "geolookup", "serve", "--port", "0", *arguments], stderr=subprocess.PIPE, text=True
+        [*forked(), "-m", "geolookup", "serve", "--port", "0", *arguments], stderr=subprocess.PIPE, text=True
     )
     assert service.stderr is not None
     said: list[str] = []
@@ -240,7 +240,7 @@ def test_with_tokens_it_listens_beyond_loopback_under_names_that_are_allowed(tmp
         "serve(host='0.0.0.0', port=0, options=Options(allow_hosts=('geo.example',)), on_ready=ask)\n"
     )
     found = subprocess.run(
-        [sys.executable, "-c", program],
+        [*forked(), "-c", program],
         capture_output=True,
         text=True,
         check=False,

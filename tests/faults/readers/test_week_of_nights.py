@@ -7,6 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.faults.readers.week_of_nights import LAST_STAMP, NIGHTS, Week, live_through, table
+from tests.support.users.quick_commands import forked
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def week(work: Path) -> Week:
-    return live_through(work)
+    return live_through(work, forked())
 
 
 def test_each_night_ends_as_it_must_and_serves_what_it_must(week: Week) -> None:

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,10 @@ class Night:
 class Nights:
     """The service, the proxy, the monitor and the machine."""
 
-    def __init__(self, work: Path, service: RunningService, proxy: FaultProxy, monitor: RawServer) -> None:
-        self.work, self.service, self.proxy, self.monitor = work, service, proxy, monitor
+    def __init__(
+        self, work: Path, service: RunningService, proxy: FaultProxy, monitor: RawServer, python: Sequence[str]
+    ) -> None:
+        self.work, self.service, self.proxy, self.monitor, self.python = work, service, proxy, monitor, python
         self.home = str(work / "state")
         self.stamp = 0
         self.restamp()
@@ -86,7 +88,7 @@ class Nights:
         self.proxy.read_fault = None if night.spoiled is None else night.spoiled(items)
         self.proxy.faults = [after(b"")] if night.lost_write else []
         result = subprocess.run(
-            [sys.executable, "-m", "geolookup", "refresh", "--json"],
+            [*self.python, "-m", "geolookup", "refresh", "--json"],
             env=self.environment(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         return result.returncode, json.loads(result.stdout)
@@ -172,8 +174,8 @@ class Week:
     pings: list[str]
 
 
-def live_through(work: Path) -> Week:
-    """All nights, one after the other."""
+def live_through(work: Path, python: Sequence[str] = (sys.executable,)) -> Week:
+    """All nights, one after the other; ``python`` begins each run."""
     csv = work / "defaults.csv"
     lines = [
         f"{locid},DE,,,,,,,,{','.join(block.split('-'))}"
@@ -188,7 +190,7 @@ def live_through(work: Path) -> Week:
         FaultProxy(service.url) as proxy,
         RawServer(answer(b"OK")) as monitor,
     ):
-        nights = Nights(work, service, proxy, monitor)
+        nights = Nights(work, service, proxy, monitor, python)
         reader: subprocess.Popen[str] | None = None
         try:
             for number, night in enumerate(NIGHTS, start=1):

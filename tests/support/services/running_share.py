@@ -22,6 +22,7 @@ from geolookup.service.share.build import build
 from geolookup.service.share.builder import Builder
 from geolookup.service.share.editions import editions as editions_of
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
+from tests.support.users.quick_commands import forked
 
 
 class RunningShare(ServerThread):
@@ -103,7 +104,7 @@ class ShareCommand:
 
     def run(self, *arguments: str) -> None:
         """Run another command on the same state."""
-        subprocess.run([sys.executable, "-m", "geolookup", *arguments], env=self.environment, check=True, timeout=120)
+        subprocess.run([*forked(), "-m", "geolookup", *arguments], env=self.environment, check=True, timeout=120)
 
     def client(self, token: str | None = None) -> httpx.Client:
         """A client whose paths are relative to the service."""

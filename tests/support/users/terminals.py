@@ -10,6 +10,8 @@ import termios
 import time
 from collections.abc import Sequence
 
+from tests.support.users.quick_commands import forked
+
 _PATIENCE_S = 60.0
 
 
@@ -29,10 +31,12 @@ def on_terminal(
 
     Each of ``answers`` is (text, what is typed once the text stands on the terminal).
     """
+    # What is typed, Ctrl-C above all, meets a process as people start it: the terminal is its own.
+    python = [sys.executable] if answers else forked()
     main, side = pty.openpty()
     termios.tcsetwinsize(side, (24, columns))
     process = subprocess.Popen(
-        [sys.executable, "-m", "geolookup", *arguments],
+        [*python, "-m", "geolookup", *arguments],
         stdin=side, stdout=side, stderr=side, start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # so that Ctrl-C typed there is a signal
         env={**_without_size(), "TERM": "xterm-256color", **(environment or {})},

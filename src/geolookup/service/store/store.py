@@ -17,6 +17,9 @@ from geolookup.service.store.sqlite import SQLite
 # How many times a transaction is begun before a lost connection makes its request fail.
 _ATTEMPTS = 3
 
+# Made once: to make a statement takes longer than to run it.
+_REVISION = select(schema.meta.c.revision).with_for_update()
+
 
 @dataclass(slots=True)
 class Transaction:
@@ -132,7 +135,7 @@ class Store:
                 # Every writer locks this row first, so they come one after the other: the revision rises by one a
                 # change, none acts on what another is about to change, and there is no deadlock or conflict among
                 # them that one of them would have to be repeated for.
-                revision = connection.execute(select(schema.meta.c.revision).with_for_update()).scalar_one()
+                revision = connection.execute(_REVISION).scalar_one()
             except BaseException:
                 lost = connection.invalidated
                 connection.close()

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,13 +13,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from geolookup.errors import RequestRefusedError, ServiceError
 from geolookup.service.store import migrations, postgres, schema
 from geolookup.service.store.database import WAIT_S, Database
+from geolookup.service.store.line import Line
 from geolookup.service.store.sqlite import SQLite
 
 # How many times a transaction is begun before a lost connection makes its request fail.
 _ATTEMPTS = 3
+# The most writes that one commit makes durable, and the seconds after which no more join: all of them wait for it.
+_MOST_TOGETHER = 64
+_MOST_S = 0.05
 
-# Made once: to make a statement takes longer than to run it.
 _REVISION = select(schema.meta.c.revision).with_for_update()
+_CHANGED = update(schema.meta).values(revision=schema.meta.c.revision + 1)
 
 
 @dataclass(slots=True)
@@ -34,6 +39,45 @@ class Transaction:
     revision: int
     changed: bool = False
     changed_default: bool = False
+
+
+class _Shared:
+    """A transaction of the database that is open for several writes, one after the other, and their one commit.
+
+    ``members`` have done their work, and wait to be told that it is durable, or why it is not.
+    """
+
+    def __init__(self, connection: Connection, revision: int, locks: contextlib.ExitStack) -> None:
+        self.connection = connection
+        self.revision = revision
+        self.members = 0
+        self._locks = locks
+        self._until = time.monotonic() + _MOST_S
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def takes_more(self) -> bool:
+        """Whether another write may join before the commit."""
+        return self.members < _MOST_TOGETHER and time.monotonic() < self._until
+
+    def end(self, error: BaseException | None) -> None:
+        """It was committed, or failed: let go of the connection, and tell all that wait."""
+        try:
+            self._locks.close()
+        finally:
+            self._error = error
+            self._ended.set()
+
+    def wait(self) -> None:
+        """Wait for the commit.
+
+        :raises RequestRefusedError: if it failed, or what was done after this write and before it
+        """
+        self._ended.wait()
+        if self._error is not None:
+            problem = getattr(self._error, "problem", "storage-unavailable")
+            raise RequestRefusedError(str(self._error), problem=problem) from self._error
 
 
 class Snapshot:
@@ -60,7 +104,9 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._write_lock = threading.Lock()
+        self._line = Line()
+        #: What is handed from one write to the next.
+        self._shared: _Shared | None = None
         self.name = database.name
         self.uuid = ""
 
@@ -103,26 +149,81 @@ class Store:
 
     @contextlib.contextmanager
     def write(self, *, wait_s: float = WAIT_S) -> Iterator[Transaction]:
-        """One transaction: durable when the ``with`` ends, and without any trace if it ends by an exception.
+        """One write: durable when the ``with`` ends, and without any trace if it ends by an exception.
 
-        Of all processes that use the database, one is in here at a time; others wait, for ``wait_s`` at most.
+        Of all processes that use the database, one is in here at a time; others wait, for ``wait_s`` at most. If others
+        of this process wait already, it is not committed by itself: they go on in the same transaction of the database,
+        and the last one commits for all. Until then no ``with`` ends, be it by a refusal: what caused that may be
+        another's write, which may fail.
 
         :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be written; ``outcome-unknown`` if
             it was lost during the commit
         """
+        with self._database_errors():
+            shares = wait_s <= WAIT_S  # a load of millions of rows keeps nobody else's answer waiting
+            self._line.take(wait_s, shares=shares)
+            shared = self._shared
+            if shared is None:
+                try:
+                    shared = self._shared = self._open(wait_s)
+                except BaseException:
+                    self._line.leave()
+                    raise
+            refusal = None
+            try:
+                if shared.members:
+                    shared.connection.exec_driver_sql("SAVEPOINT one")
+                transaction = Transaction(shared.connection, self._database, shared.revision)
+                try:
+                    yield transaction
+                except BaseException as error:
+                    if not shared.members or _is_of_the_database(error):
+                        raise
+                    shared.connection.exec_driver_sql("ROLLBACK TO SAVEPOINT one")
+                    refusal = error
+                else:
+                    self._count(transaction, shared)
+                if shared.takes_more and shares and self._line.hand_over():
+                    leaves = False
+                else:
+                    leaves = True
+                    _commit(shared.connection)
+            except BaseException as error:
+                self._end(shared, error)
+                raise
+            if leaves:
+                self._end(shared, None)
+            else:
+                shared.wait()
+            if refusal is not None:
+                raise refusal
+
+    def _count(self, transaction: Transaction, shared: _Shared) -> None:
+        """Finish what one write did."""
+        if transaction.changed:
+            if transaction.changed_default:
+                meta = schema.meta.c
+                shared.connection.execute(_CHANGED.values(default_revision=meta.default_revision + 1))
+            else:
+                shared.connection.execute(_CHANGED)
+            shared.revision += 1
+        if shared.members:
+            shared.connection.exec_driver_sql("RELEASE SAVEPOINT one")
+        shared.members += 1
+
+    def _open(self, wait_s: float) -> _Shared:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._database_errors())
-            stack.enter_context(self._turn(wait_s))
             stack.enter_context(self._database.exclusive(wait_s))
             connection, revision = self._begin(wait_s)
             stack.enter_context(connection)
-            transaction = Transaction(connection, self._database, revision)
-            yield transaction
-            if transaction.changed:
-                meta = schema.meta.c
-                following = meta.default_revision + int(transaction.changed_default)
-                connection.execute(update(schema.meta).values(revision=meta.revision + 1, default_revision=following))
-            _commit(connection)
+            return _Shared(connection, revision, stack.pop_all())
+
+    def _end(self, shared: _Shared, error: BaseException | None) -> None:
+        self._shared = None
+        try:
+            shared.end(error)
+        finally:
+            self._line.leave()
 
     def _begin(self, wait_s: float) -> tuple[Connection, int]:
         """A connection with the one transaction that may write, and the revision that it found."""
@@ -175,8 +276,9 @@ class Store:
 
     def close(self) -> None:
         """Close every connection, and let other processes have the database; a second call does nothing."""
-        with contextlib.suppress(TimeoutError), self._turn(WAIT_S):
-            pass  # a write that was under way has ended
+        with contextlib.suppress(TimeoutError):
+            self._line.take(WAIT_S, shares=False)
+            self._line.leave()  # a write that was under way has ended
         self._database.close()
 
     def __enter__(self) -> "Store":
@@ -186,21 +288,19 @@ class Store:
         self.close()
 
     @contextlib.contextmanager
-    def _turn(self, wait_s: float) -> Iterator[None]:
-        if not self._write_lock.acquire(timeout=wait_s):
-            raise TimeoutError("other requests have been writing for too long")
-        try:
-            yield
-        finally:
-            self._write_lock.release()
-
-    @contextlib.contextmanager
     def _database_errors(self) -> Iterator[None]:
         """Errors of the database's driver are translated when they are raised: this is for all others."""
         try:
             yield
         except (TimeoutError, SQLAlchemyError) as error:
             raise self._database.failure(error) from error
+
+
+def _is_of_the_database(error: BaseException) -> bool:
+    """Whether the database failed, and not what was asked of it: nobody can say what is left of a transaction then."""
+    if isinstance(error, RequestRefusedError):
+        return error.problem in ("storage-unavailable", "outcome-unknown")
+    return isinstance(error, SQLAlchemyError | ServiceError)
 
 
 def _commit(connection: Connection) -> None:

@@ -78,7 +78,7 @@ _WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         (r"([^`]*[a-z][^`]*)", r"\1"),  # what the protocol asks for, in the words of its standard
     ),
 }  # fmt: skip
-_WORDS["httpcore"] = _WORDS["h11"] = _WORDS["httpx"]
+_WORDS["httpcore"] = _WORDS["h11"] = _WORDS["httptools"] = _WORDS["httpx"]
 
 
 def reason(error: BaseException) -> str:

@@ -124,8 +124,10 @@ def application(store: Store, folder: str | None = None, *, ignore_keys: bool = 
     )
     metrics = Metrics()
     DatabaseGauges(store, metrics)
+    asgi = create_app(store, index, ignore_idempotency_keys=ignore_keys, health=health, metrics=metrics)
     return Application(
-        asgi=create_app(store, index, ignore_idempotency_keys=ignore_keys, health=health, metrics=metrics),
+        asgi=asgi,
+        at_once=asgi.at_once,
         paths=PATHS,
         health=health,
         metrics=metrics,

@@ -19,6 +19,11 @@ class Methods:
     def __init__(self, app: Any) -> None:
         self.app = app
 
+    def at_once(self, scope: Any) -> bytes | None:
+        """What `geolookup.service.http.quick.Quick` has for this request."""
+        found: bytes | None = self.app.at_once(scope)
+        return found
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass the request on."""
         if scope["type"] == "http" and scope["method"] == "HEAD":

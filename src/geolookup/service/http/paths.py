@@ -87,4 +87,6 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 def plain_path(path: str) -> str:
     """The path as routing reads it: doubled slashes and slashes at the end are ignored."""
+    if path[:1] == "/" and path[-1:] != "/" and "//" not in path:  # as nearly all are
+        return path
     return "/" + "/".join(part for part in path.split("/") if part)

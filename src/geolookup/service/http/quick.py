@@ -3,12 +3,16 @@
 This stands inside the guard and the observer, so that nothing is refused, logged or counted otherwise.
 """
 
-import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-#: The JSON of a 200, from a request's scope. Whatever it raises, the framework is asked then.
-Answer: TypeAlias = Callable[[Any], Awaitable[bytes]]
+#: The JSON of a 200, from a request's scope, without waiting for anything. If it is None, or whatever it raises, the
+#: framework is asked.
+Answer: TypeAlias = Callable[[Any], bytes | None]
+
+
+def not_at_once(_scope: Any) -> None:
+    """Whatever is asked, the application must be asked."""
 
 
 class Quick:
@@ -22,24 +26,29 @@ class Quick:
         self.app = app
         self._answers = dict(answers)
 
+    def at_once(self, scope: Any) -> bytes | None:
+        """The JSON of the 200 that this request gets, None if the framework must be asked."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            return None
+        path = scope["path"]
+        found = self._answers.get(path[: path.find("/", 1) + 1] or path)
+        if found is None:
+            return None
+        handler, answer = found
+        try:
+            body = answer(scope)
+        except Exception:
+            return None  # the framework meets it again, and makes a problem of it
+        if body is not None:
+            scope["route_handler"] = handler
+        return body
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer, or pass the request on."""
-        if scope["type"] == "http" and scope["method"] == "GET":
-            path = scope["path"]
-            found = self._answers.get(path[: path.find("/", 1) + 1] or path)
-            if found is not None:
-                handler, answer = found
-                body = None
-                with contextlib.suppress(Exception):  # the framework meets it again, and makes a problem of it
-                    body = await answer(scope)
-                if body is not None:
-                    scope["route_handler"] = handler
-                    await _send(send, body)
-                    return
-        await self.app(scope, receive, send)
-
-
-async def _send(send: Any, body: bytes) -> None:
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+        body = self.at_once(scope)
+        if body is None:
+            await self.app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -103,6 +103,16 @@ class LookupIndex:
         if self._layers is None and monotonic() >= self._look_at:
             self._begin(self._compile)
 
+    def layers_at_once(self) -> Layers | None:
+        """The layers that answer lookups now; None if `layers` would wait, or refuse."""
+        layers, now = self._layers, monotonic()
+        if now < self._look_at:
+            return layers
+        if layers is None or self._must_wait(now):
+            return None
+        self._begin(self._look)
+        return layers
+
     async def layers(self) -> Layers:
         """The layers that answer lookups now.
 

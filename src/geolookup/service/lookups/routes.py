@@ -65,6 +65,9 @@ class Lookups(Protocol):
         :raises RequestRefusedError: ``index-not-ready`` if there are none yet
         """
 
+    def layers_at_once(self) -> Layers | None:
+        """The same; None if `layers` would wait for something, or if there are none yet."""
+
 
 @get(
     f"{_PATH}/{{ip:path}}",
@@ -80,7 +83,7 @@ class Lookups(Protocol):
 async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependency[Lookups]) -> ASGIResponse:
     """One address: 200 whether it is covered or not."""
     try:
-        return _json(await _found(request.scope, lookups))
+        return _json(_find(await lookups.layers(), _asked(request.scope)))
     except InvalidAddressError as error:
         raise RequestRefusedError(str(error), problem="invalid-address") from error
 
@@ -88,16 +91,17 @@ async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependen
 def quick(lookups: Lookups) -> dict[str, tuple[Any, Answer]]:
     """`lookup_address` for `geolookup.service.http.quick.Quick`."""
 
-    async def answer(scope: Any) -> bytes:
-        return msgspec.json.encode(await _found(scope, lookups))
+    def answer(scope: Any) -> bytes | None:
+        layers = lookups.layers_at_once()
+        return None if layers is None else msgspec.json.encode(_find(layers, _asked(scope)))
 
     return {f"{_PATH}/": (lookup_address, answer)}
 
 
-async def _found(scope: Any, lookups: Lookups) -> Flat:
+def _asked(scope: Any) -> str:
+    """The address, as it was asked for."""
     # Not Litestar's own parameter, which has lost its slashes: an address with a slash is malformed.
-    text = unquote(scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
-    return _find(await lookups.layers(), text)
+    return unquote(scope["raw_path"].decode("latin-1")).partition(f"{_PATH}/")[2]
 
 
 @post(

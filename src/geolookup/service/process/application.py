@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from geolookup.service.http.paths import Paths
+from geolookup.service.http.quick import Answer, not_at_once
 from geolookup.service.http.watch.health import Health
 from geolookup.service.http.watch.metrics import Metrics
 
@@ -18,11 +19,13 @@ def _nothing() -> None:
 class Application:
     """An ASGI application with its health and its metrics, which the server updates.
 
+    ``at_once`` is what it can answer without waiting (`geolookup.service.http.quick`).
     ``start`` is called in the event loop once the process listens, ``close`` when the last answer has ended: neither
     may raise.
     """
 
     asgi: Any
+    at_once: Answer = not_at_once
     paths: Paths = field(default_factory=Paths)
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)

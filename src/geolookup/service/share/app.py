@@ -44,7 +44,7 @@ def application(
         health=health,
         metrics=metrics,
     )
-    return Application(asgi=asgi, paths=PATHS, health=health, metrics=metrics)
+    return Application(asgi=asgi, at_once=asgi.at_once, paths=PATHS, health=health, metrics=metrics)
 
 
 @get("/", include_in_schema=False, sync_to_thread=False)

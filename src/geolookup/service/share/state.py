@@ -26,6 +26,10 @@ class State:
         :raises RequestRefusedError: ``stale-data`` if it is older than the settings allow, ``index-not-ready`` if it
             cannot be read
         """
+        return self.layers_at_once()
+
+    def layers_at_once(self) -> "Held":
+        """The same: nothing is waited for."""
         snapshot = self.fresh()
         return Held(self, snapshot, self.forbidden(snapshot))
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from geolookup.errors import SettingsError
 from geolookup.service.geolocations import search
+from geolookup.service.http.paths import plain_path
 from geolookup.service.process.options import Options
 from tests.support.services.running_service import FIELDS, RunningService
 
@@ -154,3 +157,8 @@ def test_an_unexpected_failure_is_500_and_says_nothing_of_the_inside(
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
     assert "the secret of the inside" in caplog.text
+
+
+@given(st.text("/a", max_size=8))
+def test_a_plain_path_has_single_slashes_and_none_at_its_end(path: str) -> None:
+    assert plain_path(path) == "/" + "/".join(part for part in path.split("/") if part)

@@ -13,12 +13,15 @@ from geolookup.service.http.access.host import allowed_host, canonical_address, 
 from geolookup.service.http.access.limits import Limits, RateLimit, address_key
 from geolookup.service.http.paths import SAFE, Paths, plain_path
 from geolookup.service.http.problems import FORM, PAGE, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
+from geolookup.service.http.quick import Answer, not_at_once
 from geolookup.service.http.watch.health import FREE_PATHS, Health
 
 HTTPScope: TypeAlias = Any
 
 #: Set in the state of a request whose connection exceeds the limit.
 CROWDED = "geolookup.crowded"
+#: Set in the scope of a request that was checked: what refuses it, or None.
+_CHECKED = "geolookup.checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,7 @@ class _Refusal:
 class Guard:
     """The application behind its guard: an ASGI application itself.
 
+    ``at_once`` is what the application can answer without waiting.
     ``hosts`` are the names by which the service may be addressed, in addition to those of loopback. Without ``tokens``
     anyone may do anything: use that on loopback only. With ``beyond_loopback``, the address on which a connection came
     in is also allowed as a name.
@@ -45,8 +49,10 @@ class Guard:
         limits: Limits | None = None,
         health: Health | None = None,
         beyond_loopback: bool = False,
+        at_once: Answer = not_at_once,
     ) -> None:
         self.app = app
+        self._at_once = at_once
         self._hosts = frozenset({"localhost", *map(allowed_host, hosts)})
         self._paths = paths or Paths()
         self._tokens = tokens
@@ -57,11 +63,47 @@ class Guard:
         self._rate = RateLimit(rate, max(1.0, 2 * rate)) if rate else None
         self._lists = 0
 
+    def at_once(self, scope: HTTPScope) -> bytes | None:
+        """The JSON of the 200 that a request without a body gets; None if it must be passed to `__call__`."""
+        refused = scope[_CHECKED] = self._check(scope)
+        # What ends a connection is told by `__call__`.
+        return None if refused is not None or self._health.draining else self._at_once(scope)
+
     async def __call__(self, scope: HTTPScope, receive: Any, send: Any) -> None:
         """Refuse, or pass on."""
-        if scope["type"] != "http" or (plain_path(scope["path"]) in FREE_PATHS and scope["method"] in SAFE):
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        # Once for each request, since it counts.
+        refused = scope.pop(_CHECKED) if _CHECKED in scope else self._check(scope)
+        if refused is not None:
+            await send_problem(scope, receive, send, refused.body, refused.headers)
+            return
+        if self._is_free(scope):
+            await self.app(scope, receive, send)
+            return
+        if self._health.draining:
+            send = _closing(send)
+        if any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"]):
+            receive = _InTime(receive, self._limits.request_s)
+        if not self._paths.is_list(scope["method"], scope["path"]):
+            await self.app(scope, receive, send)
+            return
+        self._lists += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self._lists -= 1
+
+    @staticmethod
+    def _is_free(scope: HTTPScope) -> bool:
+        """Whether everybody may ask this at any time."""
+        return plain_path(scope["path"]) in FREE_PATHS and scope["method"] in SAFE
+
+    def _check(self, scope: HTTPScope) -> _Refusal | None:
+        """What refuses the request, if anything does."""
+        if self._is_free(scope):
+            return None
         # In the request itself: nothing after this, nor the log, sees a token that stands in the path.
         scope["path"], token = self._paths.without_token(scope["path"])
         if token is not None:
@@ -73,26 +115,11 @@ class Guard:
             headers.setdefault(name.lower(), []).append(value.decode("latin-1"))
         if (page := self._paths.page_for(", ".join(headers.get(b"accept", [])))) is not None:
             scope[PAGE] = page
-        refused = (
+        return (
             self._too_much(scope, headers)
             or self._stranger(scope, headers)
             or self._without_right(scope, headers, token)
         )
-        if refused is not None:
-            await send_problem(scope, receive, send, refused.body, refused.headers)
-            return
-        if self._health.draining:
-            send = _closing(send)
-        if b"content-length" in headers or b"transfer-encoding" in headers:
-            receive = _InTime(receive, self._limits.request_s)
-        if not self._paths.is_list(scope["method"], scope["path"]):
-            await self.app(scope, receive, send)
-            return
-        self._lists += 1
-        try:
-            await self.app(scope, receive, send)
-        finally:
-            self._lists -= 1
 
     def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
         """What is refused to every client: too large sizes, doubtful framing, and more than the limits allow."""

@@ -1,6 +1,7 @@
 """The header ``Host``, read as a whole: a good name with anything after it is not a good name."""
 
 import re
+from functools import lru_cache
 
 from geolookup import addresses
 from geolookup.errors import InvalidAddressError, SettingsError
@@ -12,6 +13,8 @@ _HOST = re.compile(
     r"(?:\[(?P<literal>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._~-]+))(?::(?P<port>[0-9]{0,5}))?", re.ASCII
 )
 _MAX_PORT = 65535
+#: Characters: no name of DNS has more than 253.
+_LONGEST = 300
 
 
 def host_of(header: str) -> str | None:
@@ -20,6 +23,11 @@ def host_of(header: str) -> str | None:
     Names are in lower case. An address is always in the form of `geolookup.addresses.to_text`, without brackets. A port
     is not compared with ours: a proxy or a tunnel may have its own.
     """
+    return None if len(header) > _LONGEST else _host_of(header)
+
+
+@lru_cache(maxsize=256)  # a service has few names, and they come with every request
+def _host_of(header: str) -> str | None:
     found = _HOST.fullmatch(header)
     if found is None or int(found["port"] or 0) > _MAX_PORT:
         return None

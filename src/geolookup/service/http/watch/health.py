@@ -68,7 +68,7 @@ def healthz() -> dict[str, str]:
     return _ALIVE
 
 
-async def quick_healthz(_scope: Any, body: bytes = msgspec.json.encode(_ALIVE)) -> bytes:
+def quick_healthz(_scope: Any, body: bytes = msgspec.json.encode(_ALIVE)) -> bytes:
     """`healthz` for `geolookup.service.http.quick.Quick`."""
     return body
 

@@ -1,13 +1,14 @@
 """Every request, watched from its head to the end of its answer: its id, the access log, the metrics."""
 
+import os
 import re
 import time
-import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from geolookup.service.http.paths import Paths
 from geolookup.service.http.problems import PROBLEMS, RECORD
+from geolookup.service.http.quick import Answer, not_at_once
 from geolookup.service.http.watch.access_log import AccessLog, Entry, now, shown
 from geolookup.service.http.watch.health import FREE_PATHS
 from geolookup.service.http.watch.metrics import Metrics
@@ -30,24 +31,52 @@ class Record:
     whole: bool = False
     token: str = ""
     problem: str = ""
+    began: float = field(default_factory=time.perf_counter)
 
 
 class Observer:
-    """An ASGI application, watched. ``log`` None keeps no access log; ``paths`` are as the log may show them."""
+    """An ASGI application, watched. ``log`` None keeps no access log; ``paths`` are as the log may show them.
 
-    def __init__(self, app: Any, metrics: Metrics, log: AccessLog | None = None, paths: Paths | None = None) -> None:
+    ``at_once`` is what the application can answer without waiting.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        metrics: Metrics,
+        log: AccessLog | None = None,
+        paths: Paths | None = None,
+        *,
+        at_once: Answer = not_at_once,
+    ) -> None:
         self.app = app
+        self._at_once = at_once
         self._paths = paths or Paths()
         self._metrics = metrics
         self._log = log
+
+    def at_once(self, scope: AsgiScope) -> tuple[bytes, bytes] | None:
+        """The headers and the body of the 200 that a request without a body gets.
+
+        None if it must be passed to `__call__`.
+        """
+        record = scope[RECORD] = Record(_request_id(scope))
+        body = self._at_once(scope)
+        if body is None:
+            return None
+        record.status, record.bytes, record.whole = 200, len(body), True
+        self._over(scope, record, time.perf_counter() - record.began)
+        form = b"content-type: application/json\r\ncontent-length: %d\r\nx-request-id: %s\r\n"
+        return form % (len(body), record.id.encode()), body
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the request on, and remember how it went."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        record = scope[RECORD] = Record(_request_id(scope))
-        began = time.perf_counter()
+        record = scope.get(RECORD)
+        if record is None:
+            record = scope[RECORD] = Record(_request_id(scope))
 
         async def watched(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -67,11 +96,11 @@ class Observer:
         finally:
             self._metrics.in_flight.dec()
             record.status = record.status or _CLIENT_LEFT
-            self._over(scope, record, time.perf_counter() - began)
+            self._over(scope, record, time.perf_counter() - record.began)
 
     def refused_unread(self, problem: str, client: str) -> str:
         """Count and log a request that could not be parsed; returns the id for its answer."""
-        record = Record(uuid.uuid4().hex, PROBLEMS[problem][0], whole=True, problem=problem)
+        record = Record(os.urandom(16).hex(), PROBLEMS[problem][0], whole=True, problem=problem)
         scope = {"client": (client, 0), "method": "", "path": ""}
         self._over(scope, record, 0.0)
         return record.id
@@ -104,7 +133,7 @@ def _request_id(scope: AsgiScope) -> str:
     given = [value for name, value in scope["headers"] if name == b"x-request-id"]
     if len(given) == 1 and _HARMLESS_ID.fullmatch(given[0]):
         return bytes(given[0]).decode("ascii")
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def _operation(scope: AsgiScope) -> str:

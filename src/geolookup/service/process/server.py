@@ -1,11 +1,12 @@
 """uvicorn around one application, with the guard and the observer in between, and an orderly end."""
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -28,6 +29,22 @@ _LOOK_TICKS = 20
 
 def _nobody_waits(_url: str) -> None:
     pass
+
+
+def _believing(proxies: Sequence[str]) -> Callable[[Any], None]:
+    """What puts into a request's scope what these proxies say of their client."""
+
+    async def nothing(_scope: Any, _receive: Any, _send: Any) -> None:
+        pass
+
+    # It changes the scope, then calls what it stands before: without waiting, so that one step is all of it.
+    middleware: Any = ProxyHeadersMiddleware(nothing, list(proxies))
+
+    def believe(scope: Any) -> None:
+        with contextlib.suppress(StopIteration):
+            middleware(scope, None, None).send(None)
+
+    return believe
 
 
 def certificate_of(options: Options) -> Certificate | None:
@@ -74,14 +91,17 @@ class Server(uvicorn.Server):
             limits=options.limits,
             health=self.health,
             beyond_loopback=not is_loopback(str(address.getsockname()[0])),
+            at_once=application.at_once,
         )
-        observer = Observer(guard, self.metrics, self._log, application.paths)
-        app: Any = observer
-        if options.trusted_proxies:
-            app = ProxyHeadersMiddleware(observer, list(options.trusted_proxies))
+        observer = Observer(guard, self.metrics, self._log, application.paths, at_once=guard.at_once)
         # uvicorn would call it if it looked like a class.
         protocol: Any = partial(
-            Protocol, limits=options.limits, refused=observer.refused_unread, paths=application.paths
+            Protocol,
+            limits=options.limits,
+            refused=observer.refused_unread,
+            paths=application.paths,
+            at_once=observer.at_once,
+            believe=_believing(options.trusted_proxies) if options.trusted_proxies else None,
         )
         if self._certificate is not None:
             protocol = secured(
@@ -92,8 +112,9 @@ class Server(uvicorn.Server):
             )
         super().__init__(
             uvicorn.Config(
-                app,
+                cast(Any, observer),
                 http=protocol,
+                loop="asyncio",
                 access_log=False,
                 log_config=None,
                 # It warns about what clients send, which belongs in the access log.
@@ -104,9 +125,7 @@ class Server(uvicorn.Server):
                 ws="none",
                 # asyncio accepts this many at once, before it closes those above the limit.
                 backlog=ACCEPTED_AT_ONCE,
-                h11_max_incomplete_event_size=options.limits.head_bytes,
-                timeout_keep_alive=options.limits.keep_alive_s,  # type: ignore[arg-type]  # it becomes a timer's delay
-                timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # the same
+                timeout_graceful_shutdown=options.grace_s,  # type: ignore[arg-type]  # it becomes a timer's delay
             )
         )
         self.url = url_of(address, tls=self._certificate is not None)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 import httpx
 
 from geolookup.errors import UpstreamAnswerError
+from geolookup.http.deadlines import DEADLINES
 from geolookup.http.translate import TotalTimeoutError, http_errors
 from geolookup.text import unchanged
 
@@ -26,8 +27,8 @@ _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 class Watch:
     """Ends an answer that takes longer than it may, even if bytes keep coming: of headers, chunk sizes or content.
 
-    httpx bounds each silence but not their sum, so a timer shuts the socket under the reader. ``expired`` tells whether
-    the timer or the service ended the answer.
+    httpx bounds each silence but not their sum, so at the deadline another thread shuts the socket under the reader.
+    ``expired`` tells whether the deadline or the service ended the answer.
     """
 
     def __init__(self, total_s: float, what: str, clean: Callable[[str], str] = unchanged) -> None:
@@ -38,9 +39,7 @@ class Watch:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._shut = False
-        self._timer = threading.Timer(min(total_s, threading.TIMEOUT_MAX), self._expire)
-        self._timer.daemon = True
-        self._timer.start()
+        self._timer = DEADLINES.add(total_s, self._expire)
 
     @property
     def expired(self) -> bool:
@@ -68,7 +67,7 @@ class Watch:
 
     def stop(self) -> None:
         """The answer is over."""
-        self._timer.cancel()
+        DEADLINES.cancel(self._timer)
         with self._lock:
             self._socket = None
 

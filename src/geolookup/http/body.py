@@ -71,6 +71,10 @@ class Watch:
         with self._lock:
             self._socket = None
 
+    def cut(self) -> None:
+        """Break the answer off now: what reads it meets a broken connection; what would connect sends nothing."""
+        self._expire()
+
     def _expire(self) -> None:
         with self._lock:
             self._shut = True

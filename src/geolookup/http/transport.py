@@ -1,6 +1,7 @@
 """One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, httpx's errors as ours."""
 
 import base64
+import copy
 import json as jsonlib
 import re
 import ssl
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Self, TypeVar
 
 import httpx
+import msgspec
 import stamina
 
 from geolookup import addresses
@@ -82,26 +84,56 @@ class Transport:
         self._host = url.host
         self._backoff_s = backoff_s
         authentication, hidden = _authentication(settings, secret) if secret is not None else (None, ())
+        self._authentication = authentication
+        self._local = local
         try:
-            self._client = httpx.Client(
-                auth=authentication,
-                headers={
-                    "User-Agent": f"geolookup/{__version__}",
-                    "Accept": "application/json",
-                    "Accept-Encoding": "gzip" if settings.compression else "identity",
-                },
-                timeout=httpx.Timeout(settings.read_timeout_s, connect=settings.connect_timeout_s),
-                follow_redirects=False,
-                # Plain HTTP needs no certificates, and reading them takes longer than a lookup: an empty context
-                # trusts nobody.
-                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.scheme == "http" else True,
-                # For an address of this machine a proxy is not needed, and would see the token.
-                trust_env=settings.trust_env and not local,
+            # Plain HTTP needs no certificates, and reading them takes longer than a lookup: an empty context
+            # trusts nobody.
+            self._trust = (
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                if url.scheme == "http"
+                else httpx.create_ssl_context(trust_env=self._trusts_env)
             )
+            self._client = self._connected()
         except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
             raise SettingsError(f"the environment's proxies or certificates cannot be used: {reason(error)}") from error
         self._stream: object = None
+        self._watch: Watch | None = None
         self._secrecy = Secrecy(*hidden)
+        self._is_another = self._is_cut = False
+
+    @property
+    def _trusts_env(self) -> bool:
+        """Whether the environment may name proxies. None is needed for this machine, and one would see the token."""
+        return self.settings.trust_env and not self._local
+
+    def _connected(self) -> httpx.Client:
+        return httpx.Client(
+            auth=self._authentication,
+            headers={
+                "User-Agent": f"geolookup/{__version__}",
+                "Accept": "application/json",
+                "Accept-Encoding": "gzip" if self.settings.compression else "identity",
+            },
+            timeout=httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s),
+            follow_redirects=False,
+            verify=self._trust,
+            trust_env=self._trusts_env,
+        )
+
+    def another(self, *, attempts: int) -> "Transport":
+        """One more to the same service, with connections of its own, for another thread; close it before this one."""
+        other = copy.copy(self)
+        settings = msgspec.structs.replace(self.settings, attempts=attempts)
+        vars(other).update(settings=settings, _client=self._connected(), _stream=None, _watch=None, _is_another=True)
+        return other
+
+    def cut(self) -> None:
+        """Break off what another thread has under way: it fails there, as if the connection had broken. For good."""
+        self._is_cut = True
+        watch = self._watch
+        if watch is not None:
+            watch.cut()
 
     def __enter__(self) -> Self:
         return self
@@ -114,7 +146,8 @@ class Transport:
 
     def close(self) -> None:
         """Close all connections."""
-        self._secrecy.stop()
+        if not self._is_another:
+            self._secrecy.stop()
         self._client.close()
 
     def request(
@@ -175,6 +208,9 @@ class Transport:
         what = f"{method} {path}"
         request = self._build(what, method, path, params, json, headers)
         watch = Watch(self.settings.total_timeout_s, what, self._secrecy.clean)
+        self._watch = watch
+        if self._is_cut:
+            watch.cut()
         watch.over(self._stream)  # the connection that will most likely be used again
         request.extensions["trace"] = watch.trace
         try:

@@ -141,6 +141,18 @@ class GeolocationsClient:
         self._transport = transport
         self._settings = transport.settings
 
+    def another(self) -> Self:
+        """One more, with connections of its own, for another thread. It tries nothing again. Close it."""
+        return type(self)(self._transport.another(attempts=1))
+
+    def cut(self) -> None:
+        """Break off the request that another thread has under way: it fails there."""
+        self._transport.cut()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._transport.close()
+
     def list(
         self,
         *,

@@ -18,12 +18,13 @@ from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.outbox.operations import Create, Delete, SettingFields
+from geolookup.state.edits.outbox.operations import Delete
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.marks import Mark, Start, is_conclusive
+from geolookup.state.marks import Mark, Start
 from geolookup.sync.push.accounts import hold_against
-from geolookup.sync.push.matching.likeness import Forms, may_be_stored
+from geolookup.sync.push.look import guesses, learn, own_of, with_ours
+from geolookup.sync.push.matching.likeness import Forms
 from geolookup.sync.push.reconcile import Decision, Own
 from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.view import ServiceView
@@ -53,27 +54,6 @@ class NumbersChangedError(Exception):
 
 def _paused(error: UpstreamAuthError) -> str:
     return f"the push is paused, and every edit is kept: {error}"
-
-
-def _learn(outbox: Outbox, recent: list[OutboxRow], found: Geolocation | None) -> None:
-    """Keep what the service made of the newest fields that it acknowledged, if this shows them first."""
-    for row in reversed(recent):
-        if isinstance(row.edit, SettingFields):
-            before = (row.base or {}).get("fields")
-            if found is None or row.stored is not None or found.fields() == before:
-                return
-            if may_be_stored(row.edit.fields, found.fields()):
-                outbox.change(row.id, stored=found.fields())
-            return
-
-
-def _may_be_from_before(row: OutboxRow, found: Geolocation | None, forms: Forms) -> bool:
-    """Whether this can be what a replica has that does not know our edit: fields of somebody else's cannot."""
-    if found is None:
-        return True
-    if isinstance(row.edit, Create):
-        return False
-    return not isinstance(row.edit, SettingFields) or forms.same((row.base or {})["fields"], found.fields())
 
 
 class RequestOutcome(Enum):
@@ -133,7 +113,7 @@ class Attempts:
 
     def guesses(self, row: OutboxRow) -> list[dict[str, Any]]:
         """Fields that the edit's geolocation may have at the service."""
-        return [fields for fields in (row.payload.get("fields"), (row.base or {}).get("fields")) if fields]
+        return guesses(row)
 
     def complete(self, *, settled: Mark | None = None) -> dict[int, Geolocation]:
         """A complete list, as `ServiceView.complete`; each new one is held against what the service acknowledged.
@@ -167,12 +147,7 @@ class Attempts:
     def own(self, row: OutboxRow) -> Own:
         """The forms in which the service may have what was sent for the edit's geolocation."""
         with self.outbox() as outbox:
-            stored = [
-                (each.edit.fields, each.stored)
-                for each in outbox.rows(State.DONE, locid=row.locid)
-                if isinstance(each.edit, SettingFields) and each.stored is not None
-            ]
-            return Own(stored=tuple(stored), forms=Forms(outbox.sent.stored_forms()))
+            return own_of(outbox, row, Forms(outbox.sent.stored_forms()))
 
     def written_lately(self, row: OutboxRow) -> bool:
         """Whether the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
@@ -194,13 +169,9 @@ class Attempts:
         read = self.view.read
         with self.outbox() as outbox:
             recent = outbox.sent.recent(row.locid)
-            _learn(outbox, recent, found)
+            learn(outbox, recent, found)
             forms = Forms(outbox.sent.stored_forms())
-        for each in recent:
-            settled = each.acknowledged is None or is_conclusive(read, each.acknowledged, self.settings.settle_s)
-            if not settled and _may_be_from_before(each, found, forms):
-                found = each.laid_over(found, locid)
-        return found
+        return with_ours(found, locid, recent, forms, read, self.settings.settle_s)
 
     def reading(self, read: Callable[[], _T]) -> _T:
         """Read the service; if that fails nothing was changed, and the push leaves.

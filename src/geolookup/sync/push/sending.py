@@ -7,13 +7,12 @@ from typing import Any
 from geolookup.errors import UpstreamAnswerError, UpstreamRefusedError
 from geolookup.model import Geolocation
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
-from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.session import is_provisional
 from geolookup.state.generations.digest import digest
 from geolookup.sync.push import reconcile
-from geolookup.sync.push.accounts import is_another
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
+from geolookup.sync.push.look import given_away
 from geolookup.sync.push.matching.creates import made_elsewhere, shown
 from geolookup.sync.push.matching.matching import Match
 from geolookup.sync.push.reconcile import Decision, OnConflict
@@ -51,12 +50,7 @@ class Sender:
         if place is None and row.attempts == 0:
             place = self._attempts.find(number, self._attempts.guesses(row))
         self._looked_at.add(number)
-        if place is None or not is_another(row.base, place):
-            return None
-        reason = (
-            f"the service has given the number {number} to something else, by its fields and blocks: nothing was sent"
-        )
-        return Decision(what="hold", reason=reason, theirs=described(place))
+        return None if place is None else given_away(row.base, number, place)
 
     def speaks_against(self, row: OutboxRow) -> bool:
         """Whether something at the service speaks against an edit: it is looked at again when it is its turn."""

@@ -1,6 +1,6 @@
 """What the service has now, as far as a push needs to know: complete lists, and single geolocations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from geolookup.errors import UpstreamAnswerError
@@ -14,7 +14,7 @@ from geolookup.upstream.decode import PulledGeolocation
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 
 #: A counter above those of all marks: what is read now.
-_NEWEST = 1 << 53
+NEWEST = 1 << 53
 _MOST_LISTS = 2
 
 
@@ -35,7 +35,7 @@ class ServiceView:
         self._assigned: set[int] = set()
         self._lists = 0
         #: When `find` began to read what it answered with.
-        self.read = Mark.now(_NEWEST)
+        self.read = Mark.now(NEWEST)
         #: The start of the newest list that was answered with 304; None once anything was sent that may change it.
         self.unmodified: Start | None = None
 
@@ -113,25 +113,40 @@ class ServiceView:
 
         :raises UpstreamError: if a list could not be read whole, or cannot be believed
         """
-        self.read = Mark.now(_NEWEST)
+        self.read = Mark.now(NEWEST)
         known = None if self._complete is None else self._complete.get(locid)
-        tried = []
-        for fields in (*guesses, *([known.fields()] if known else [])):
-            filters = {name: str(fields[name]) for name in FILTER_NAMES if fields.get(name)}
-            if not filters or filters in tried:
-                continue
-            tried.append(filters)
-            with self._client.list(**filters) as listing:  # type: ignore[arg-type] # all are strings
-                found = [place for batch in listing.iter_batches() for place in batch if place.locid == locid]
-                _refuse_unreadable(listing)
-            if found:
-                return geolocation(found[0])
+        tried = False
+        for found in filtered(self._client, locid, (*guesses, *([known.fields()] if known else []))):
+            if found is not None:
+                return found
+            tried = True
         if self._complete is None or (self._lists < _MOST_LISTS and (tried if known else locid in self._assigned)):
             # It was changed since the kept list began, or given since.
             self._complete = self._read_complete()
         assert self.start is not None
         self.read = self.start.mark
         return self._complete.get(locid)
+
+
+def filtered(
+    client: GeolocationsClient, locid: int, guesses: Iterable[Mapping[str, Any]]
+) -> Iterator[Geolocation | None]:
+    """One geolocation by lists that are filtered by each of these fields in turn: what each list has of it.
+
+    Such a list is much shorter than a complete one, and can show that it is there, but never that it is not.
+
+    :raises UpstreamError: if a list could not be read whole, or cannot be believed
+    """
+    tried = []
+    for fields in guesses:
+        filters = {name: str(fields[name]) for name in FILTER_NAMES if fields.get(name)}
+        if not filters or filters in tried:
+            continue
+        tried.append(filters)
+        with client.list(**filters) as listing:  # type: ignore[arg-type] # all are strings
+            found = [place for batch in listing.iter_batches() for place in batch if place.locid == locid]
+            _refuse_unreadable(listing)
+        yield geolocation(found[0]) if found else None
 
 
 def _refuse_unreadable(listing: Listing) -> None:

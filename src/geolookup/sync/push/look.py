@@ -1,0 +1,69 @@
+"""Looking at a geolocation before something is written to it: what is read, and what this machine knows better."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from geolookup.model import Geolocation
+from geolookup.state.edits.outbox.operations import Create, SettingFields
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.row import OutboxRow, State
+from geolookup.state.marks import Mark, is_conclusive
+from geolookup.sync.push.accounts import is_another
+from geolookup.sync.push.matching.likeness import Forms, may_be_stored
+from geolookup.sync.push.reconcile import Decision, Own
+
+
+def guesses(row: OutboxRow) -> list[dict[str, Any]]:
+    """Fields that an edit's geolocation may have at the service."""
+    return [fields for fields in (row.payload.get("fields"), (row.base or {}).get("fields")) if fields]
+
+
+def own_of(outbox: Outbox, row: OutboxRow, forms: Forms) -> Own:
+    """The forms in which the service may have what was sent for an edit's geolocation."""
+    stored = [
+        (each.edit.fields, each.stored)
+        for each in outbox.rows(State.DONE, locid=row.locid)
+        if isinstance(each.edit, SettingFields) and each.stored is not None
+    ]
+    return Own(stored=tuple(stored), forms=forms)
+
+
+def given_away(base: dict[str, Any], number: int, place: Geolocation) -> Decision | None:
+    """Why nothing may be written to a number that something else has by now; None if it is what it was."""
+    if not is_another(base, place):
+        return None
+    reason = f"the service has given the number {number} to something else, by its fields and blocks: nothing was sent"
+    return Decision(what="hold", reason=reason, theirs=described(place))
+
+
+def with_ours(
+    found: Geolocation | None, locid: int, recent: Sequence[OutboxRow], forms: Forms, read: Mark, settle_s: float
+) -> Geolocation | None:
+    """What was found, with what the service acknowledged a moment ago: a replica may not have it yet."""
+    for each in recent:
+        settled = each.acknowledged is None or is_conclusive(read, each.acknowledged, settle_s)
+        if not settled and _may_be_from_before(each, found, forms):
+            found = each.laid_over(found, locid)
+    return found
+
+
+def learn(outbox: Outbox, recent: list[OutboxRow], found: Geolocation | None) -> None:
+    """Keep what the service made of the newest fields that it acknowledged, if this shows them first."""
+    for row in reversed(recent):
+        if isinstance(row.edit, SettingFields):
+            before = (row.base or {}).get("fields")
+            if found is None or row.stored is not None or found.fields() == before:
+                return
+            if may_be_stored(row.edit.fields, found.fields()):
+                outbox.change(row.id, stored=found.fields())
+            return
+
+
+def _may_be_from_before(row: OutboxRow, found: Geolocation | None, forms: Forms) -> bool:
+    """Whether this can be what a replica has that does not know our edit: fields of somebody else's cannot."""
+    if found is None:
+        return True
+    if isinstance(row.edit, Create):
+        return False
+    return not isinstance(row.edit, SettingFields) or forms.same((row.base or {})["fields"], found.fields())

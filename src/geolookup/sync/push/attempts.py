@@ -2,7 +2,7 @@
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -36,7 +36,8 @@ _T = TypeVar("_T")
 _MOST_SILENT = 3
 _PAUSE_S = 0.5
 
-_STATES = {
+#: The state in which each decision leaves an edit.
+STATES = {
     "done": State.DONE,
     "queue": State.QUEUED,
     "hold": State.HELD,
@@ -204,7 +205,7 @@ class Attempts:
 
     def decide(self, row: OutboxRow, decision: Decision, *, adopted: int | None = None, **changes: Any) -> OutboxRow:
         """Commit what becomes of an edit, and log it, unless a person changed the edit meanwhile."""
-        state = _STATES[decision.what]
+        state = STATES[decision.what]
         return self._end(row, state, decision.reason, theirs=decision.theirs, adopted=adopted, **changes)
 
     def reject(self, row: OutboxRow, error: UpstreamRefusedError) -> OutboxRow:
@@ -276,40 +277,83 @@ class Attempts:
 
     def ask(self, request: Callable[[], Any]) -> Any:
         """Send the request of an edit that is durably `State.SENDING`: the answer, or the error of the service."""
-        self.report.requests += 1
-        self.view.unmodified = None
+        self.begins_to_send()
         try:
             answer = request()
         except UpstreamError as error:
+            self.sent(1)
             return error
-        self._silent = 0
+        self.sent(1, heard=True)
         return answer
+
+    def begins_to_send(self) -> None:
+        """Note that requests leave which may change what the service has."""
+        self.view.unmodified = None
+
+    def sent(self, requests: int, *, heard: bool = False) -> None:
+        """Count requests; ``heard``: the service said yes to one of them."""
+        self.report.requests += requests
+        if heard:
+            self._silent = 0
 
     def outcome(self, row: OutboxRow, answer: Any) -> tuple[RequestOutcome, Any]:
         """Commit what an answer that is an error says, and what it means; ``row`` is the edit as it was before.
 
         :raises LeaveError: if any other request would fail too now
         """
+        found = self.noted(row, answer)
+        self.wait_after([answer])
+        return found
+
+    def noted(self, row: OutboxRow, answer: Any) -> tuple[RequestOutcome, Any]:
+        """The first half of `outcome`: commit what the answer says; what may be sent again must `wait_after` it."""
         match answer:
             case UpstreamRefusedError():
                 self._silent = 0
                 return RequestOutcome.REFUSED, answer
             case UpstreamAuthError():
                 self._not_applied(row, answer)
-                raise LeaveError(_paused(answer)) from answer
+                return RequestOutcome.AGAIN, None
             case UpstreamUnavailableError(sent=False):
                 self._not_applied(row, answer, sent=False)
-                raise LeaveError(str(answer)) from answer
+                return RequestOutcome.AGAIN, None
             case UpstreamUnavailableError(status=408 | 429):
                 self._silent = 0
                 self._not_applied(row, answer)
-                self._wait(answer.retry_after_s, str(answer))
                 return RequestOutcome.AGAIN, None
             case UpstreamUnavailableError() | UpstreamAnswerError():
-                return self._unknown(row, answer)
+                status = answer.status if isinstance(answer, UpstreamUnavailableError) else None
+                self._silent = 0 if status is not None else self._silent + 1
+                self.left_unknown(row, answer)
+                return RequestOutcome.UNKNOWN, None
             case UpstreamError():
-                raise answer
+                return RequestOutcome.UNKNOWN, None
         return RequestOutcome.APPLIED, answer
+
+    def wait_after(self, answers: Sequence[Any]) -> None:
+        """The second half, for all answers of requests that were under way together: wait once, as long as asked.
+
+        :raises LeaveError: if any other request would fail too now
+        """
+        asked: list[UpstreamUnavailableError] = []
+        for answer in answers:
+            match answer:
+                case UpstreamAuthError():
+                    raise LeaveError(_paused(answer)) from answer
+                case UpstreamUnavailableError(sent=False):
+                    raise LeaveError(str(answer)) from answer
+                case UpstreamUnavailableError(status=408 | 429 | 503):
+                    asked.append(answer)
+                case UpstreamRefusedError() | UpstreamUnavailableError() | UpstreamAnswerError():
+                    pass
+                case UpstreamError():
+                    raise answer
+        silent = [answer for answer in answers if isinstance(answer, UpstreamError)]
+        if silent and self._silent >= _MOST_SILENT:
+            raise LeaveError(f"the service does not answer: {silent[-1]}") from silent[-1]
+        if asked:
+            longest = max(asked, key=lambda answer: answer.retry_after_s or 0.0)
+            self._wait(longest)
 
     def _not_applied(self, row: OutboxRow, error: UpstreamError, *, sent: bool = True) -> None:
         with self.outbox() as outbox:
@@ -328,25 +372,15 @@ class Attempts:
         self.log(row, f"the outcome is unknown: {error}")
         return row
 
-    def _unknown(self, row: OutboxRow, error: UpstreamError) -> tuple[RequestOutcome, None]:
-        self.left_unknown(row, error)
-        status = error.status if isinstance(error, UpstreamUnavailableError) else None
-        self._silent = 0 if status is not None else self._silent + 1
-        if self._silent >= _MOST_SILENT:
-            raise LeaveError(f"the service does not answer: {error}") from error
-        if isinstance(error, UpstreamUnavailableError) and status == 503:
-            self._wait(error.retry_after_s, str(error))
-        return RequestOutcome.UNKNOWN, None
-
-    def _wait(self, asked_s: float | None, reason: str) -> None:
+    def _wait(self, answer: UpstreamUnavailableError) -> None:
         """Wait as told, with full jitter, within the limit of the whole push.
 
         :raises LeaveError: past it
         """
-        wait_s = max(asked_s or 0.0, random.uniform(0, 2 * _PAUSE_S))  # noqa: S311 - spreads clients, hides nothing
+        wait_s = max(answer.retry_after_s or 0.0, random.uniform(0, 2 * _PAUSE_S))  # noqa: S311 - spreads clients
         if self.report.waited_s + wait_s > self.settings.max_wait_s:
             raise LeaveError(
-                f"{reason}; waiting {wait_s:.0f} s would be more than `max_wait_s` allows: try again later"
-            )
+                f"{answer}; waiting {wait_s:.0f} s would be more than `max_wait_s` allows: try again later"
+            ) from answer
         self.report.waited_s += wait_s
         clock.sleep(wait_s)

@@ -80,8 +80,6 @@ class Sender:
 
     def made_elsewhere(self, row: OutboxRow, service: Mapping[int, Geolocation]) -> Match | None:
         """Why a create that was never sent must be held, as `made_elsewhere`."""
-        if row.attempts or (row.journal or {}).get("resent"):
-            return None
         with self._attempts.outbox() as outbox:
             return made_elsewhere(outbox, row, service)
 

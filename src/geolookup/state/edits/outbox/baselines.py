@@ -16,6 +16,8 @@ class Baselines:
     def __init__(self, database: "Database") -> None:
         self._database = database
         self._kept: tuple[Mapping[int, str], int] | None = None
+        #: Those that were read: thousands of creates share one.
+        self._read: dict[int, Mapping[int, str]] = {}
 
     def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
         """Keep what is published, under its digest, as the baseline of the creates that are made while it is."""
@@ -25,13 +27,20 @@ class Baselines:
         self._database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
         return number
 
-    def of(self, row: OutboxRow) -> dict[int, str]:
+    def of(self, row: OutboxRow) -> Mapping[int, str]:
         """The custom geolocations that the service had before the first attempt of a create that may have arrived.
 
         By locid, with the digest of the content, "" if an earlier release kept none. If there was no attempt that this
         file knows of, it is what was published when the create was made.
         """
         number = row.made if row.baseline is None else row.baseline
+        if number is None:
+            return {}
+        if number not in self._read:
+            self._read[number] = self._of(number)
+        return self._read[number]
+
+    def _of(self, number: int) -> dict[int, str]:
         for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,)):
             known = json.loads(found["locids"])
             return dict.fromkeys(known, "") if isinstance(known, list) else {int(key): known[key] for key in known}

@@ -191,8 +191,8 @@ class Outbox:
 
     def is_still(self, row: OutboxRow) -> bool:
         """Whether an edit is as it was read: a person may have dropped or changed it meanwhile."""
-        now = self.row(row.id)
-        return (now.state, now.key, now.attempts) == (row.state, row.key, row.attempts)
+        sql = "SELECT state, key, attempts FROM outbox WHERE id = ?"
+        return bool(self._database.execute(sql, (row.id,)).fetchone() == (str(row.state), row.key, row.attempts))
 
     def begin_attempt(
         self, row: OutboxRow, *, baseline: Mapping[int, str] | None = None, journal: dict[str, Any] | None = None

@@ -9,7 +9,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.digest import digest
 from geolookup.sync.push.matching.likeness import Forms
-from geolookup.sync.push.matching.matching import Candidates, Match, match_creates
+from geolookup.sync.push.matching.matching import Candidates, Match, is_new, match_creates
 from geolookup.sync.push.matching.wanted import wanted
 
 
@@ -32,23 +32,44 @@ def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geoloca
 
 
 def made_elsewhere(outbox: Outbox, row: OutboxRow, service: Mapping[int, Geolocation]) -> Match | None:
-    """Why a create that was never sent must be held: something new is the same; None if nothing is.
+    """Why a create that was never sent must be held, as `Elsewhere.holds`."""
+    return Elsewhere(outbox, service).holds(row)
 
-    Somebody may have made it from another copy of these edits.
-    """
-    if row.made is None:
-        return None
-    forms, one = Forms(outbox.sent.stored_forms()), wanted(outbox, row)
-    candidates = Candidates(list(service.values()), outbox.created_here())
-    found = [place for place in candidates.of(one) if any(forms.same(sent, place.fields()) for sent in one.sent)]
-    if not found:
-        return None
-    numbers = ", ".join(str(place.locid) for place in found)
-    reason = (
-        f"the service has the same already, and had not when this was made here: {numbers}: "
-        "`geolookup outbox adopt` takes it, `retry` makes another"
-    )
-    return Match(what="hold", reason=reason, found=tuple(found))
+
+class Elsewhere:
+    """What a complete list has that creates which were never sent may be: made from another copy of these edits."""
+
+    def __init__(self, outbox: Outbox, service: Mapping[int, Geolocation]) -> None:
+        self._outbox = outbox
+        self._service = service
+        self._ours = outbox.created_here()
+        self._forms = Forms(outbox.sent.stored_forms())
+        #: What is new since each baseline, which thousands of creates share: mostly nothing.
+        self._new: dict[int | None, Candidates] = {}
+
+    def holds(self, row: OutboxRow) -> Match | None:
+        """Why a create must be held: something new is the same; None if nothing is."""
+        if row.made is None or row.attempts or (row.journal or {}).get("resent"):
+            return None
+        baseline = self._outbox.baselines.of(row)
+        kept = row.made if row.baseline is None else row.baseline
+        if kept not in self._new:
+            new = [place for place in self._service.values() if is_new(place, baseline)]
+            self._new[kept] = Candidates(new, self._ours)
+        one = wanted(self._outbox, row)
+        found = [
+            place
+            for place in self._new[kept].of(one)
+            if any(self._forms.same(sent, place.fields()) for sent in one.sent)
+        ]
+        if not found:
+            return None
+        numbers = ", ".join(str(place.locid) for place in found)
+        reason = (
+            f"the service has the same already, and had not when this was made here: {numbers}: "
+            "`geolookup outbox adopt` takes it, `retry` makes another"
+        )
+        return Match(what="hold", reason=reason, found=tuple(found))
 
 
 def shown(places: Iterable[Geolocation]) -> dict[str, Any]:

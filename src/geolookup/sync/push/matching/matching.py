@@ -88,13 +88,14 @@ class Candidates:
         found: dict[int, Geolocation] = {}
         for sent in wanted.sent:
             for place in self._nearby.of(sent):
-                if place.locid not in found and _is_new(place, wanted):
+                if place.locid not in found and is_new(place, wanted.baseline):
                     found[place.locid] = place
         return sorted(found.values(), key=lambda place: -place.locid)
 
 
-def _is_new(place: Geolocation, wanted: Wanted) -> bool:
-    before = wanted.baseline.get(place.locid)
+def is_new(place: Geolocation, baseline: Baseline) -> bool:
+    """Whether a baseline does not have a geolocation, or not as it is now."""
+    before = baseline.get(place.locid)
     return before is None or before not in ("", digest(place))
 
 

@@ -78,7 +78,8 @@ def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None
         rows = machine.attempt(lambda machine=machine: machine.editor().pending())  # type: ignore[misc]
         waiting = {row.locid for row in rows if row.state in ("held", "rejected")} if isinstance(rows, list) else set()
         if isinstance(rows, list):
-            waiting |= _behind(rows, waiting)
+            while behind := _behind(rows, waiting) - waiting:  # which may in turn keep others waiting
+                waiting |= behind
             told |= waiting
         for row in rows if isinstance(rows, list) else []:
             if row.locid not in waiting:  # an edit waits for those before it

@@ -341,6 +341,27 @@ def test_a_retry_remembers_what_was_shown_though_a_replica_does_not_have_it_yet(
     assert sorted(person.there) == [-2, -1]
 
 
+def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Person) -> None:
+    locid = person.creates()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)  # nobody knows what became of it
+    person("custom", "delete", locid)
+    person("sync")  # which has it, under the service's number
+    person("custom", "add-block", -1, "10.1.0.0/24")
+    settle()
+    person("push", exits=3)
+    why = (
+        "edit 2 deleted its geolocation (-1 at the service): nothing was sent; `geolookup outbox drop 3` gives this "
+        "edit up; if the place shall be there, create it anew"
+    )
+    assert why in person.said
+    assert "damaged" not in person.said
+    assert why in person("outbox", "show", 3)
+    person("outbox", "drop", 3)
+    person("push")
+    assert (person.there, person.looks_up("10.1.0.1")) == ({}, [1])
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]

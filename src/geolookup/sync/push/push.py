@@ -219,6 +219,8 @@ class Pusher:
                 continue  # each list says so once
 
     def _deal_with(self, row: OutboxRow, later: Sequence[OutboxRow]) -> bool:
+        if row.state in (State.DONE, State.DROPPED):
+            return True  # since this push began: merged into another one, or dropped by a person
         if not isinstance(row.edit, Create) and is_provisional(self._attempts.service_locid(row)):
             return self._waits_for_number(row)
         if row.state == State.UNKNOWN:
@@ -244,7 +246,7 @@ class Pusher:
 
     def _waits_for_number(self, row: OutboxRow) -> bool:
         with self._attempts.outbox() as outbox:
-            decision = reconcile.without_number(row, outbox.rows(*PENDING_STATES, locid=row.locid))
+            decision = reconcile.without_number(row, outbox.rows(locid=row.locid))
         if decision.what == "hold":
             return self._attempts.decide(row, decision).state == State.DROPPED
         self._attempts.log(row, decision.reason)

@@ -15,7 +15,7 @@ from geolookup.state.edits.outbox.operations import (
     Update,
 )
 from geolookup.state.edits.outbox.payload import blocks_of, described, ends_of, geolocation
-from geolookup.state.edits.outbox.row import UNDER_WAY, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.sync.push.matching.likeness import Fields, Forms
 
 _GONE = "the geolocation is gone from the service"
@@ -54,18 +54,22 @@ def waits_for(row: OutboxRow, pending: Iterable[OutboxRow]) -> OutboxRow | None:
     return next((other for other in others if other.id < row.id and other.edit.frees(taken, other.base)), None)
 
 
-def without_number(row: OutboxRow, pending: Iterable[OutboxRow]) -> Decision:
+def without_number(row: OutboxRow, others: Iterable[OutboxRow]) -> Decision:
     """Whether an edit of what the service has no number for waits, or is held since nothing here will create that.
 
-    ``pending`` are the waiting edits of the same geolocation.
+    ``others`` are all edits of the same geolocation, finished ones too.
     """
-    if any(isinstance(other.edit, Create) for other in pending):
+    others = list(others)
+    if any(isinstance(other.edit, Create) and other.state in PENDING_STATES for other in others):
         return Decision(what="queue", reason=f"waits for geolocation {row.locid} to have a number of the service's")
-    reason = (
-        f"nothing here creates geolocation {row.locid} any more (edits.db may have been changed by hand, or damaged): "
-        "`geolookup outbox drop` gives the edit up; if the place shall be there, create it anew"
-    )
-    return Decision(what="hold", reason=reason)
+    after = f"`geolookup outbox drop {row.id}` gives this edit up; if the place shall be there, create it anew"
+    deleted = [other for other in others if isinstance(other.edit, Delete) and other.state == State.DONE]
+    if deleted:
+        # Made while nobody knew that the place of this edit is the one that was deleted under another number.
+        why = f"edit {deleted[-1].id} deleted its geolocation ({deleted[-1].number} at the service): nothing was sent"
+        return Decision(what="hold", reason=f"{why}; {after}")
+    damage = "edits.db may have been changed by hand, or damaged"
+    return Decision(what="hold", reason=f"nothing here creates geolocation {row.locid} any more ({damage}): {after}")
 
 
 def _may_be_of(create: OutboxRow, row: OutboxRow) -> bool:

@@ -18,7 +18,7 @@ from geolookup.state.edits.outbox.operations import (
 )
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.marks import Start, is_conclusive
 from geolookup.sync.push.matching.creates import shown
 from geolookup.sync.push.matching.likeness import Fields, Forms, like, may_be_stored
@@ -204,7 +204,7 @@ class _Account:
         if any(other.locid == row.locid and other.id > row.id for other in self._rows):
             edited = f"what was sent to {number} for it since may have changed something else"
         # If what is there is like it, ours may have been changed, and the equal one may be a colleague's.
-        if match.what == "adopt" and not changed:
+        if match.what == "adopt" and not changed and not self._may_be_of_an_unknown_create(row, match.found[0]):
             self._outbox.assign(row.locid, match.found[0].locid)
             self._outbox.change(row.id, concluded=self._start.mark.counter)
             self._aliases[row.locid] = match.found[0].locid
@@ -254,6 +254,16 @@ class _Account:
         """Whether a geolocation is just what another create of ours sent: branches in one town are like each other."""
         found = place.fields()
         return any(locid != row.locid and self._forms.same(fields, found) for locid, fields in self._creates)
+
+    def _may_be_of_an_unknown_create(self, row: OutboxRow, place: Geolocation) -> bool:
+        """Whether another create, whose outcome is unknown, may have made this: taken, that one would never end."""
+        for other in self._outbox.rows(*UNDER_WAY):
+            if isinstance(other.edit, Create) and other.id != row.id:
+                one = wanted(self._outbox, other)
+                fits = any(self._forms.same(sent, place.fields()) for sent in one.sent)
+                if fits and Candidates([place], self._outbox.created_here()).of(one):
+                    return True
+        return False
 
     def _tell_missing(self, row: OutboxRow, place: Geolocation | None) -> None:
         self._outbox.change(row.id, concluded=self._start.mark.counter)

@@ -117,9 +117,13 @@ class FakeService:
         self.too_late: set[str] = set()
         self.destroyed: list[tuple[int, Ends]] = []
         self.writes: list[tuple[Any, ...]] = []
+        #: The keys of creates that were answered with another's number.
+        self.lied: set[str | None] = set()
         self._late: list[tuple[float, float, int, str | None, Callable[[], Any]]] = []
         self._last = 0
         self._revision = 0
+        #: When the request that is being applied reached the service, if that was before anybody looked.
+        self._at: float | None = None
 
     # What the client calls
 
@@ -242,10 +246,13 @@ class FakeService:
                 self.disturbed.add(locid)
             destroyed = len(self.destroyed)
             before = self._last
+            self._at = at
             try:
                 apply()
             except UpstreamRefusedError:
                 continue
+            finally:
+                self._at = None
             if late and key is not None and self._last < before:
                 self.too_late.add(key)
             del self.destroyed[destroyed:]  # nobody can look before what lands by itself
@@ -292,6 +299,7 @@ class FakeService:
         if kind == "nonsense":
             raise UpstreamAnswerError("HTML")
         if kind == "wrong" and what == "create" and len(self.places) > 1:
+            self.lied.add(key)
             return next(iter(self.places))
         return answer
 
@@ -323,10 +331,14 @@ class FakeService:
 
     def _replay(self, key: str) -> int | None:
         locid, at = self.keys.get(key, (0, 0.0))
-        return locid if self.honours_keys and locid and self.clock.seconds - at < 86400 else None
+        return locid if self.honours_keys and locid and self._now - at < 86400 else None
 
     def _remember(self, key: str, locid: int) -> None:
-        self.keys[key] = locid, self.clock.seconds
+        self.keys[key] = locid, self._now
+
+    @property
+    def _now(self) -> float:
+        return self.clock.seconds if self._at is None else self._at
 
 
 def _pulled(locid: int, place: Place) -> PulledGeolocation:

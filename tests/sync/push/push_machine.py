@@ -78,6 +78,18 @@ def fields_of(city: str) -> dict[str, Any]:
     return {**texts, "latitude": 1.0, "longitude": 2.0, "dmacode": "", "areacode": ""}
 
 
+#: What each edit may ask the service to do.
+REQUESTS = {
+    "create": (),
+    "update": ("update",),
+    "delete": ("delete",),
+    "add_block": ("create_block",),
+    "replace_block": ("replace_block",),
+    "remove_block": ("delete_blocks", "replace_block"),
+    "clear_blocks": ("delete_blocks",),
+}
+
+
 @dataclass(frozen=True)
 class Kind:
     """An upstream: whether it honours keys, and whether the client is told so."""
@@ -110,7 +122,11 @@ class PushMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
         self.home = os.path.join(self.folder.name, "state")
         self.settings = Settings(
-            url=URL, settle_s=SETTLE_S, idempotency_keys=self.kind.honours_keys, max_wait_s=60.0, attempts=3
+            url=URL,
+            settle_s=SETTLE_S,
+            idempotency_keys=self.kind.honours_keys,
+            max_wait_s=60.0,
+            attempts=3,
         )
         self.patch.setattr(clock_module, "wall", self.clock.wall)
         self.patch.setattr(clock_module, "steady_s", self.clock.steady_s)
@@ -134,11 +150,16 @@ class PushMachine(RuleBasedStateMachine):
         self.intended: dict[int, tuple[tuple[Any, ...], frozenset[Ends]] | None] = {}
         self.decided: set[int] = set()
         self.adopted_by_person: set[int] = set()
+        #: The keys that each edit ever had, and those of creates whose geolocation a person took for another's.
+        self.keys: dict[int, set[str]] = {}
+        self.taken_by_person: set[str | None] = set()
         self.foreign_deleted: set[int] = set()
         #: Creates of ours that the foreign client changed before we knew of them: nobody can tell that they arrived.
         self.touched_before_it_was_known: set[str] = set()
         #: Creates of ours that the foreign client deleted, or made unlike, before a list had them, with their numbers.
         self.spoilt_before_it_was_listed: dict[int, int] = {}
+        #: Those that it spoilt before anybody here knew of them: a service that honours keys may name them yet.
+        self.spoilt_before_it_was_known: dict[int, int] = {}
         self.rows_seen = 0
         #: The last number of the service's that each geolocation created here was known by.
         self.numbers: dict[int, int] = {}
@@ -149,7 +170,7 @@ class PushMachine(RuleBasedStateMachine):
         @contextlib.contextmanager
         def transaction(edits: Edits, **options: Any) -> Iterator[Any]:
             faults.point()
-            with real(edits) as database:
+            with real(edits, **options) as database:
                 yield database
                 faults.point()
             faults.commits += 1
@@ -305,6 +326,7 @@ class PushMachine(RuleBasedStateMachine):
 
         self._may_crash(crash_in, act)
         self._note_what_is_done()
+        self._note_what_was_named_late()
         if on_conflict != "hold":
             self.decided |= {row.locid for row in known.values() if row.state in PENDING_STATES}
         else:
@@ -320,6 +342,7 @@ class PushMachine(RuleBasedStateMachine):
 
     @rule(crash_in=st.one_of(st.none(), st.none(), st.integers(0, 30)))
     def pull(self, crash_in: int | None) -> None:
+        self._note_what_was_named_late()
         self.service.land()
         whole, report = self._may_crash(crash_in, lambda: pull_module.pull(StateDirectory(self.home), self.settings))
         current = StateDirectory(self.home).current()
@@ -336,6 +359,13 @@ class PushMachine(RuleBasedStateMachine):
     def _note_what_is_done(self) -> None:
         done = {row.id for row in self._rows() if row.state == State.DONE}
         self.done_at = {edit: self.done_at.get(edit, self.clock.seconds) for edit in done}
+
+    def _note_what_was_named_late(self) -> None:
+        """Note what was sent again, and answered with the number of what was spoilt before anybody here knew of it."""
+        aliases = self._aliases()
+        for local, number in self.spoilt_before_it_was_known.items():
+            if aliases.get(local) == number and number not in self.adopted_by_person:
+                self.spoilt_before_it_was_listed.setdefault(local, number)
 
     def _later_twins_are_reported(self, report: Any) -> None:
         reported = {twin["locid"] for twin in report.twins}
@@ -380,6 +410,8 @@ class PushMachine(RuleBasedStateMachine):
             with contextlib.suppress(EditError):
                 self._editor().adopt(row.id, locid)
                 self.adopted_by_person.add(locid)
+                made_by = self.service.made[locid].key if locid in self.service.made else None
+                self.taken_by_person |= {made_by} - self.keys[row.id]
         elif action == "retry":
             self._editor().retry(row.id)
         else:
@@ -420,7 +452,10 @@ class PushMachine(RuleBasedStateMachine):
         if not self.service.places:
             return None
         locid = sorted(self.service.places)[index % len(self.service.places)]
-        if locid not in self._aliases().values() and (key := self.service.places[locid].key):
+        aliases = self._aliases()
+        # An edit of its own number says nothing of which create made it.
+        known = {aliases.get(row.locid) for row in self._rows() if row.operation == "create"}
+        if locid not in known and (key := self.service.places[locid].key):
             self.touched_before_it_was_known.add(key)
         return locid
 
@@ -428,20 +463,36 @@ class PushMachine(RuleBasedStateMachine):
         """Note that the foreign client is about to delete it, or to change it into something in that country."""
         aliases, made_by = self._aliases(), self.service.places[locid].key
         for row in self._rows():
-            unlisted = row.operation == "create" and row.state == State.DONE and row.seen is row.concluded is None
-            # All here are at one place, so only another country makes them unlike.
-            if unlisted and row.key == made_by and row.payload["fields"]["country"] != country:
+            if row.operation != "create" or row.key != made_by or not row.seen is row.concluded is None:
+                continue
+            if row.payload["fields"]["country"] == country:
+                continue  # all here are at one place, so only another country makes them unlike
+            if row.state == State.DONE:
                 self.spoilt_before_it_was_listed[row.locid] = aliases[row.locid]
+            else:
+                self.spoilt_before_it_was_known[row.locid] = locid
 
     def _renumbered(self) -> set[int]:
         """Creates of ours of which nothing was left before a list had shown it, and that have another number by now.
 
         If the foreign client makes an equal one, all lists are those of a service that answered a create with a wrong
-        number. That is corrected, and what was acknowledged under the first number is reported as missing.
+        number. That is corrected, and a person is told that what was sent under the first number may be elsewhere.
         """
         aliases = self._aliases()
         spoilt = self.spoilt_before_it_was_listed.items()
         return {local for local, number in spoilt if aliases.get(local, number) != number}
+
+    def _went_elsewhere(self, row: OutboxRow) -> bool:
+        """Whether an edit may have been sent to the number that its geolocation had before it was renumbered."""
+        if row.locid not in self._renumbered():
+            return False
+        first = self.spoilt_before_it_was_listed[row.locid]
+        return any((what, first) in self.service.writes for what in REQUESTS[row.operation])
+
+    def _was_told_of(self, locid: int) -> bool:
+        with contextlib.closing(sqlite3.connect(StateDirectory(self.home).edits.path)) as connection:
+            sql = "SELECT 1 FROM history WHERE what = 'notice' AND locid = ?"
+            return connection.execute(sql, (locid,)).fetchone() is not None
 
     # What must hold
 
@@ -475,7 +526,9 @@ class PushMachine(RuleBasedStateMachine):
     @invariant()
     def a_create_made_at_most_one_geolocation(self) -> None:
         keys = [place.key for place in self.service.made.values() if place.key is not None]
-        for key in set(keys) - self.service.too_late - self.touched_before_it_was_known:
+        for row in self._rows():
+            self.keys.setdefault(row.id, set()).add(row.key)
+        for key in set(keys) - self.service.too_late - self.touched_before_it_was_known - self.taken_by_person:
             assert keys.count(key) == 1
 
     @invariant()
@@ -486,7 +539,11 @@ class PushMachine(RuleBasedStateMachine):
                 continue
             locid = aliases[row.locid]
             made_by = self.service.made[locid].key
-            if made_by is None and row.locid in renumbered:
+            if row.key in self.service.lied and row.seen is row.concluded is None:
+                continue  # what was made since the first attempt is no older one's for sure: the next list tells
+            if made_by is None and row.locid in renumbered and locid not in self.adopted_by_person:
+                # Only what is equal can be taken for it.
+                assert any(fields == tuple(row.payload["fields"].values()) for fields, _ in self.service.states[locid])
                 continue
             assert made_by == row.key or made_by in self.service.too_late or locid in self.adopted_by_person
         deleted_here = {aliases.get(row.locid, row.locid) for row in rows if row.operation == "delete"}
@@ -498,9 +555,12 @@ class PushMachine(RuleBasedStateMachine):
         assert len(self._rows()) >= self.rows_seen
         # What was acknowledged of something that was taken for lost later was done under the number that it had.
         self.numbers |= self._aliases()
-        aliases, renumbered = self.numbers, self._renumbered()
+        aliases = self.numbers
         for row in self._rows():
-            if row.state != State.DONE or row.locid in self.decided | renumbered:
+            if row.state != State.DONE or row.locid in self.decided:
+                continue
+            if self._went_elsewhere(row):
+                assert self._was_told_of(row.locid)
                 continue
             locid = aliases.get(row.locid, row.locid)
             states = self.service.states.get(locid, [])
@@ -554,7 +614,7 @@ class PushMachine(RuleBasedStateMachine):
         assert shown == there
         aliases = self._aliases()
         rows = self._rows()
-        troubled |= self._renumbered()
+        troubled |= {row.locid for row in rows if self._went_elsewhere(row)}
         troubled |= {
             row.locid for row in rows if row.state == State.DROPPED and not (row.problem or "").startswith("done")
         }

@@ -8,7 +8,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from tests.sync.push.push_machine import BLOCKS, KINDS_OF_UPSTREAMS, STEPS, Kind, PushMachine
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.outbox.row import State
+from geolookup.sync.pull.pull import pull
+from tests.sync.push.push_machine import BLOCKS, KINDS_OF_UPSTREAMS, SETTLE_S, STEPS, Kind, PushMachine, fields_of
 
 
 def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any) -> None:
@@ -41,16 +44,42 @@ def test_the_outbox_keeps_its_promises_whatever_happens(honours_keys: bool, full
 SETTLED: tuple[Any, ...] = ("what_is_unknown_settles_and_is_pushed", [])
 
 
-def spoilt(city: str, what: str, other: str) -> list[tuple[Any, ...]]:
-    """A create that the foreign client changes or deletes before a list has shown it, beside an equal one of its."""
+def spoilt(city: str, what: str, other: str, *, equal: bool = True) -> list[tuple[Any, ...]]:
+    """A create that the foreign client changes or deletes before a list has shown it, beside another one of its."""
     return [
         ("create", city, None),
         SETTLED,
-        ("foreign_create", city, True),
+        ("foreign_create", city, equal),
         (what, 1),
         ("create", other, None),
         SETTLED,
     ]
+
+
+def named_late(what: str, *meanwhile: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """A create that the foreign client changes or deletes while its answer is awaited, and then makes an equal one.
+
+    A service that honours keys names the first one when it is sent again; ``meanwhile`` is what is done then.
+    """
+    return [
+        ("a_create_meets_a_fault", "", "killed-after"),
+        (what, 0),
+        SETTLED,
+        SETTLED,
+        *meanwhile,
+        ("time_passes", SETTLE_S + 1),
+        ("foreign_create", "", True),
+        ("pull", None),
+    ]
+
+
+DELETED_AND_GIVEN_A_BLOCK: list[tuple[Any, ...]] = [
+    ("create", "", None),
+    SETTLED,
+    ("delete", 0, None),
+    ("foreign_adds_a_block", 0, BLOCKS[1]),
+    ("pull", None),
+]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +88,14 @@ def spoilt(city: str, what: str, other: str) -> list[tuple[Any, ...]]:
         spoilt("Berlin", "foreign_update", ""),
         spoilt("", "foreign_update", "Bonn"),
         spoilt("Berlin", "foreign_delete", ""),
+        spoilt("Berlin", "foreign_delete", "", equal=False),
+        [*spoilt("Berlin", "foreign_delete", ""), ("add_block", 0, BLOCKS[3], None), SETTLED],
+        [
+            ("create", "Berlin", None),
+            SETTLED,
+            ("add_block", 0, BLOCKS[3], None),
+            *spoilt("Berlin", "foreign_delete", "")[1:],
+        ],
         [
             ("create", "", None),
             ("what_is_unknown_settles_and_is_pushed", ["nonsense"]),
@@ -79,11 +116,66 @@ def spoilt(city: str, what: str, other: str) -> list[tuple[Any, ...]]:
             ("create", "Berlin", None),
             ("push", None, [], "hold"),
         ],
+        [
+            ("create", "", None),
+            ("push", None, [], "hold"),
+            ("foreign_delete", 0),
+            ("a_create_meets_a_fault", "", "nonsense"),
+            ("what_is_unknown_settles_and_is_pushed", ["error"]),
+        ],
+        [
+            ("create", "", None),
+            ("push", None, [], "hold"),
+            ("foreign_delete", 0),
+            ("time_passes", SETTLE_S + 1),
+            ("pull", None),
+            ("create", "", None),
+            ("push", None, ["nonsense"], "hold"),
+            ("person_decides", 0, "adopt", 0),
+            SETTLED,
+        ],
+        [
+            ("a_create_meets_a_fault", "", "killed-after"),
+            ("pull", None),
+            ("delete", 0, None),
+            ("foreign_update", 0),
+            SETTLED,
+        ],
+        [
+            ("a_create_meets_a_fault", "", "error"),
+            ("time_passes", SETTLE_S + 1),
+            ("push", None, [f"killed-late:{SETTLE_S / 2}"], "hold"),
+            ("time_passes", 90000.0),
+            ("push", None, [], "hold"),
+        ],
+        [
+            ("a_create_meets_a_fault", "Bonn", f"late:{SETTLE_S * 3}"),
+            ("foreign_create", "Bonn", True),
+            ("what_is_unknown_settles_and_is_pushed", ["wrong"]),
+            ("time_passes", SETTLE_S + 1),
+            ("pull", None),
+        ],
+        named_late("foreign_update"),
+        named_late("foreign_delete"),
+        named_late("foreign_update", ("add_block", 0, BLOCKS[3], None), ("push", None, [], "hold")),
+        [*DELETED_AND_GIVEN_A_BLOCK, ("push", None, [], "mine")],
+        [*DELETED_AND_GIVEN_A_BLOCK, ("push", None, [], "hold"), ("person_decides", 0, "retry", 0), SETTLED],
+        [*DELETED_AND_GIVEN_A_BLOCK, ("foreign_delete", 0), SETTLED],
     ],
-    ids=["changed", "made unlike", "deleted", "edited after it was deleted", "made equal to another"],
+    ids=[
+        *("changed", "made unlike", "deleted", "deleted beside one that is like it"),
+        *("edited once it has another number", "edited before it has another number"),
+        *("edited after it was deleted", "made equal to another"),
+        *("deleted beside one that is unknown", "taken from one that is unknown", "changed before it was known"),
+        *("sent again a day later", "answered wrongly with what was made meanwhile"),
+        *("changed, and named once it was sent again", "deleted, and named once it was sent again"),
+        *("edited once it was named late", "deleted with a block of somebody else's", "deleted after it was held"),
+        "deleted by somebody else with a block of theirs",
+    ],
 )
-def test_what_was_once_found(steps: list[tuple[Any, ...]]) -> None:
-    machine = PushMachine()
+@KINDS
+def test_what_was_once_found(steps: list[tuple[Any, ...]], honours_keys: bool) -> None:
+    machine = type("Machine", (PushMachine,), {"kind": Kind(honours_keys=honours_keys)})()
     try:
         machine.first_pull()
         for name, *given in steps:
@@ -94,6 +186,62 @@ def test_what_was_once_found(steps: list[tuple[Any, ...]]) -> None:
             machine.no_acknowledged_edit_is_lost()
     finally:
         machine.teardown()
+
+
+def test_a_create_that_was_changed_and_named_late_looks_like_one_that_was_misnamed() -> None:
+    """Why the machine lets an equal one of the foreign client's be taken then: a client is told the same of both."""
+
+    def changed(machine: PushMachine) -> None:
+        machine.a_create_meets_a_fault("", "killed-after")
+        machine.foreign_update(0)
+        machine.what_is_unknown_settles_and_is_pushed([])
+        machine.what_is_unknown_settles_and_is_pushed([])
+        machine.foreign_create("", True)
+
+    def misnamed(machine: PushMachine) -> None:
+        machine.a_create_meets_a_fault("", "killed")
+        machine.service.foreign_create({**fields_of("Bonn"), "region": "foreign"})
+        machine.what_is_unknown_settles_and_is_pushed([])
+        machine.what_is_unknown_settles_and_is_pushed(["wrong"])
+
+    heard, told, became, makers = [], [], [], []
+    for story in (changed, misnamed):
+        machine = type("Machine", (PushMachine,), {"kind": Kind(honours_keys=True)})()
+        try:
+            answers = _listened_to(machine)
+            machine.first_pull()
+            story(machine)
+            machine.time_passes(SETTLE_S + 1)
+            told.append(pull(StateDirectory(machine.home), machine.settings).warnings)
+            heard.append(list(answers))
+            became.append([(row.state, machine._aliases()[row.locid]) for row in machine._rows()])
+            makers.append([place.key is None for place in machine.service.places.values()])
+        finally:
+            machine.teardown()
+    assert heard[0] == heard[1]
+    assert [place.locid for place in heard[0][-1]] == [1, -1, -2]
+    assert told == [["the service answered with locid -1 to a create that made -2"]] * 2
+    assert became == [[(State.DONE, -2)]] * 2
+    assert makers == [[False, True], [True, False]]
+
+
+def _listened_to(machine: PushMachine) -> list[Any]:
+    """What the service answers to this machine from now on: its lists, and the numbers of what it made."""
+    heard: list[Any] = []
+    listing, create = machine.service.list, machine.service.create
+
+    def listen_to_list(**options: Any) -> Any:
+        answer = listing(**options)
+        heard.append([place for batch in answer.iter_batches() for place in batch])
+        return answer
+
+    def listen_to_create(fields: Any, **options: Any) -> int:
+        heard.append(create(fields, **options))
+        return int(heard[-1])
+
+    machine.patch.setattr(machine.service, "list", listen_to_list)
+    machine.patch.setattr(machine.service, "create", listen_to_create)
+    return heard
 
 
 def test_a_find_is_reported_without_being_made_smaller_first() -> None:

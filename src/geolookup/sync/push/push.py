@@ -279,10 +279,14 @@ class Pusher:
             return self._attempts.decide(
                 row, reconcile.after_unknown(row, self._attempts.theirs(row), own=self._attempts.own(row))
             )
-        if self._attempts.settings.idempotency_keys and self._key_is_known(row):
+        repeats = self._attempts.settings.idempotency_keys and self._key_is_known(row)
+        misnamed = (row.journal or {}).get("misnamed") == row.key
+        if repeats and not misnamed:
             return self._sender.attempt(row)
         match = self._matches.pop(row.id, None) or self._matched(row)
         if match.what == "send":
+            if repeats:
+                return self._sender.hold_misnamed(row)
             # Straight from unknown: were it queued in between, a crash there would forget that it may yet land.
             return self._sender.attempt(row)
         return self._sender.settled(row, match)

@@ -1,5 +1,6 @@
 """One edit on its way: what is looked at before its request, the request itself, and what its answer means."""
 
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -122,8 +123,12 @@ class Sender:
         assigned = self._attempts.client.create(edit.fields, idempotency_key=row.key)
         with self._attempts.outbox() as outbox:
             known = outbox.baselines.of(row) if baseline is None else baseline
-            if assigned in known or assigned in outbox.created_here():
-                raise anothers(assigned)
+            wrong = assigned in known or assigned in outbox.created_here()
+            if wrong and row.attempts:
+                # Asked again with this key, a service that knows keys would say the same each time.
+                outbox.change(row.id, journal={**(outbox.row(row.id).journal or {}), "misnamed": row.key})
+        if wrong:
+            raise anothers(assigned)
         self._looked_at.add(assigned)
         return assigned
 
@@ -161,3 +166,11 @@ class Sender:
             return self._attempts.decide(row, decision, adopted=match.found[0].locid)
         journal = {**(row.journal or {}), **shown(match.found)}
         return self._attempts.decide(row, Decision(what="hold", reason=match.reason), journal=journal)
+
+    def hold_misnamed(self, row: OutboxRow) -> OutboxRow:
+        """Hold a create to which the service names what another of ours became, time and again."""
+        reason = (
+            "the service says that it made what another edit here became, and has nothing else that is equal: "
+            "`geolookup outbox retry` sends it as a new request, `drop` gives it up"
+        )
+        return self._attempts.decide(row, Decision(what="hold", reason=reason), key=str(uuid.uuid4()))

@@ -163,6 +163,7 @@ class _Journal(msgspec.Struct):
     sent: list[_Fields] = []
     candidates: dict[str, str] = {}
     adopted: int | None = None
+    misnamed: str | None = None
 
 
 _SHAPES: dict[str, Any] = {

@@ -1,0 +1,133 @@
+"""Several requests at the same time: threads with a connection each, that live as long as a push."""
+
+import queue
+import threading
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+from geolookup.state import clock
+from geolookup.upstream.geolocations import GeolocationsClient
+
+#: How long a push that was told to end waits for connections that it has cut.
+_END_S = 2.0
+
+
+class Request(Protocol):
+    """What is sent: it keeps its answer, and says whether nothing more shall be sent after that."""
+
+    begun: bool
+
+    def ask(self, client: GeolocationsClient, /) -> None:
+        """Send it, and keep what was answered, or the error of the service."""
+
+    @property
+    def ends_batch(self) -> bool: ...
+
+
+class Batch:
+    """Requests that are taken in their order, until one ends it, or its time is over; the first is always taken."""
+
+    def __init__(self, requests: Sequence[Request], longest_s: float) -> None:
+        self._requests = iter(requests)
+        self._until = clock.steady_s() + longest_s
+        self._lock = threading.Lock()
+        self._begun = self._over = False
+        #: Whether all were taken that were to be sent.
+        self.in_time = True
+
+    def drain(self, client: GeolocationsClient) -> None:
+        """Send one request after the other over a connection."""
+        while (request := self.take()) is not None:
+            request.ask(client)
+            if request.ends_batch:
+                self.end()
+
+    def end(self) -> None:
+        """Let no more requests begin."""
+        with self._lock:
+            self._over = True
+
+    def take(self) -> Request | None:
+        """The next one to be sent; None if there is none any more."""
+        with self._lock:
+            if self._over:
+                return None
+            if self._begun and clock.steady_s() > self._until:
+                self.in_time, self._over = False, True
+                return None
+            self._begun = True
+            request = next(self._requests, None)
+            if request is not None:
+                request.begun = True
+            return request
+
+
+_Job: TypeAlias = tuple[Batch, threading.Semaphore, list[BaseException]]
+
+
+class _Helper(threading.Thread):
+    """A thread with a connection of its own. A daemon: a process that is to end does not wait for its service."""
+
+    def __init__(self, client: GeolocationsClient) -> None:
+        super().__init__(name="geolookup-push", daemon=True)
+        self.client = client
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.start()
+
+    def run(self) -> None:
+        """Work on batches until there is None."""
+        while (job := self.jobs.get()) is not None:
+            batch, ended, errors = job
+            try:
+                batch.drain(self.client)
+            except BaseException as error:
+                batch.end()
+                errors.append(error)
+            finally:
+                ended.release()
+
+
+class Connections:
+    """The connections of one push: the given client's, which is this thread's, and up to ``most`` in all."""
+
+    def __init__(self, client: GeolocationsClient, most: int) -> None:
+        self._client = client
+        self.most = most
+        self._helpers: list[_Helper] = []
+
+    def ask(self, batch: Batch, at_most: int) -> None:
+        """Send a batch over so many connections at the same time; one connection takes no thread.
+
+        If this is interrupted, what is under way is cut, and left without an answer.
+        """
+        helpers = self._helpers_to(at_most - 1)
+        ended, errors = threading.Semaphore(0), list[BaseException]()
+        for helper in helpers:
+            helper.jobs.put((batch, ended, errors))
+        left = len(helpers)
+        try:
+            batch.drain(self._client)
+            while left:
+                ended.acquire()
+                left -= 1
+        except BaseException:
+            batch.end()
+            for helper in helpers:
+                helper.client.cut()
+            while left and ended.acquire(timeout=_END_S):
+                left -= 1
+            raise
+        if errors:
+            raise errors[0]
+
+    def _helpers_to(self, count: int) -> list[_Helper]:
+        while len(self._helpers) < count:
+            self._helpers.append(_Helper(self._client.another()))
+        return self._helpers[:count]
+
+    def close(self) -> None:
+        """End the threads, and close their connections."""
+        for helper in self._helpers:
+            helper.jobs.put(None)
+            helper.client.close()
+        self._helpers.clear()

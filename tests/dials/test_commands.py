@@ -386,6 +386,24 @@ def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
     assert person.there == {-1: ("Sydney", ["172.16.0.0"])}
 
 
+def test_a_number_that_a_deletion_freed_for_an_older_create_is_the_creates(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    first, second = person.creates("10.1.0.0/24"), person.creates("10.2.0.0/24", postalcode="10115")
+    person("push")
+    settle()
+    person("sync")
+    person.creates("10.4.0.0/24", postalcode="10117")  # for which a list is read
+    person("custom", "delete", second)
+    person.creates("10.3.0.0/24", postalcode="10117")  # goes out after its equal
+    person("custom", "delete", first)  # goes out with the other deletion, before the create
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.3.0.0"]), -3: ("Berlin", ["10.4.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1") == [1, 1, -1, -3]
+    settle()
+    person("sync")  # which tells nobody that a deletion is missing
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1") == [1, 1, -1, -3]
+
+
 @pytest.mark.parametrize("deleted_by", ["person", "colleague"])
 def test_what_was_deleted_with_a_block_of_somebody_elses_is_gone_from_lookups_at_once(
     person: Person, deleted_by: str

@@ -206,6 +206,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         0.01
     )
 
+    push_connections: Annotated[
+        int,
+        _about(
+            "push",
+            "The most requests of a push that are under way at the same time. It begins with one, and goes back to one "
+            "if the service refuses to be asked so often, or does not answer.",
+            ge=1,
+            le=32,
+        ),
+    ] = 8
     settle_s: Annotated[
         float,
         _about(

@@ -2,13 +2,340 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from geolookup.cli.exit_codes import of_push
+from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
+from geolookup.model import IPBlock
+from geolookup.state import clock
+from geolookup.state.edits.outbox.operations import (
+    AddBlock,
+    ClearBlocks,
+    Create,
+    Delete,
+    Edit,
+    RemoveBlock,
+    ReplaceBlock,
+    Update,
+)
+from geolookup.state.edits.outbox.payload import ends_of
+from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import connections as connections_module
+from geolookup.sync.push import group
 from geolookup.sync.push.connections import Batch, Connections
+from geolookup.sync.push.lots import to_go_with
+from geolookup.upstream.geolocations import GeolocationsClient
+from tests.support.interleaved import interleave
+from tests.sync.push.machine import A, Machine
+
+WRITES = ("create", "update", "delete", "create_block", "replace_block", "delete_blocks")
+
+
+class Watched:
+    """The requests of pushes, as they reach the client: what for, and how many are under way together.
+
+    ``meanwhile`` is called in each with its number, counted from 1.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, meanwhile: Callable[[int], None] = lambda _number: None) -> None:
+        self.order: list[tuple[str, Any]] = []
+        self.together: list[int] = []
+        self._under_way: Counter[Any] = Counter()
+        self._lock = threading.Lock()
+        self._meanwhile = meanwhile
+        for name in WRITES:
+            patch.setattr(GeolocationsClient, name, self._watching(name, getattr(GeolocationsClient, name)))
+
+    def _watching(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def request(client: GeolocationsClient, first: Any, *more: Any, **named: Any) -> Any:
+            about = first["city"] if name == "create" else first
+            with self._lock:
+                self.order.append((name, about))
+                number = len(self.order)
+                self._under_way[about] += 1
+                assert self._under_way[about] == 1, f"two requests for {about} are under way together"
+                self.together.append(self._under_way.total())
+            try:
+                self._meanwhile(number)
+                return real(client, first, *more, **named)
+            finally:
+                with self._lock:
+                    self._under_way[about] -= 1
+
+        return request
+
+
+def offices(machine: Machine, count: int, *blocks: str) -> list[int]:
+    with machine.editor.transaction() as editor:
+        made = [editor.create(**_fields(number)) for number in range(count)]
+        for number, locid in enumerate(made):
+            for block in blocks:
+                editor.add_block(locid, block.format(number))
+    return made
+
+
+def _fields(number: int) -> dict[str, Any]:
+    texts = {"country": "DE", "region": "", "city": f"Office {number}", "postalcode": "", "dmacode": "", "areacode": ""}
+    return {**texts, "latitude": 52.5, "longitude": 13.4}
+
+
+# Over real connections
+
+
+def test_more_are_under_way_together_only_once_the_service_answers_soon(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "_MOST_S", 60.0)
+    monkeypatch.setattr(group, "_SOON_S", 60.0)
+    machine.settings = replace(machine.settings, push_connections=4)
+    offices(machine, 80)
+    watched = Watched(monkeypatch, lambda _number: time.sleep(0.005))
+    assert of_push(machine.push()) == 0
+    assert watched.together[:8] == [1] * 8
+    assert 1 < max(watched.together) <= 4
+    assert len(machine.there()) == 80
+
+
+def test_one_connection_if_that_is_all_that_is_allowed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.settings = replace(machine.settings, push_connections=1)
+    offices(machine, 40)
+    names: set[str] = set()
+    watched = Watched(monkeypatch, lambda _number: names.update(thread.name for thread in threading.enumerate()))
+    assert of_push(machine.push()) == 0
+    assert "geolookup-push" not in names
+    assert set(watched.together) == {1}
+
+
+def test_edits_of_one_geolocation_keep_their_order_over_many_connections(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "_FIRST_CONNECTIONS", 8)
+    monkeypatch.setattr(group, "_EDITS_EACH", 1)
+    made = offices(machine, 24, "10.0.{}.0/24", "10.1.{}.0/24")
+    with machine.editor.transaction() as editor:
+        for number, locid in enumerate(made):
+            editor.replace_block(locid, f"10.1.{number}.0/24", None, f"10.2.{number}.0/24")
+            editor.update(locid, areacode="030")
+    random = Random(1)
+    watched = Watched(monkeypatch, lambda _number: time.sleep(random.random() / 200))
+    report = machine.push()
+    assert (of_push(report), report.done) == (0, 24 * 5)
+    assert max(watched.together) > 1
+    of_each: dict[int, list[str]] = {}
+    for name, about in watched.order:
+        if name != "create":
+            of_each.setdefault(about, []).append(name)
+    # What updates itself reads that it is as it was made is not sent.
+    assert set(map(tuple, of_each.values())) == {("create_block", "create_block", "replace_block", "update")}
+    wanted = sorted([f"10.0.{number}.0", f"10.2.{number}.0"] for number in range(24))
+    assert sorted(machine.there().values()) == wanted
+    lines = [line["edit"] for line in report.edits]
+    for locid in made:
+        own = [row.id for row in machine.editor.outbox() if row.locid == locid]
+        assert sorted(own, key=lines.index) == own
+
+
+def test_updates_and_deletes_share_a_durable_mark(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = offices(machine, 3)
+    assert of_push(machine.push()) == 0
+    with machine.editor.transaction() as editor:
+        for locid in made:
+            editor.update(locid, areacode="030")
+    states: list[list[str]] = []
+    with monkeypatch.context() as patch:
+        Watched(patch, lambda _number: states.append(machine.states()[3:]))
+        assert of_push(machine.push()) == 0
+    assert states[0] == ["sending"] * 3
+    for locid in made:
+        machine.editor.delete(locid)
+    states.clear()
+    Watched(monkeypatch, lambda _number: states.append(machine.states()[6:]))
+    assert of_push(machine.push()) == 0
+    assert states[0] == ["sending"] * 3
+    assert machine.there() == {}
+
+
+def test_of_updates_together_the_one_that_a_colleague_was_faster_with_is_held(
+    machine: Machine, foreign: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = offices(machine, 4)
+    assert of_push(machine.push()) == 0
+    theirs = sorted(machine.there(), reverse=True)[1]
+    foreign.put(f"/geolocations?locid={theirs}", json={**_fields(1), "region": "theirs"}).raise_for_status()
+    with machine.editor.transaction() as editor:
+        for locid in made:
+            editor.update(locid, areacode="030")
+        editor.add_block(made[1], A)
+    watched = Watched(monkeypatch)
+    report = machine.push()
+    assert [name for name, _ in watched.order] == ["update"] * 3
+    assert machine.states()[4:] == ["done", "held", "done", "done", "queued"]
+    held = machine.editor.outbox()[5]
+    assert held.attempts == 0
+    assert (held.journal or {})["theirs"]["fields"]["region"] == "theirs"
+    assert [line["state"] for line in report.edits][:4] == ["done", "held", "done", "done"]
+
+
+def test_what_a_look_cannot_tell_goes_alone(machine: Machine, foreign: Any) -> None:
+    made = offices(machine, 4)
+    assert of_push(machine.push()) == 0
+    gone = sorted(machine.there(), reverse=True)[2]
+    foreign.delete(f"/geolocations?locid={gone}").raise_for_status()
+    with machine.editor.transaction() as editor:
+        for locid in made:
+            editor.delete(locid)
+    report = machine.push()
+    assert (of_push(report), report.done) == (0, 4)
+    assert "it is gone already" in [line["reason"] for line in report.edits]
+    assert machine.there() == {}
+
+
+def test_after_an_answer_that_it_is_too_much_there_is_one_at_a_time(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "_FIRST_CONNECTIONS", 8)
+    slept: list[float] = []
+    monkeypatch.setattr(clock, "sleep", slept.append)
+
+    def busy(number: int) -> None:
+        time.sleep(0.01)
+        if number in range(30, 34):
+            raise UpstreamUnavailableError("busy", status=429, retry_after_s=3.0)
+
+    offices(machine, 70)
+    watched = Watched(monkeypatch, busy)
+    report = machine.push()
+    assert (of_push(report), report.done, len(machine.there())) == (0, 70, 70)
+    assert max(watched.together[:30]) > 1
+    assert 3.0 in slept
+    # Once for all that were refused together; and nothing was sent while it waited.
+    assert len(slept) < 4
+    most = 29 + 8 + 4  # what was under way, and those of them that are sent again
+    first = next(at for at in range(30, most) if watched.together[at] == 1)
+    assert watched.together[first : first + 8] == [1] * 8
+
+
+def test_a_service_that_becomes_slow_under_many_requests_is_asked_for_fewer(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(clock, "steady_s", lambda: now[0])
+    used: list[int] = []
+
+    class OneAfterTheOther:
+        """Answers one request in 0.2 s, and several after each other."""
+
+        def __init__(self, client: GeolocationsClient, most: int) -> None:
+            self.client, self.most = client, most
+
+        def ask(self, batch: Batch, at_most: int) -> None:
+            used.append(at_most)
+            while (request := batch.take()) is not None:
+                request.ask(self.client)
+                request.took_s = 0.2 * at_most  # type: ignore[attr-defined]
+                now[0] += 0.2
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(group, "Connections", OneAfterTheOther)
+    monkeypatch.setattr(group, "_EDITS_EACH", 1)
+    offices(machine, 60)
+    assert of_push(machine.push()) == 0
+    assert max(used) == 4
+    assert used.count(4) < len(used) / 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_creates_together_that_get_one_number_neither_is_believed(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    interleave(monkeypatch, Random(seed), 4)
+    offices(machine, 4)
+    real = GeolocationsClient.create
+
+    def create(client: GeolocationsClient, fields: Any, **named: Any) -> int:
+        made = real(client, fields, **named)
+        return -77 if fields["city"] in ("Office 0", "Office 3") else made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GeolocationsClient, "create", create)
+        report = machine.push()
+    states = machine.states()
+    assert (states[0], states[3], report.unknown) == ("unknown", "unknown", 2)
+    assert of_push(machine.push()) == 0
+    assert len(machine.there()) == 4
+    places = {laid.place.locid: laid.place.city for laid in machine.editor.custom()}
+    assert sorted(places.values()) == [f"Office {number}" for number in range(4)]
+
+
+def test_several_lost_answers_are_each_unknown_and_none_is_made_twice(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interleave(monkeypatch, Random(5), 4)
+    offices(machine, 12)
+    real = GeolocationsClient.create
+
+    def create(client: GeolocationsClient, fields: Any, **named: Any) -> int:
+        real(client, fields, **named)
+        raise UpstreamUnavailableError("the connection broke")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GeolocationsClient, "create", create)
+        report = machine.push()
+    assert (report.unknown, report.queued, report.stopped is not None) == (4, 8, True)
+    report = machine.push()
+    assert (of_push(report), report.done, len(machine.there())) == (0, 12, 12)
+
+
+def test_a_refusal_beside_others_stops_none_of_them(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "_FIRST_CONNECTIONS", 8)
+
+    def refuse(number: int) -> None:
+        if number in (3, 20, 21, 40):
+            raise UpstreamRefusedError("no", status=422, problem_type="invalid-body")
+
+    offices(machine, 60)
+    Watched(monkeypatch, refuse)
+    report = machine.push()
+    assert (of_push(report), report.done, report.rejected, len(machine.there())) == (3, 56, 4, 56)
+
+
+def test_ctrl_c_cuts_what_is_under_way_and_keeps_what_was_answered(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group, "_FIRST_CONNECTIONS", 8)
+    offices(machine, 60)
+    main, endless = threading.current_thread(), threading.Event()
+
+    def interrupt(number: int) -> None:
+        if number > 20 and threading.current_thread() is main:
+            raise KeyboardInterrupt
+        if number > 20:
+            endless.wait(0.05)
+
+    with monkeypatch.context() as patch:
+        watched = Watched(patch, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            machine.push()
+        sent = len(watched.order)
+        time.sleep(0.2)
+        assert len(watched.order) == sent, "something was sent after the push had ended"
+    counted = Counter(machine.states())
+    assert counted["done"] >= 12
+    assert counted["sending"] <= 8
+    assert counted["queued"] == 60 - counted["done"] - counted["sending"]
+    assert of_push(machine.push()) == 0
+    assert len(machine.there()) == 60
+
 
 # The threads by themselves
 
@@ -88,3 +415,69 @@ def test_the_first_is_taken_however_late_it_is_and_nothing_after_the_end() -> No
     over = Batch([Asked(), Asked()], 9.0)
     over.end()
     assert (over.take(), over.in_time) == (None, True)
+
+
+# Which may go together, against all pairs of them
+
+_BLOCKS = [IPBlock.parse(f"10.0.0.{first}", f"10.0.0.{last}") for first, last in ((0, 9), (5, 5), (9, 12), (20, 29))]
+_PLACES = [_fields(number) for number in range(2)]
+_blocks = st.sampled_from(_BLOCKS)
+_edits: st.SearchStrategy[Edit] = st.one_of(
+    st.builds(Create, fields=st.sampled_from(_PLACES)),
+    st.builds(Update, fields=st.sampled_from(_PLACES)),
+    st.builds(Delete),
+    st.builds(ClearBlocks),
+    st.builds(AddBlock, block=_blocks),
+    st.builds(ReplaceBlock, block=_blocks, new_block=_blocks),
+    st.builds(RemoveBlock, block=_blocks),
+)
+
+
+@st.composite
+def _outboxes(draw: st.DrawFn) -> list[OutboxRow]:
+    rows = []
+    for number in range(draw(st.integers(2, 7))):
+        edit = draw(_edits)
+        base = None
+        if not isinstance(edit, Create):
+            had = draw(st.lists(_blocks, max_size=2, unique=True))
+            base = {"fields": draw(st.sampled_from(_PLACES)), "blocks": [ends_of(block) for block in had]}
+        rows.append(
+            OutboxRow(
+                id=number + 1, key=str(number), locid=-draw(st.integers(1, 4)), edit=edit, base=base,
+                state=draw(st.sampled_from([State.QUEUED] * 6 + [State.HELD])), attempts=0, created_at="now",
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _touched(row: OutboxRow) -> list[IPBlock]:
+    edit = row.edit
+    if isinstance(edit, Delete | ClearBlocks):
+        return [IPBlock.parse(*ends) for ends in (row.base or {})["blocks"]]
+    return [getattr(edit, name) for name in ("block", "new_block") if hasattr(edit, name)]
+
+
+def _meet(one: OutboxRow, other: OutboxRow) -> bool:
+    pairs = [(a, b) for a in _touched(one) for b in _touched(other)]
+    return any(a.first <= b.last and b.first <= a.last for a, b in pairs)
+
+
+@given(_outboxes())
+def test_a_lot_is_of_edits_whose_order_does_not_matter(rows: list[OutboxRow]) -> None:
+    first, later = rows[0], rows[1:]
+    others = to_go_with(first, later, blocked=(), fresh=lambda row: row, is_free=lambda _row: True)
+    lot = [first, *others]
+    assert [row.id for row in lot] == sorted(row.id for row in lot)
+    assert len({row.locid for row in lot}) == len(lot)
+    for position, one in enumerate(lot):
+        for other in lot[position + 1 :]:
+            assert not _meet(one, other)
+            kinds = {type(one.edit), type(other.edit)}
+            assert kinds != {Create, Delete}, "a number that is let go may be given to a create that is under way"
+            assert kinds != {Create} or one.edit != other.edit
+    for row in others:
+        for before in rows[: row.id - 1]:
+            if before not in lot:
+                assert not _meet(before, row), "it overtakes an edit of the same addresses"
+                assert before.locid != row.locid, "it overtakes an edit of its own geolocation"

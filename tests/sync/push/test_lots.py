@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from geolookup.cli.exit_codes import of_push
 from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
@@ -165,6 +166,7 @@ def test_a_number_that_is_given_twice_is_believed_once(machine: Machine, monkeyp
 
 def test_a_slow_service_has_little_on_its_way(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     offices(machine, "One", "Two", "Three", "Four")
+    machine.settings = replace(machine.settings, push_connections=1)
     monkeypatch.setattr(group, "_MOST_S", -1.0)  # one answer takes longer than a group may
     found = meeting(monkeypatch, 4, last=machine.states)
     assert of_push(machine.push()) == 0
@@ -177,14 +179,15 @@ def test_an_edit_that_is_dropped_meanwhile_does_not_go_out_with_the_others(
 ) -> None:
     offices(machine, "One", "Two", "Three")
     second = machine.editor.pending()[1].id
-    real = group.Groups._member
+    real = group.Groups._lot
 
-    def meanwhile(groups: group.Groups, row: OutboxRow) -> group.Member:
-        if row.id == second:
+    def meanwhile(groups: group.Groups, *given: Any) -> list[group.Member]:
+        lot = real(groups, *given)
+        if second in [member.row.id for member in lot]:
             machine.editor.drop(second)
-        return real(groups, row)
+        return lot
 
-    monkeypatch.setattr(group.Groups, "_member", meanwhile)
+    monkeypatch.setattr(group.Groups, "_lot", meanwhile)
     report = machine.push()
     assert machine.states() == ["done", "dropped", "done"]
     assert (of_push(report), len(machine.there())) == (0, 2)

@@ -102,10 +102,10 @@ class Attempts:
         with self.outbox() as outbox:
             return outbox.rows(*PENDING_STATES)
 
-    def in_the_way(self, row: OutboxRow) -> list[OutboxRow]:
-        """The edits of other geolocations that this one may have to wait for."""
+    def in_the_way(self) -> list[OutboxRow]:
+        """The edits that those of other geolocations may have to wait for."""
         with self.outbox() as outbox:
-            return outbox.rows_in_the_way(row.locid)
+            return outbox.rows_in_the_way()
 
     def service_locid(self, row: OutboxRow) -> int:
         """The number that the service knows the edit's geolocation by."""
@@ -202,6 +202,17 @@ class Attempts:
             {"edit": row.id, "locid": row.locid, "what": row.describe(), "state": str(row.state), "reason": reason}
         )
         self.report.done += row.state == State.DONE
+
+    @contextlib.contextmanager
+    def logged_in_order(self, edits: Sequence[int]) -> Iterator[None]:
+        """Have the lines of these edits in this order, whatever was answered first."""
+        lines = self.report.edits
+        begin = len(lines)
+        try:
+            yield
+        finally:
+            order = {edit: position for position, edit in enumerate(edits)}
+            lines[begin:] = sorted(lines[begin:], key=lambda line: order[line["edit"]])
 
     def decide(self, row: OutboxRow, decision: Decision, *, adopted: int | None = None, **changes: Any) -> OutboxRow:
         """Commit what becomes of an edit, and log it, unless a person changed the edit meanwhile."""

@@ -1,17 +1,22 @@
 """Looking at a geolocation before something is written to it: what is read, and what this machine knows better."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from geolookup.errors import UpstreamError
 from geolookup.model import Geolocation
-from geolookup.state.edits.outbox.operations import Create, SettingFields
+from geolookup.state.edits.outbox.operations import Create, Overwriting, SettingFields
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.marks import Mark, is_conclusive
+from geolookup.sync.push import reconcile
 from geolookup.sync.push.accounts import is_another
 from geolookup.sync.push.matching.likeness import Forms, may_be_stored
-from geolookup.sync.push.reconcile import Decision, Own
+from geolookup.sync.push.reconcile import Decision, OnConflict, Own
+from geolookup.sync.push.view import NEWEST, filtered
+from geolookup.upstream.geolocations import GeolocationsClient
 
 
 def guesses(row: OutboxRow) -> list[dict[str, Any]]:
@@ -46,6 +51,51 @@ def with_ours(
         if not settled and _may_be_from_before(each, found, forms):
             found = each.laid_over(found, locid)
     return found
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """The look of one edit right before its request, on whatever connection sends that.
+
+    It reads lists that are filtered, and short; if none has the geolocation, this look cannot tell. ``recent`` are the
+    edits of the geolocation that were acknowledged lately, ``first`` says that nothing was written to it by this push.
+    ``found`` is what was read, ``requests`` how many lists; ``failed`` says that one could not be.
+    """
+
+    row: OutboxRow
+    number: int
+    first: bool
+    recent: Sequence[OutboxRow]
+    own: Own
+    on_conflict: OnConflict
+    settle_s: float
+    found: Geolocation | None = None
+    requests: int = 0
+    failed: bool = False
+
+    def decision(self, client: GeolocationsClient) -> Decision | None:
+        """What speaks against the request, or ``send``; None if this cannot be told, or the service not be read."""
+        read = Mark.now(NEWEST)
+        try:
+            for listed in filtered(client, self.number, guesses(self.row)):
+                self.requests += 1
+                if listed is not None:
+                    self.found = listed
+                    break
+        except UpstreamError:
+            self.requests += 1
+            self.failed = True
+            return None
+        if self.found is None:
+            return None
+        if self.first and self.row.base is not None:
+            against = given_away(self.row.base, self.number, self.found)
+            if against is not None:
+                return against
+        if not isinstance(self.row.edit, Overwriting):
+            return Decision(what="send", reason="edited here")
+        theirs = with_ours(self.found, self.number, self.recent, self.own.forms, read, self.settle_s)
+        return reconcile.before_sending(self.row, theirs, on_conflict=self.on_conflict, own=self.own)
 
 
 def learn(outbox: Outbox, recent: list[OutboxRow], found: Geolocation | None) -> None:

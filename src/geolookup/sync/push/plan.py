@@ -187,13 +187,13 @@ class _Planner:
     def _still_pending(self, row: OutboxRow) -> OutboxRow | None:
         return row if row in self._pending else None
 
-    def _is_free(self, row: OutboxRow, under_way: list[OutboxRow]) -> bool:
+    def _is_free(self, row: OutboxRow) -> bool:
         if is_provisional(self._aliases.get(row.locid, row.locid)) and not isinstance(row.edit, Create):
             # It has a number once the create that is planned before it has gone out.
             own = (other.edit for other in self._pending if other.locid == row.locid)
             if any(isinstance(edit, Create) for edit in own):
                 return False
-        return reconcile.waits_for(row, [*under_way, *self._pending]) is None
+        return reconcile.waits_for(row, self._pending) is None
 
     def _over(self, row: OutboxRow) -> None:
         """An edit that will be over by then: nothing waits for it."""

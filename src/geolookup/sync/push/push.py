@@ -165,6 +165,7 @@ class Pusher:
         try:
             yield
         finally:
+            self._groups.close()
             if self._attempts.directory.current_or_none() is not None:
                 self._attempts.directory.republish()
 
@@ -230,7 +231,7 @@ class Pusher:
                 return False
             row = self._resolve(row)
         if row.state == State.QUEUED:
-            waits_for = reconcile.waits_for(row, self._attempts.in_the_way(row))
+            waits_for = reconcile.waits_for(row, self._attempts.in_the_way())
             if waits_for is not None:
                 self._attempts.log(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
                 return False

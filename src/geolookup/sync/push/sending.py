@@ -8,13 +8,15 @@ from typing import Any
 from geolookup.errors import UpstreamAnswerError, UpstreamRefusedError
 from geolookup.model import Geolocation
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.session import is_provisional
 from geolookup.state.generations.digest import digest
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
-from geolookup.sync.push.look import given_away
+from geolookup.sync.push.look import Look, given_away, own_of
 from geolookup.sync.push.matching.creates import made_elsewhere, shown
+from geolookup.sync.push.matching.likeness import Forms
 from geolookup.sync.push.matching.matching import Match
 from geolookup.sync.push.reconcile import Decision, OnConflict
 
@@ -38,10 +40,6 @@ class Sender:
         self._looked_at: set[int] = set()
         self._digests: tuple[Mapping[int, Geolocation], dict[int, str]] | None = None
 
-    def given(self, locid: int) -> None:
-        """Note a number that a create of this push was given."""
-        self._looked_at.add(locid)
-
     def look_before_first_write(self, row: OutboxRow) -> Decision | None:
         """Why nothing may be written to a number: something else has it by now; None if nothing speaks against it."""
         number = self._attempts.service_locid(row)
@@ -53,14 +51,32 @@ class Sender:
         self._looked_at.add(number)
         return None if place is None else given_away(row.base, number, place)
 
-    def speaks_against(self, row: OutboxRow) -> bool:
-        """Whether something at the service speaks against an edit: it is looked at again when it is its turn."""
-        if isinstance(row.edit, Create):
-            return self.made_elsewhere(row, self._attempts.complete()) is not None
-        if self.look_before_first_write(row) is None:
-            return False
-        self._looked_at.discard(self._attempts.service_locid(row))
-        return True
+    def looked_at(self, number: int) -> None:
+        """Note a number that was looked at right before it was written to, or that a create of this push was given."""
+        self._looked_at.add(number)
+
+    def look(self, outbox: Outbox, row: OutboxRow, number: int, forms: Forms) -> Look | Decision | None:
+        """What must be read right before an edit that goes out with others; None if nothing need be.
+
+        A decision that holds it if what is known already speaks against it.
+        """
+        first = not isinstance(row.edit, Create) and row.base is not None and number not in self._looked_at
+        if first and row.base is not None and (place := self._attempts.view.listed(number)) is not None:
+            against = given_away(row.base, number, place)
+            if against is not None:
+                return against
+            first = False
+        if not first and not isinstance(row.edit, Overwriting):
+            return None
+        return Look(
+            row=row,
+            number=number,
+            first=first,
+            recent=outbox.sent.recent(row.locid),
+            own=own_of(outbox, row, forms),
+            on_conflict=self._on_conflict,
+            settle_s=self._attempts.settings.settle_s,
+        )
 
     def send(self, row: OutboxRow) -> OutboxRow:
         """Send an edit that waits for nothing, unless the service has changed what it overwrites."""

@@ -126,18 +126,26 @@ class Outbox:
         self._read.update((row.id, row) for row in found)
         return found
 
-    def rows_in_the_way(self, locid: int) -> list[OutboxRow]:
+    def rows_in_the_way(self) -> list[OutboxRow]:
         """The pending edits that others may have to wait for: creates under way, and what takes blocks away.
 
-        Those of ``locid`` itself are left out. Of a thousand edits that only create and add, there are none.
+        Of a thousand edits that only create and add, there are none.
         """
         sql = (
-            "SELECT * FROM outbox WHERE locid <> ?"  # noqa: S608 - no values in it
-            f" AND (operation = ? AND state IN ({_places(UNDER_WAY)})"
-            f" OR operation IN ({_places(FREEING)}) AND state IN ({_places(PENDING_STATES)})) ORDER BY id"
+            f"SELECT * FROM outbox WHERE operation = ? AND state IN ({_places(UNDER_WAY)})"  # noqa: S608 - no values
+            f" OR operation IN ({_places(FREEING)}) AND state IN ({_places(PENDING_STATES)}) ORDER BY id"
         )
         texts = map(str, (Operation.CREATE, *UNDER_WAY, *FREEING, *PENDING_STATES))
-        return [read_row(row) for row in self._database.query(sql, (locid, *texts))]
+        return [read_row(row) for row in self._database.query(sql, list(texts))]
+
+    def pending_among(self, numbers: Collection[int]) -> dict[int, OutboxRow]:
+        """Those of these edits that are not over, by number."""
+        sql = (
+            f"SELECT * FROM outbox WHERE id IN ({_places(numbers)})"  # noqa: S608 - no values in it
+            f" AND state IN ({_places(PENDING_STATES)})"
+        )
+        found = self._database.query(sql, [*numbers, *map(str, PENDING_STATES)])
+        return {row.id: row for row in map(read_row, found)}
 
     def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
         """The edits that a list begun then may lack, oldest first: those for which no list until then is conclusive."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, TypeAlias
 
+import pytest
+
 from geolookup.errors import EditError
 from geolookup.model import IPBlock
 from geolookup.sites.plan import apply_sites
@@ -18,6 +20,7 @@ from tests.dials.judge import Verdict, check_lookups, judge
 from tests.dials.machine import SETTLE_S, Machine, Time
 from tests.dials.upstream import CLIENT, Ends, Place, Upstream
 from tests.dials.wishes import Wish
+from tests.support.interleaved import interleave
 
 Step: TypeAlias = Callable[[Machine], None]
 
@@ -34,10 +37,24 @@ _LONGEST_STORY = 200
 
 
 class World:
-    """Plays one run. ``names`` are the dials that are turned; the same seed plays the same run."""
+    """Plays one run. ``names`` are the dials that are turned; the same seed plays the same run.
 
-    def __init__(self, seed: int, names: frozenset[str], *, sites: int | None = None, steps: int | None = None) -> None:
+    Pushes use one connection in half of the runs, and several in the others; or as many ``connections`` as are given.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        names: frozenset[str],
+        *,
+        sites: int | None = None,
+        steps: int | None = None,
+        connections: int | None = None,
+    ) -> None:
         self.names = names
+        self._order = Random(f"{seed} {' '.join(sorted(names))} connections")
+        chosen = self._order.choice([1, 1, 2, 4])
+        self._connections = chosen if connections is None else connections
         self.random = Random(f"{seed} {' '.join(sorted(names))}")
         self.time = Time()
         self.dials = turned(names, self.random)
@@ -58,6 +75,11 @@ class World:
 
     def play(self) -> Verdict:
         """Play it to its end, and judge."""
+        with pytest.MonkeyPatch.context() as patch:
+            interleave(patch, self._order, self._connections)
+            return self._play()
+
+    def _play(self) -> Verdict:
         try:
             for machine in self.machines:
                 machine.pull()

@@ -6,6 +6,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from geolookup.sync.pull import pull as pull_module
 from geolookup.sync.pull.source import service as service_module
 from geolookup.sync.push import push as push_module
 from tests.oracle.outbox_model import Clock, Crash, Ends, FakeService, Faults, laid_over, winner
+from tests.support.interleaved import interleave
 
 URL = "http://127.0.0.1:9"
 SETTLE_S = 30.0
@@ -257,8 +259,9 @@ class PushMachine(RuleBasedStateMachine):
     def _local(self, shown: int) -> int:
         return next((local for local, service in self._aliases().items() if service == shown), shown)
 
-    @initialize()
-    def first_pull(self) -> None:
+    @initialize(connections=st.sampled_from([1, 2, 4]), seed=st.integers(0, 9))
+    def first_pull(self, connections: int = 1, seed: int = 0) -> None:
+        interleave(self.patch, Random(seed), connections)
         self.pull(None)
 
     @rule(city=cities, crash_in=crashes)

@@ -4,10 +4,13 @@ import datetime
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
+from benchmarks import chart, goals
 from benchmarks.common import ROOT, arguments, environment, machine, versions
 from benchmarks.data import FULL, PEER, SMALL, DataSet
+from benchmarks.figures import RECORDED, figures, gather
 
 NAMES = (
     *("startup", "opening", "lookup", "native", "segments", "columns", "logs", "memory", "sizes"),
@@ -18,6 +21,7 @@ _PACKAGES = (
     *("geolookup", "numpy", "pyarrow", "msgspec", "httpx", "litestar", "uvicorn", "sqlalchemy", "psycopg"),
     *("maxminddb", "mmdb_writer", "polars", "polars-iptools", "chdb", "duckdb"),
 )
+_COSTS = "What it costs"
 _RESULTS = os.path.join(ROOT, "benchmarks", "RESULTS.md")
 
 
@@ -34,7 +38,15 @@ def _renewed(page: str, title: str, command: str, printed: str) -> str:
     head, *found = page.split("\n## ")
     kept = {text.partition("\n")[0]: text.rstrip("\n") for text in found}
     kept[title] = "\n".join(_section(title, command, printed))[3:]
-    return "\n\n## ".join([head.rstrip("\n"), *(kept[name] for name in NAMES if name in kept)]) + "\n"
+    kept[_COSTS] = "\n".join(_costs())[3:]
+    return "\n\n## ".join([head.rstrip("\n"), *(kept[name] for name in (_COSTS, *NAMES) if name in kept)]) + "\n"
+
+
+def _costs() -> list[str]:
+    """The goals beside what was measured before and now, and the chart."""
+    chart.draw(figures())
+    picture = f"![Search, build and its memory for 1 to 64 million segments]({os.path.basename(chart.CHART)})"
+    return [f"## {_COSTS}", "", *goals.table(), *(["", picture] if os.path.exists(chart.CHART) else [])]
 
 
 def _page(sections: Sequence[tuple[str, str, str]], data: Sequence[str]) -> str:
@@ -48,6 +60,8 @@ def _page(sections: Sequence[tuple[str, str, str]], data: Sequence[str]) -> str:
         *(f"- {name}: {value}" for name, value in machine()),
         f"- versions: {', '.join(f'{name} {found}' for name, found in versions(*_PACKAGES))}",
         *(f"- data: {line}" for line in data),
+        "",
+        *_costs(),
     ]
     for title, command, printed in sections:
         lines += ["", *_section(title, f"`{command}`", printed)]
@@ -74,7 +88,10 @@ def main() -> None:
     for name in options.only or NAMES:
         words = [f"benchmarks.{name}", *(["--small"] if options.small else []), *options.words]
         command = [sys.executable, "-m", *words, "--data", options.data]
-        done = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True, check=True)
+        with tempfile.NamedTemporaryFile() as recorded:
+            env = environment() if output == "-" and not options.renew else environment(**{RECORDED: recorded.name})
+            done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, check=True)
+            gather(recorded.name, _today())
         print(done.stdout, end="", flush=True)
         sections.append((name, f"python -m {' '.join(words)}", done.stdout))
         if options.renew:
@@ -87,6 +104,8 @@ def main() -> None:
                 file.write(_page(sections, described))
     if output != "-" and not options.renew:
         print(f"written: {output}")
+    if not options.only:
+        print("\n".join(goals.table()))
 
 
 if __name__ == "__main__":

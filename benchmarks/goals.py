@@ -1,0 +1,160 @@
+"""What it costs, beside what it cost before and what it should: the table at the head of RESULTS.md.
+
+The column *before* was measured on this kind of machine before work on these goals began; what is measured now comes
+from `benchmarks.figures`. A line whose figures are missing says which benchmark prints them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.figures import days, figures
+
+_REAL = "on DB-IP City Lite"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A line: what is measured, what it was, the figures of now in a text with their names, and the goal."""
+
+    what: str
+    before: str
+    now: str
+    peers: str
+    goal: str
+    met: Callable[[Mapping[str, float]], bool]
+
+
+GOALS = (
+    Goal(
+        "a column of a million IPv4 texts to country and city, one thread, 3.5 M ranges",
+        "79 ns a row",
+        "{columns/1000000 uniform/Ours:.0f} ns",
+        "Polars {columns/1000000 uniform/Polars:.0f}, rows in order {columns/1000000 uniform/PolarsInOrder:.0f}; "
+        "DuckDB {columns/1000000 uniform/DuckDB:.0f}",
+        "40 ns",
+        lambda now: now["columns/1000000 uniform/Ours"] <= 40,
+    ),
+    Goal(
+        "the same, ten millions",
+        "79 ns a row",
+        "{columns/10000000 uniform/Ours:.0f} ns",
+        "Polars {columns/10000000 uniform/Polars:.0f}, rows in order {columns/10000000 uniform/PolarsInOrder:.0f}; "
+        "DuckDB {columns/10000000 uniform/DuckDB:.0f}",
+        "40 ns",
+        lambda now: now["columns/10000000 uniform/Ours"] <= 40,
+    ),
+    Goal(
+        "the same, a million, Zipf",
+        "64 ns a row",
+        "{columns/1000000 zipf/Ours:.0f} ns",
+        "Polars {columns/1000000 zipf/Polars:.0f}, rows in order {columns/1000000 zipf/PolarsInOrder:.0f}",
+        "32 ns",
+        lambda now: now["columns/1000000 zipf/Ours"] <= 32,
+    ),
+    Goal(
+        f"one lookup, IPv4, spread evenly, {_REAL}",
+        "4.5 times as fast as maxminddb (C)",
+        "{sources/lookup/IPv4 times:.1f} times",
+        "maxminddb {sources/lookup/IPv4 maxminddb:.2f} us",
+        "6 times",
+        lambda now: now["sources/lookup/IPv4 times"] >= 6,
+    ),
+    Goal(
+        f"one lookup, IPv6, spread evenly, {_REAL}",
+        "3.3 times as fast as maxminddb (C)",
+        "{sources/lookup/IPv6 times:.1f} times",
+        "maxminddb {sources/lookup/IPv6 maxminddb:.2f} us",
+        "5 times",
+        lambda now: now["sources/lookup/IPv6 times"] >= 5,
+    ),
+    Goal(
+        f"private memory that lookups and reading of each of 566,833 places leave, {_REAL}",
+        "grows with the places met",
+        "{places/accelerator/MiB more:.1f} MiB",
+        "",
+        "does not grow",
+        lambda now: now["places/accelerator/MiB more"] < 4,
+    ),
+    Goal(
+        "sync of that list, 8.1 M blocks: peak memory",
+        "807 MiB",
+        "{sync/places/peak MiB:.0f} MiB",
+        "",
+        "400 MiB",
+        lambda now: now["sync/places/peak MiB"] <= 400,
+    ),
+    Goal(
+        "seven similar nights on disk, to one",
+        "7 times",
+        "{disk/nights/times:.2f} times",
+        "",
+        "1.5 times",
+        lambda now: now["disk/nights/times"] <= 1.5,
+    ),
+    Goal(
+        "open and first answer, files not in memory, 4.5 M blocks",
+        "40 ms",
+        "{opening/4,500,000 blocks, files not in memory/ms:.1f} ms",
+        "",
+        "10 ms",
+        lambda now: now["opening/4,500,000 blocks, files not in memory/ms"] <= 10,
+    ),
+    Goal(
+        "`GET /lookup/{ip}`, one worker, 16 connections of wrk",
+        "5,400 a second",
+        "{one_worker/lookup/ours:,.0f} a second",
+        "nginx with GeoIP2 {one_worker/lookup/nginx:,.0f}",
+        "20,000",
+        lambda now: now["one_worker/lookup/ours"] >= 20_000,
+    ),
+    Goal(
+        "push over loopback",
+        "83 edits a second",
+        "{edits/push/a second:.0f} a second",
+        "",
+        "400",
+        lambda now: now["edits/push/a second"] >= 400,
+    ),
+    Goal(
+        "search from whole numbers in 1, 4, 16, 64 M segments",
+        "19, 26, 52, 91 ns",
+        "{segments/search/1:.0f}, {segments/search/4:.0f}, {segments/search/16:.0f}, {segments/search/64:.0f} ns; "
+        "16 M {segments/search/16 times:.2f} times 1 M",
+        "",
+        "1.5 times",
+        lambda now: now["segments/search/16 times"] <= 1.5,
+    ),
+    Goal(
+        "building 1, 4, 16, 64 M segments",
+        "0.3, 0.8, 3.9, 17.8 s; 4.6 GB at 64 M",
+        "{segments/build s/1:.1f}, {segments/build s/4:.1f}, {segments/build s/16:.1f}, {segments/build s/64:.1f} s; "
+        "{segments/build MiB/64:,.0f} MiB at 64 M",
+        "",
+        "linear; 1 GB",
+        lambda now: now["segments/build MiB/64"] <= 1024,
+    ),
+)
+
+
+def table() -> list[str]:
+    """The table in Markdown, of the newest figures."""
+    found = figures()
+    lines = ["| what | before | now | peers, in the same run | goal | met |", "| --- | --- | --- | --- | --- | --- |"]
+    for goal in GOALS:
+        now, peers = _filled(goal.now, found), _filled(goal.peers, found)
+        try:
+            met = "yes" if goal.met(found) else "no"
+        except KeyError:
+            met = ""
+        lines.append(f"| {goal.what} | {goal.before} | {now} | {peers} | {goal.goal} | {met} |")
+    between = " to ".join(dict.fromkeys((days()[0], days()[-1]))) if days() else "never"
+    return [*lines, "", f"Measured {between}, each by the benchmark of that name below."]
+
+
+def _filled(text: str, found: Mapping[str, float]) -> str:
+    """The text with its figures; "not measured" if one is missing."""
+    try:
+        return text.format_map(found)
+    except KeyError as missing:
+        benchmark = missing.args[0].partition("/")[0].replace("places", "sources")  # which runs it
+        return f"not measured: `python -m benchmarks.run --only {benchmark} --renew`"

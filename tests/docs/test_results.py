@@ -1,0 +1,32 @@
+"""The page of results begins with a table that is made from the recorded figures, and from nothing else."""
+
+from pathlib import Path
+
+import pytest
+from benchmarks import figures, goals
+
+
+def test_a_recorded_figure_replaces_the_older_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = tmp_path / "recorded"
+    monkeypatch.setattr(figures, "FIGURES", str(tmp_path / "figures.json"))
+    monkeypatch.setenv(figures.RECORDED, str(recorded))
+    figures.record("edits/push/a second", 83)
+    figures.record("disk/nights/times", 7)
+    figures.gather(str(recorded), "2026-11-20")
+    recorded.unlink()
+    figures.record("disk/nights/times", 1.25)
+    figures.gather(str(recorded), "2026-11-22")
+    assert figures.figures() == {"disk/nights/times": 1.25, "edits/push/a second": 83}
+    assert figures.days() == ["2026-11-20", "2026-11-22"]
+    lines = {line.split(" | ")[0]: line for line in goals.table()}
+    assert lines["| push over loopback"].endswith("| 83 a second |  | 400 | no |")
+    assert "| 1.25 times |" in lines["| seven similar nights on disk, to one"]
+    assert lines["| seven similar nights on disk, to one"].endswith("| yes |")
+
+
+def test_a_line_without_its_figures_says_what_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "FIGURES", str(tmp_path / "none.json"))
+    assert figures.figures() == {}
+    [line] = [line for line in goals.table() if line.startswith("| push over loopback")]
+    assert "not measured: `python -m benchmarks.run --only edits --renew`" in line
+    assert line.endswith("| 400 |  |")

@@ -19,6 +19,7 @@ import geolookup
 from benchmarks.common import ROOT, arguments, child, environment, load_average, print_table
 from benchmarks.contestants import CONTESTANTS, FIELDS
 from benchmarks.data import FULL, SIZES, SMALL, DataSet
+from benchmarks.figures import record
 
 #: What can be counted, and what a table says of it.
 _CLOCKS: dict[str, tuple[Callable[[], float], str]] = {
@@ -142,6 +143,7 @@ def _compare(names: Sequence[str], data: DataSet, root: str, rows: int, kind: st
         ratio = statistics.median(theirs / ours for theirs, ours in zip(times[name], times["Ours"], strict=True))
         target = "" if one.times is None or kind == "zipf" else f">= {one.times:g}"
         measured = f"{statistics.median(times[name]) / rows * 1e9:.0f}"
+        record(f"columns/{rows} {kind}/{name}", statistics.median(times[name]) / rows * 1e9)
         lines.append((one.name, measured, "" if name == "Ours" else f"{ratio:.2f}", target, checked[name]))
     label = "" if kind == "uniform" else ", few addresses over and over (Zipf)"
     print_table(

@@ -1,4 +1,7 @@
-"""Opening a state and the first answer, in process and after the imports: under 5 ms, whatever the state's size."""
+"""Opening a state and the first answer, in process and after the imports, whatever the state's size.
+
+Under 5 ms, and under 10 if its files have to be read from the disk.
+"""
 
 import contextlib
 import json
@@ -13,8 +16,10 @@ import numpy as np
 
 from benchmarks.common import arguments, child, environment, load_average, print_table
 from benchmarks.data import FULL, SMALL, DataSet
+from benchmarks.figures import record
 
-_TARGET_MS = 5
+_TARGET_MS, _COLD_TARGET_MS = 5, 10
+_COLD = ", files not in memory"
 #: Import, open and first answer in a fresh process; and the modules of ours that this may import.
 _WHOLE_MS, _MODULES = 35, 30
 
@@ -96,7 +101,7 @@ def main() -> None:
     for size in sizes:
         data = DataSet(size, options.data)
         asked = data.covered4(options.rounds, np.random.default_rng(1))
-        for name, cold in (("", False), (", files not in memory", True)):
+        for name, cold in (("", False), (_COLD, True)):
             cases.append((f"{data.size.blocks:,} blocks{name}", data.home, asked, cold))
     found: dict[str, list[list[float]]] = {}
     wholes: dict[str, list[list[float]]] = {}
@@ -111,14 +116,16 @@ def main() -> None:
     rows = []
     for name, runs in found.items():
         opened, first, both, second, warm = (_column(runs, index) for index in range(1, 6))
-        worst = max(run[3] for run in runs)
+        record(f"opening/{name}/ms", both)
+        least, worst = (choose(run[3] for run in runs) for choose in (min, max))
+        target = _COLD_TARGET_MS if name.endswith(_COLD) else _TARGET_MS
         rows.append(
-            (name, f"{opened:.2f}", f"{first:.3f}", f"{both:.2f}", f"< {_TARGET_MS}", f"{worst:.2f}", f"{second:.4f}",
-             f"{warm:.2f}")
+            (name, f"{opened:.2f}", f"{first:.3f}", f"{both:.2f}", f"< {target}", f"{least:.2f}", f"{worst:.2f}",
+             f"{second:.4f}", f"{warm:.2f}")
         )  # fmt: skip
     print_table(
         "Opening and the first answer, a fresh process each (ms)",
-        ("state", "open", "first answer", "both", "target", "worst", "second answer", "opened again, answer"),
+        ("state", "open", "first answer", "both", "target", "least", "worst", "second answer", "opened again, answer"),
         rows,
         f"medians of {options.rounds} alternated processes; load average {load_average()}",
         f"importing geolookup took {_column([run for runs in found.values() for run in runs], 0):.0f} ms before that",

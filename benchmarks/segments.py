@@ -1,16 +1,22 @@
-"""What a search costs as segments grow: whole numbers to slots, from sections that are mapped as an index file is."""
+"""What a search costs as segments grow: whole numbers to slots, from mapped sections; and what building them costs."""
 
+import argparse
 import json
 import mmap
 import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.common import arguments, child, load_average, print_table
+from benchmarks.common import arguments, child, load_average, peak_mib, print_table
+from benchmarks.figures import record
+from benchmarks.generator import Array
+from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import TABLE_LENGTH
 from geolookup.index.native import accelerator
 
@@ -57,39 +63,117 @@ def _searcher(path: str) -> Any:
     none: tuple[Any, ...] = (bytes(8), None, bytes(2), bytes(1), np.ones(TABLE_LENGTH, np.uint32))
     four = (_mapped(path), _mapped(f"{path}.slot"), _mapped(f"{path}.slot_high"), _mapped(f"{path}.table"))
     empty = (bytes(2), bytes(2), bytes(1), np.ones(TABLE_LENGTH, np.uint32))
-    return module.Searcher(module.Layer((*four, *none), LOCATIONS, 1), module.Layer((*empty, *none), 0, 1))
+    return module.Searcher(module.Layer((*four, *none), LOCATIONS), module.Layer((*empty, *none), 0))
 
 
-def _measure(folder: str, sizes: list[int], rounds: int) -> list[list[float]]:
-    """For each size the nanoseconds a row of each round; the rounds go through all sizes.
+def _fetches(path: str, positions: Array) -> Callable[[], None]:
+    """Read an item of each section that a search ends in, at positions like a search's: what memory alone costs.
+
+    numpy's loop does nothing else, and has as many reads under way at a time as the processor can.
+    """
+    sections = [
+        np.fromfile(f"{path}{end}", kind)
+        for end, kind in (("", np.uint16), (".slot", np.uint16), (".slot_high", np.uint8))
+    ]
+    outs = [np.empty(ROWS, section.dtype) for section in sections]
+
+    def fetch() -> None:
+        for section, out in zip(sections, outs, strict=True):
+            np.take(section, positions, out=out, mode="clip")
+
+    return fetch
+
+
+def _measure(folder: str, sizes: list[int], rounds: int) -> dict[str, list[list[float]]]:
+    """For each size the nanoseconds a row of each round, of searches and of mere reads, all sizes in each round.
 
     They are of the processor's time: beside other work, the clock on the wall would count that too.
     """
-    searchers = []
+    tasks: dict[str, list[Callable[[], object]]] = {"search": [], "reads": []}
+    rng = np.random.default_rng(1)
+    asked = rng.integers(0, 2**32, ROWS, np.uint32)
     for millions in sizes:
         path = os.path.join(folder, f"segments-{millions}")
         if not os.path.exists(f"{path}.table"):
             _write(path, millions * MILLION)
-        searchers.append(_searcher(path))
-    rng = np.random.default_rng(1)
-    asked = rng.integers(0, 2**32, ROWS, np.uint32)
-    out = np.empty(ROWS, np.uint32)
-    times: list[list[float]] = [[] for _ in sizes]
+        out = np.empty(ROWS, np.uint32)
+        tasks["search"].append(partial(_searcher(path).locate_u32, asked, None, 0, ROWS, out))
+        tasks["reads"].append(_fetches(path, rng.integers(0, millions * MILLION, ROWS)))
+    times: dict[str, list[list[float]]] = {name: [[] for _ in sizes] for name in tasks}
     for number in range(rounds + 1):
-        for place, searcher in enumerate(searchers):
-            began = time.thread_time()
-            searcher.locate_u32(asked, None, 0, ROWS, out)
-            if number:  # the first maps the pages
-                times[place].append((time.thread_time() - began) / ROWS * 1e9)
+        for name, each in tasks.items():
+            for place, task in enumerate(each):
+                began = time.thread_time()
+                task()
+                if number:  # the first maps the pages
+                    times[name][place].append((time.thread_time() - began) / ROWS * 1e9)
     return times
 
 
+def _build(folder: str, millions: int, order: str, scratch: str) -> list[float]:
+    """Build an index of so many IPv4 blocks: seconds, seconds of the processor, and the peak MiB of this process.
+
+    Blocks come a million at a time, as a source hands them out; making them is not counted, but their memory is.
+    """
+    builder = IndexBuilder("default", folder=folder if scratch == "scratch" else None)
+    for number in range(LOCATIONS):
+        builder.add_location(number + 1, "DE", "", str(number % 5000), "", 1.5, 2.5, "", "")
+    spent, used = 0.0, 0.0
+    width = 2**32 // (millions * MILLION)
+    rng = np.random.default_rng(millions)
+    for number in range(millions):
+        place = np.arange(MILLION, dtype=np.uint64)
+        # Each million in its own part of the addresses, or all over them, in any order.
+        place = (
+            place + np.uint64(number * MILLION) if order == "ascending" else rng.permutation(place * millions + number)
+        )
+        first = (place * np.uint64(width)).astype(np.uint32)
+        slot = rng.integers(0, LOCATIONS, MILLION, np.uint32)
+        began, cpu = time.perf_counter(), time.process_time()
+        builder.extend_columns_v4(first, first + np.uint32(width - 1), slot)
+        spent, used = spent + time.perf_counter() - began, used + time.process_time() - cpu
+    began, cpu = time.perf_counter(), time.process_time()
+    builder.write(os.path.join(folder, "index"))
+    return [spent + time.perf_counter() - began, used + time.process_time() - cpu, peak_mib()]
+
+
+def _print_builds(options: argparse.Namespace, sizes: list[int]) -> None:
+    rows = []
+    for millions in sizes:
+        row = [f"{millions},000,000"]
+        for order, scratch in (("ascending", "scratch"), ("any", "scratch"), ("any", "memory")):
+            runs = []
+            for _ in range(max(1, options.builds)):
+                with tempfile.TemporaryDirectory() as folder:
+                    words = ("build", folder, str(millions), order, scratch)
+                    runs.append(json.loads(child("segments", *words, data=options.data)))
+            spent, used, peak = (statistics.median(values) for values in zip(*runs, strict=True))
+            row += [f"{spent:.2f}", f"{used:.2f}", f"{peak:.0f}"]
+            if (order, scratch) == ("any", "scratch"):
+                record(f"segments/build s/{millions}", spent)
+                record(f"segments/build MiB/{millions}", peak)
+        rows.append((*row, "1024"))
+    each = ("s", "CPU s", "peak MiB")
+    print_table(
+        "Building an index of so many IPv4 blocks of as many segments, from columns of a million",
+        ("blocks", *(f"{name}: {what}" for name in ("ascending", "any order", "in memory") for what in each), "target"),
+        rows,
+        "peak: of resident memory (VmHWM), numpy's and the input's among it; in memory: any order, without a folder",
+        f"for sorted runs; medians of {options.builds} processes; load average {load_average()}",
+    )
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=21, help="rounds for each size (default: 21)")
+    parser.add_argument("--builds", type=int, default=3, help="processes for each build (default: 3)")
     options = parser.parse_args()
     sizes = list(SIZES[:2] if options.small else SIZES)
+    if options.child and options.child[0] == "build":
+        folder, millions, order, scratch = options.child[1:]
+        print(json.dumps(_build(folder, int(millions), order, scratch)))
+        return
     if options.child:
         folder, rounds = options.child
         print(json.dumps(_measure(folder, sizes, int(rounds))))
@@ -98,24 +182,29 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         times = json.loads(child("segments", folder, str(options.rounds), *words, data=options.data))
     rows = []
-    for millions, measured in zip(sizes, times, strict=True):
-        ratio = statistics.median(mine / least for mine, least in zip(measured, times[0], strict=True))
+    for millions, measured, reads in zip(sizes, times["search"], times["reads"], strict=True):
+        ratio = statistics.median(mine / least for mine, least in zip(measured, times["search"][0], strict=True))
+        record(f"segments/search/{millions}", statistics.median(measured))
+        record(f"segments/search/{millions} times", ratio)
         target = f"<= {_TARGET}" if 1 < millions <= 16 else ""
         rows.append(
             (
                 f"{millions},000,000",
                 f"{statistics.median(measured):.0f}",
                 f"{min(measured):.0f}",
+                f"{statistics.median(reads):.0f}",
                 f"{ratio:.2f}",
                 target,
             )
         )
     print_table(
         f"A column of {ROWS:,} whole numbers to slots by one thread, IPv4, anywhere in so many segments",
-        ("segments", "ns a row", "least", "times that of the first", "target"),
+        ("segments", "ns a row", "least", "three reads alone", "times that of the first", "target"),
         rows,
+        "three reads alone: what a search fetches at the least, a key and both parts of a slot, from anywhere in them",
         f"medians of {options.rounds} rounds through all sizes, of processor time; load average {load_average()}",
     )
+    _print_builds(options, sizes)
 
 
 if __name__ == "__main__":

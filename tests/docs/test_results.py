@@ -5,6 +5,13 @@ from pathlib import Path
 import pytest
 from benchmarks import figures, goals
 
+PAGE = Path(__file__).parents[2] / "benchmarks" / "RESULTS.md"
+
+
+def test_the_table_is_that_of_the_recorded_figures() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert "\n".join(goals.table()) in page, "write it anew: python -m benchmarks.run --only startup --renew"
+
 
 def test_a_recorded_figure_replaces_the_older_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = tmp_path / "recorded"

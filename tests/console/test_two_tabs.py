@@ -9,7 +9,7 @@ import pytest
 
 from geolookup.lookup.first import open_editor
 from geolookup.model import Geolocation
-from tests.console.test_custom_page import new
+from tests.console.pages.test_custom import new
 from tests.support.users.running_console import RunningConsole
 
 SHOW, SAVE = "Show whose answer would change", "Save the change"

@@ -1,4 +1,4 @@
-"""Play the push machine in many small rounds: ``python -m tests.sync.push.rounds --examples 1000``.
+"""Play the push machine in many small rounds: ``python -m tests.sync.push.stateful.rounds --examples 1000``.
 
 Each round has a seed of its own, and what is found is told at once, as it was found. A round that finds something ends
 there, and the next one goes on: the sum says how many examples were played.
@@ -13,7 +13,7 @@ from collections import Counter
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.sync.push.push_machine import KINDS_OF_UPSTREAMS, STEPS, Kind, PushMachine
+from tests.sync.push.stateful.push_machine import KINDS_OF_UPSTREAMS, STEPS, Kind, PushMachine
 
 
 def play(machine: type[RuleBasedStateMachine], number: int, examples: int) -> tuple[int, bool]:

@@ -11,7 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
-from tests.sync.push.push_machine import BLOCKS, KINDS_OF_UPSTREAMS, SETTLE_S, STEPS, Kind, PushMachine, fields_of
+from tests.sync.push.stateful.push_machine import (
+    BLOCKS,
+    KINDS_OF_UPSTREAMS,
+    SETTLE_S,
+    STEPS,
+    Kind,
+    PushMachine,
+    fields_of,
+)
 
 
 def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any) -> None:

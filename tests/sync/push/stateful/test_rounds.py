@@ -4,8 +4,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.sync.push.push_machine import Kind
-from tests.sync.push.rounds import main
+from tests.sync.push.stateful.push_machine import Kind
+from tests.sync.push.stateful.rounds import main
 
 
 class Machine(RuleBasedStateMachine):

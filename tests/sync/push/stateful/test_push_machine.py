@@ -8,18 +8,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import State
-from geolookup.sync.pull.pull import pull
-from tests.sync.push.stateful.push_machine import (
-    BLOCKS,
-    KINDS_OF_UPSTREAMS,
-    SETTLE_S,
-    STEPS,
-    Kind,
-    PushMachine,
-    fields_of,
-)
+from tests.sync.push.stateful.draws import BLOCKS, fields_of
+from tests.sync.push.stateful.push_machine import KINDS_OF_UPSTREAMS, STEPS, Kind, PushMachine
+from tests.sync.push.stateful.world import SETTLE_S
 
 
 def play(machine: type[RuleBasedStateMachine], *, full_sweep: bool, **more: Any) -> None:
@@ -208,7 +200,7 @@ def test_a_create_that_was_changed_and_named_late_looks_like_one_that_was_misnam
 
     def misnamed(machine: PushMachine) -> None:
         machine.a_create_meets_a_fault("", "killed")
-        machine.service.foreign_create({**fields_of("Bonn"), "region": "foreign"})
+        machine.world.service.foreign_create({**fields_of("Bonn"), "region": "foreign"})
         machine.what_is_unknown_settles_and_is_pushed([])
         machine.what_is_unknown_settles_and_is_pushed(["wrong"])
 
@@ -220,10 +212,10 @@ def test_a_create_that_was_changed_and_named_late_looks_like_one_that_was_misnam
             machine.first_pull()
             story(machine)
             machine.time_passes(SETTLE_S + 1)
-            told.append(pull(StateDirectory(machine.home), machine.settings).warnings)
+            told.append(machine.world.pull().warnings)
             heard.append(list(answers))
-            became.append([(row.state, machine._aliases()[row.locid]) for row in machine._rows()])
-            makers.append([place.key is None for place in machine.service.places.values()])
+            became.append([(row.state, machine.world.aliases()[row.locid]) for row in machine.world.rows()])
+            makers.append([place.key is None for place in machine.world.service.places.values()])
         finally:
             machine.teardown()
     assert heard[0] == heard[1]
@@ -236,7 +228,7 @@ def test_a_create_that_was_changed_and_named_late_looks_like_one_that_was_misnam
 def _listened_to(machine: PushMachine) -> list[Any]:
     """What the service answers to this machine from now on: its lists, and the numbers of what it made."""
     heard: list[Any] = []
-    listing, create = machine.service.list, machine.service.create
+    listing, create = machine.world.service.list, machine.world.service.create
 
     def listen_to_list(**options: Any) -> Any:
         answer = listing(**options)
@@ -247,8 +239,8 @@ def _listened_to(machine: PushMachine) -> list[Any]:
         heard.append(create(fields, **options))
         return int(heard[-1])
 
-    machine.patch.setattr(machine.service, "list", listen_to_list)
-    machine.patch.setattr(machine.service, "create", listen_to_create)
+    machine.world.patch.setattr(machine.world.service, "list", listen_to_list)
+    machine.world.patch.setattr(machine.world.service, "create", listen_to_create)
     return heard
 
 

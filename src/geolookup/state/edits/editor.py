@@ -33,7 +33,8 @@ class Editor:
 
     From its return on, an edit is durable and pending: lookups in this process see it at once, in other processes on
     this machine within a second, and the next push sends it. Edits need no network, and are possible while a sync
-    runs. A locid may be the service's or a provisional one, which works for ever. Use one editor in one thread.
+    runs. A locid may be the service's or a provisional one, which works for ever. Threads may share an editor: each
+    has its own transactions, and one waits for the other.
 
     :raises NoStateError: at the first edit, if nothing has been published in ``home``
     """

@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
@@ -31,16 +33,30 @@ _READ_ATTEMPTS = 10
 
 
 class Sessions:
-    """The sessions of one editor: one at a time, in one thread.
+    """The sessions of one editor: one at a time in each thread. Whoever else wants to edit waits for the publish lock.
 
     What is published, and the layer that the last session left, are kept from one session to the next.
     """
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
-        self._session: EditSession | None = None
+        #: The session under way of each thread. A forked child is not in its parent's, which it could not commit.
+        self._under_way: dict[tuple[int, int], EditSession] = {}
         self._listed: Listed | None = None
         self._left: tuple[tuple[int, int], dict[int, Laid]] | None = None
+
+    @property
+    def _session(self) -> EditSession | None:
+        return self._under_way.get(_here())
+
+    @contextlib.contextmanager
+    def _entered(self, session: EditSession) -> Iterator[EditSession]:
+        here = _here()
+        self._under_way[here] = session
+        try:
+            yield session
+        finally:
+            del self._under_way[here]
 
     @contextlib.contextmanager
     def transaction(self, *, wait: bool = True) -> Iterator[EditSession]:
@@ -52,8 +68,8 @@ class Sessions:
         :raises StateBusyError: if another process has been publishing for ten seconds
         :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
         """
-        if self._session is not None:
-            yield self._session  # a transaction inside another is part of it
+        if (outer := self._session) is not None:
+            yield outer  # a transaction inside another is part of it
             return
         directory = self._directory
         with publishing(
@@ -61,16 +77,13 @@ class Sessions:
         ) as publish:
             current = publish.required()
             with contextlib.ExitStack() as whole:
-                try:
-                    with directory.edits.transaction(
-                        wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
-                    ) as database:
-                        session = self._session = self._begin(database, current)
+                with directory.edits.transaction(
+                    wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
+                ) as database:
+                    with self._entered(self._begin(database, current)) as session:
                         yield session
-                        head, layer, changed = session.outbox.head(), session.layer, session.changed
-                        whole.enter_context(_uninterrupted())  # what is committed is published, too
-                finally:
-                    self._session = None
+                    head, layer, changed = session.outbox.head(), session.layer, session.changed
+                    whole.enter_context(_uninterrupted())  # what is committed is published, too
                 if changed or head != current.edits:  # the latter if an earlier publish failed
                     self._publish(publish, head, layer)
 
@@ -106,17 +119,13 @@ class Sessions:
                 return session, opened.pop_all()
 
         session, opened = self._steadily(begin)
-        self._session = session
-        try:
-            with opened:
-                yield session
-        finally:
-            self._session = None
+        with opened, self._entered(session):
+            yield session
 
     def ask(self, question: Callable[[EditSession], _T]) -> _T:
         """Answer from the session under way, or else from what is there: no lock is taken, and no file made."""
-        if self._session is not None:
-            return question(self._session)
+        if (session := self._session) is not None:
+            return question(session)
 
         def ask(current: Current) -> _T:
             with self._directory.edits.reading() as database:
@@ -129,9 +138,9 @@ class Sessions:
         head, marks = outbox.counters()
         if head < current.edits or marks < current.pushed:
             raise self._directory.edits.gone_back()
-        key = (current.sequence, head)
-        left = self._left[1] if self._left is not None and self._left[0] == key else None
-        return EditSession(database, outbox, lambda: self._read_listed(current), left=left)
+        left = self._left  # once: another thread may replace it
+        layer = left[1] if left is not None and left[0] == (current.sequence, head) else None
+        return EditSession(database, outbox, lambda: self._read_listed(current), left=layer)
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
         """What ``look`` finds, which is called again if a publish removes what it reads."""
@@ -148,11 +157,12 @@ class Sessions:
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
     def _read_listed(self, current: Current) -> Listed:
-        begun = Begun.of(current.published)
-        if self._listed is None or (self._listed.generation, self._listed.begun) != (current.generation, begun):
+        begun, listed = Begun.of(current.published), self._listed
+        if listed is None or (listed.generation, listed.begun) != (current.generation, begun):
             custom = Cache(cache_path(self._directory.home, current.generation)).custom()
-            self._listed = Listed(generation=current.generation, digest=current.digest, begun=begun, custom=custom)
-        return self._listed
+            listed = Listed(generation=current.generation, digest=current.digest, begun=begun, custom=custom)
+            self._listed = listed
+        return listed
 
     def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
@@ -164,6 +174,10 @@ class Sessions:
             _log.warning("the edit is kept, but lookups will not see it until this is repaired: %s", error)
             return
         self._left = ((published.sequence, head), layer)
+
+
+def _here() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
 
 
 @contextlib.contextmanager

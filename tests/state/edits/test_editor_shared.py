@@ -1,0 +1,96 @@
+"""One editor for several threads, or in a forked child: each has its own transactions."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from geolookup.errors import StateBusyError
+from geolookup.state.edits import sessions
+from geolookup.state.edits.editor import Editor
+from tests.state.edits.editing import BERLIN, DEFAULTS
+from tests.support.data.states import place, publish
+
+
+@pytest.fixture
+def editor(home: str) -> Editor:
+    """An editor of a state with two default geolocations and one custom."""
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16")])
+    return Editor(home)
+
+
+def cities(editor: Editor) -> set[str]:
+    return {laid.place.city for laid in editor.custom()} - {"city -1"}
+
+
+def while_another_thread_edits(editor: Editor, work: Callable[[], object]) -> None:
+    """Call ``work`` while a thread is in a transaction of this editor, which then rolls back."""
+    begun, over = threading.Event(), threading.Event()
+
+    def roll_back() -> None:
+        with contextlib.suppress(LookupError), editor.transaction():
+            editor.create(**{**BERLIN, "city": "rolled back"})
+            begun.set()
+            over.wait(60)
+            raise LookupError
+
+    with ThreadPoolExecutor(1) as threads:
+        rolled_back = threads.submit(roll_back)
+        try:
+            assert begun.wait(60)
+            work()
+        finally:
+            over.set()
+            rolled_back.result(60)
+
+
+def test_questions_of_one_thread_do_not_see_what_another_has_not_committed(editor: Editor) -> None:
+    while_another_thread_edits(editor, lambda: cities(editor) == set() or pytest.fail("seen before it was committed"))
+
+
+def test_an_edit_of_one_thread_is_not_part_of_the_transaction_of_another(
+    editor: Editor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "PUBLISH_WAIT_S", 0.2)
+
+    def edit() -> None:
+        with pytest.raises(StateBusyError):
+            editor.create(**BERLIN)
+
+    while_another_thread_edits(editor, edit)
+    editor.create(**BERLIN)
+    assert cities(editor) == {"Berlin"}
+
+
+def test_threads_that_share_an_editor_lose_no_edit(editor: Editor) -> None:
+    def create(number: int) -> int:
+        with editor.transaction():
+            locid = editor.create(**{**BERLIN, "city": f"Berlin {number}"})
+            editor.add_block(locid, f"10.{number}.0.0/24")
+        return locid
+
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(create, range(12)))
+    assert len(set(made)) == 12
+    assert cities(editor) == {f"Berlin {number}" for number in range(12)}
+
+
+def test_an_edit_of_a_forked_child_is_not_part_of_the_transaction_of_its_parent(
+    editor: Editor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "PUBLISH_WAIT_S", 0.2)
+    with editor.transaction():
+        editor.create(**BERLIN)
+        child = os.fork()
+        if child == 0:
+            try:
+                editor.create(**{**BERLIN, "city": "of the child"})
+            except StateBusyError:
+                os._exit(75)
+            finally:
+                os._exit(1)  # it returned, though its edit would never be committed
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 75
+    assert cities(editor) == {"Berlin"}

@@ -1,12 +1,15 @@
 """GeoLookup against a linear scan, and the rules of its answers."""
 
+import copy
 import gc
 import ipaddress
 import json
 import os
+import pickle
 import subprocess
 import sys
 import weakref
+from typing import Any
 
 import msgspec
 import netaddr
@@ -166,6 +169,19 @@ def test_with_errors_none_whatever_is_no_address_has_no_answer_and_the_others_th
     for many in (geo.lookup_many, lambda many, **how: geo.lookup_many_integers(many, family=4, **how)):
         with pytest.raises(SettingsError, match="'null': must be raise or none"):
             many([], errors="null")
+
+
+@pytest.mark.parametrize("one", ["8.8.8.8", b"8.8.8.8", bytearray(b"8.8.8.8")])
+@pytest.mark.parametrize("errors", ["raise", "none"])
+def test_one_text_is_not_taken_for_a_list_of_its_characters(geo: GeoLookup, one: Any, errors: Any) -> None:
+    with pytest.raises(InvalidAddressError, match=r"a list of addresses, not one \w+: .*8\.8\.8\.8.*use `lookup`"):
+        geo.lookup_many(one, errors=errors)
+
+
+def test_what_cannot_be_copied_says_what_to_do(geo: GeoLookup) -> None:
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"open one there, geolookup\.open\('.*'\)"):
+            attempt(geo)
 
 
 def test_an_explanation_names_every_covering_block_and_its_rule(geo: GeoLookup) -> None:

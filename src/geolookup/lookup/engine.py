@@ -1,9 +1,10 @@
 """GeoLookup: open a state directory, look addresses up, explain answers, follow what is published."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 
 from geolookup import addresses
 from geolookup.addresses import parse, parse_any
@@ -42,13 +43,13 @@ class GeoLookup:
 
     def __init__(
         self,
-        home: str,
+        home: str | os.PathLike[str],
         *,
         temporary: bool = False,
         freshness: Freshness = NO_LIMIT,
         as_of: "Reference | None" = None,
     ) -> None:
-        self._home = home
+        self._home = home = os.path.abspath(home)
         self._temporary = temporary
         self._native = accelerator()
         self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of)
@@ -83,6 +84,11 @@ class GeoLookup:
 
     def __repr__(self) -> str:
         return f"<GeoLookup of {self._home!r}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a GeoLookup is not copied, nor sent to other processes: open one there, geolookup.open({self._home!r})"
+        )
 
     def close(self) -> None:
         """Release the files. Later lookups raise StateError; lookups under way in other threads still finish.
@@ -154,6 +160,8 @@ class GeoLookup:
     ) -> list[Geolocation | None]:
         if errors not in ("raise", "none"):
             raise SettingsError(f"errors = {errors!r:.40}: must be raise or none")
+        if isinstance(many, str | bytes | bytearray):  # each of its characters would be an address, and malformed
+            raise InvalidAddressError(f"a list of addresses, not one {type(many).__name__}: {many!r:.80}: use `lookup`")
         each = list(many)
 
         def answers(snapshot: Snapshot) -> list[Geolocation | None]:

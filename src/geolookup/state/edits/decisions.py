@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
-from geolookup.model import IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.edits.fields import checked_fields
+from geolookup.state.edits.named import block_of
 from geolookup.state.edits.outbox.journal import cut_short, is_half_done, turned_round
 from geolookup.state.edits.outbox.operations import (
     Create,
@@ -17,6 +17,9 @@ from geolookup.state.edits.outbox.operations import (
 )
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
+
+if TYPE_CHECKING:
+    from geolookup.addresses import AddressLike
 
 
 def retry(session: EditSession, number: int) -> OutboxRow:
@@ -48,7 +51,7 @@ def amend(
     number: int,
     *,
     fields: Mapping[str, Any] | None = None,
-    block: tuple[str, str | None] | None = None,
+    block: "tuple[AddressLike, AddressLike | None] | None" = None,
 ) -> OutboxRow:
     """`Editor.amend`, in its transaction."""
     row = session.outbox.row(number)
@@ -62,7 +65,7 @@ def amend(
     if block is not None:
         if not isinstance(edit, TakingBlock):
             raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")
-        wanted = IPBlock.parse(*block)
+        wanted = block_of(*block)
         laid = session.layer.get(session.shown(row.locid))
         if laid is not None and wanted != edit.takes:
             session.require_free(wanted, laid.place)

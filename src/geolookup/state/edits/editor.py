@@ -1,10 +1,11 @@
 """Editing custom geolocations: durable at once, seen by lookups at once, on its way to the service by the outbox."""
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from geolookup.errors import EditError
 from geolookup.model import IPBlock, NewGeolocation
@@ -12,6 +13,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits import decisions
 from geolookup.state.edits.fields import checked_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.named import block_of
 from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,
@@ -27,6 +29,9 @@ from geolookup.state.edits.session import EditSession
 from geolookup.state.edits.sessions import Sessions
 from geolookup.state.generations.parts import has_service
 
+if TYPE_CHECKING:
+    from geolookup.addresses import AddressLike
+
 
 class Editor:
     """Edits the custom geolocations of one state directory.
@@ -39,8 +44,8 @@ class Editor:
     :raises NoStateError: at the first edit, if nothing has been published in ``home``
     """
 
-    def __init__(self, home: str) -> None:
-        self._directory = StateDirectory(home)
+    def __init__(self, home: str | os.PathLike[str]) -> None:
+        self._directory = StateDirectory(os.path.abspath(home))
         self._sessions = Sessions(self._directory)
 
     def __enter__(self) -> Self:
@@ -127,14 +132,16 @@ class Editor:
                 return
             session.add(Delete(), local, shown)
 
-    def add_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
-        """Give a custom geolocation the range ``first`` to ``last``, or the network or address ``first``.
+    def add_block(self, locid: int, first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:
+        """Give a custom geolocation the range ``first`` to ``last``, or the network, address or range ``first``.
+
+        Each is text, or an object of ``ipaddress`` or ``netaddr``; a range is also an `IPBlock`, or ``first-last``.
 
         :raises InvalidRangeError: if that is not a range
         :raises BlockError: if this or another custom geolocation has the identical block
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
-        block = IPBlock.parse(first, last)
+        block = block_of(first, last)
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_free(block, laid.place)
@@ -142,14 +149,19 @@ class Editor:
         return block
 
     def replace_block(
-        self, locid: int, first: str, last: str | None, new_first: str, new_last: str | None = None
+        self,
+        locid: int,
+        first: "AddressLike | IPBlock",
+        last: "AddressLike | None",
+        new_first: "AddressLike | IPBlock",
+        new_last: "AddressLike | None" = None,
     ) -> tuple[IPBlock, IPBlock]:
         """Put another range in the place of one that the geolocation has.
 
         :returns: the old block and the new
         :raises BlockError: if it lacks the old one, or the new one is somebody's
         """
-        block, new_block = IPBlock.parse(first, last), IPBlock.parse(new_first, new_last)
+        block, new_block = block_of(first, last), block_of(new_first, new_last)
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
@@ -157,12 +169,12 @@ class Editor:
             session.add(ReplaceBlock(block=block, new_block=new_block), local, shown)
         return block, new_block
 
-    def remove_block(self, locid: int, first: str, last: str | None = None) -> IPBlock:
+    def remove_block(self, locid: int, first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:
         """Take one block away; the service has no such operation, so the push does it in journaled steps.
 
         :raises BlockError: if the geolocation has no such block
         """
-        block = IPBlock.parse(first, last)
+        block = block_of(first, last)
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
@@ -278,7 +290,11 @@ class Editor:
             return decisions.retry(session, number)
 
     def amend(
-        self, number: int, *, fields: Mapping[str, Any] | None = None, block: tuple[str, str | None] | None = None
+        self,
+        number: int,
+        *,
+        fields: Mapping[str, Any] | None = None,
+        block: "tuple[AddressLike, AddressLike | None] | None" = None,
     ) -> OutboxRow:
         """Change what a held, rejected or not yet sent edit says, and queue it again as a new request.
 

@@ -41,7 +41,7 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
             raise EditError(f"{name} is missing: the service takes no custom geolocation without it")
         most = field.limit
         try:
-            degrees = float(value) if not isinstance(value, bool) else math.nan
+            degrees = float(value) if not isinstance(value, bool | bytes | bytearray) else math.nan
         except (TypeError, ValueError):
             degrees = math.nan
         if not -most <= degrees <= most:

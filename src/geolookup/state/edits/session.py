@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid, lay_over
+from geolookup.state.edits.named import locid_of
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.outbox import Outbox
@@ -115,6 +116,7 @@ class EditSession:
 
     def find(self, locid: int) -> tuple[int, int, Laid]:
         """(the locid that lookups show, the one that this machine uses, the geolocation)."""
+        locid = locid_of(locid)
         if locid > 0:
             raise DefaultGeolocationError(
                 f"geolocation {locid} is a default one, and those cannot be changed: "
@@ -141,6 +143,7 @@ class EditSession:
 
     def numbers_of(self, locid: int) -> set[int]:
         """All numbers that a geolocation ever had."""
+        locid = locid_of(locid)
         shown = self._aliases.get(locid, locid)
         return {locid, shown, self.local(shown)}
 

@@ -1,0 +1,58 @@
+"""What callers of the editor name: blocks, as text or as objects, and geolocations by their locid."""
+
+from operator import index
+
+from geolookup.addresses import parse_any, to_text
+from geolookup.errors import EditError, InvalidAddressError, InvalidRangeError
+from geolookup.model import IPBlock, range_ends
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from geolookup.addresses import AddressLike
+
+
+def block_of(first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:
+    """The block from one address to another, or that ``first`` names by itself: a network, an address or a range.
+
+    Each is text, or an object of ``ipaddress`` or ``netaddr``; a range is also an `IPBlock`, or ``first-last``.
+
+    :raises InvalidAddressError: if an end is text, and not an address
+    :raises InvalidRangeError: if that is not a range
+    """
+    if last is not None:
+        return IPBlock.parse(_address(first), _address(last))
+    if isinstance(first, IPBlock):
+        return first
+    # Networks and ranges: told by what they have, as `parse_any` tells addresses.
+    if getattr(first, "version", None) in (4, 6) and (
+        any(hasattr(first, name) for name in ("prefixlen", "network", "last"))
+    ):
+        first = str(first)
+    text = _address(first)
+    return IPBlock.parse(*range_ends(text)) if "-" in text else IPBlock.parse(text)
+
+
+def _address(value: "AddressLike") -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        return to_text(*parse_any(value))
+    except InvalidAddressError as error:
+        if getattr(value, "scope_id", None):
+            raise
+        raise InvalidRangeError(
+            "a block is a network, an address or a range: text, or an object of ipaddress or netaddr, "
+            f"not {type(value).__name__}: {value!r:.80}"
+        ) from error
+
+
+def locid_of(value: object) -> int:
+    """A locid, of any type that is a whole number.
+
+    :raises EditError: if it is none
+    """
+    try:
+        return index(value)  # type: ignore[arg-type]  # whatever it is, it says so itself
+    except TypeError:
+        kind = type(value).__name__
+        raise EditError(f"a geolocation is named by its locid, a whole number, not {kind}: {value!r:.80}") from None

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.state import machine
-from tests.dials.person import Person, settle
+from geolookup.state import clock, machine
+from tests.dials.dials import Dials
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 
 
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])
@@ -145,3 +146,45 @@ def test_an_edit_of_what_nothing_will_ever_create_waits_for_a_person(person: Per
     person("push")
     assert person.there == {}
     assert person.looks_up("10.1.0.1") == [1]
+
+
+def _goes_elsewhere(home: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on another machine is asked, which goes on with a copy of the state."""
+    shutil.copytree(home, path)
+    monkeypatch.setattr(machine, "machine_id", lambda: "elsewhere")
+    monkeypatch.setattr(clock, "boot_id", lambda: "of elsewhere")
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(path))
+
+
+def test_a_copied_state_hides_no_new_owner_of_a_number_that_we_deleted(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
+    person("custom", "delete", locid)
+    person("push")
+    assert person.upstream.colleague_creates(ELSEWHERE, [("172.16.0.0", "172.16.0.0")], who="colleague") == -1
+    person("sync")
+    person("custom", "create", *(f"--{name}={value}" for name, value in BERLIN.items()))
+    _goes_elsewhere(home, tmp_path / "copy", monkeypatch)
+    person("push")
+    assert "another machine" in person.said
+    assert person.looks_up("172.16.0.0", "10.1.0.1") == [-1, 1]
+
+
+def test_a_copied_state_does_not_count_on_keys_whose_age_nobody_knows(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_IDEMPOTENCY_KEYS", "true")  # which the service has forgotten since
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    _goes_elsewhere(home, tmp_path / "copy", monkeypatch)
+    person("push", exits=1)  # on this machine it settles from now on
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

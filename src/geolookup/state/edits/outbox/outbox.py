@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
@@ -14,7 +15,6 @@ from geolookup.state.edits.outbox.baselines import Baselines
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.operations import FREEING, Create, Edit, Operation, ReplaceBlock
 from geolookup.state.edits.outbox.row import (
-    MARKS,
     PENDING_STATES,
     UNDER_WAY,
     OutboxRow,
@@ -163,12 +163,16 @@ class Outbox:
         return Mark.now(self.counter())
 
     def found_here(self, found: Mark) -> None:
-        """Count all ages from now: the marks are another machine's, whose clocks say nothing here."""
-        for name in MARKS:
-            self._database.execute(
-                f"UPDATE outbox SET {name} = ? WHERE {name} IS NOT NULL AND concluded IS NULL",  # noqa: S608 - our names
-                (found.text,),
-            )
+        """Count all ages from now: the marks are another machine's, whose clocks say nothing here.
+
+        Their counters stay, which say what happened before what. So do the moments of first attempts: how old a key is,
+        nobody can say here.
+        """
+        for name in ("ended", "acknowledged"):
+            sql = f"SELECT id, {name} FROM outbox WHERE {name} IS NOT NULL AND concluded IS NULL"  # noqa: S608 - our names
+            for row in list(self._database.query(sql)):
+                mark = replace(found, counter=Mark.read(row[name]).counter)
+                self._database.execute(f"UPDATE outbox SET {name} = ? WHERE id = ?", (mark.text, row["id"]))  # noqa: S608
         self._read.clear()
 
     def counter(self) -> int:

@@ -1,0 +1,75 @@
+"""Removals of one block on services that are not ideal: what a person sees, and which blocks the service has then."""
+
+import json
+import time
+
+import pytest
+
+from tests.dials.person import Person, settle
+
+
+def given(person: Person, *blocks: str) -> int:
+    """A geolocation with these blocks, which a sync has shown: its number here."""
+    locid = person.creates(*blocks)
+    person("push")
+    settle()
+    person("sync")
+    return locid
+
+
+def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on lists are a replica's that stands still, and that may be behind for minutes."""
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+
+
+def test_a_removal_brings_back_a_block_of_ours_that_no_list_has_yet(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = given(person, "10.1.0.0/24", "10.2.0.0/24")
+    behind(person, monkeypatch)
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    person("push")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
+
+
+def test_edits_and_lookups_of_then_go_by_what_a_half_done_removal_will_leave(person: Person) -> None:
+    locid = given(person, "10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["", "busy"]
+    person("refresh", exits=1)  # which publishes a list without any block of it
+    generation = json.loads(person("status", "--json"))["generation"]
+    person("custom", "add-block", locid, "10.3.0.0/24")
+    assert json.loads(person("outbox", "show", 5, "--json"))["base"]["blocks"] == [["10.1.0.0", "10.1.0.255"]]
+    answers = person("lookup", "10.1.0.1", "10.2.0.1", "--as-of", generation, "--format", "ndjson")
+    assert [json.loads(line)["locid"] for line in answers.splitlines()] == [-1, 1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
+
+
+def test_more_deleted_than_a_replica_had_shown_is_told(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    locid = given(person, "10.1.0.0/24", "10.2.0.0/24")
+    behind(person, monkeypatch)
+    place = person.upstream.places[-1]
+    theirs = type(place)(place.fields, place.blocks | {("10.9.0.0", "10.9.0.255")})
+    person.upstream.colleague_changes(-1, theirs, who="colleague")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    assert "the service deleted 3 blocks, and its list had fewer" in person.said
+
+
+def test_a_removal_beside_which_other_blocks_are_missing_waits_and_retry_brings_them_back(person: Person) -> None:
+    locid = given(person, "10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    place = person.upstream.places[-1]
+    cleared = type(place)(place.fields, frozenset({("10.3.0.0", "10.3.0.255")}))
+    person.upstream.colleague_changes(-1, cleared, who="another copy of this state, cut short")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    assert "an earlier removal may have been cut short" in person.said
+    assert person.there == {-1: ("Berlin", ["10.3.0.0"])}
+    person("outbox", "retry", 5)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}

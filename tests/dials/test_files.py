@@ -188,3 +188,45 @@ def test_a_copied_state_does_not_count_on_keys_whose_age_nobody_knows(
     settle()
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_what_was_made_after_the_last_push_is_sent_from_a_backup_without_a_question(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    before = _copied(home)
+    person.creates("10.3.0.0/24", city="Kiel", latitude=54.32)
+    _put_back(home, before)
+    person("outbox", "restore", f"{home}/edits.db", exits=3)  # Kiel
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", ["10.2.0.0"])}
+
+
+def test_a_mistyped_backup_is_named_and_the_edits_stay(person: Person, home: str, tmp_path: Path) -> None:
+    person.creates("10.1.0.0/24")
+    (tmp_path / "empty.db").touch()
+    for name, why in (("missing.db", "is not there"), ("empty.db", "is empty")):
+        person("outbox", "restore", tmp_path / name, exits=1)
+        assert (
+            f"{tmp_path / name}: {why}: nothing was changed; `geolookup outbox restore` without a name" in person.said
+        )
+        assert "--empty" not in person.said
+    person("push")
+    assert list(person.there) == [-1]
+
+
+def test_without_any_backup_a_person_is_told_so(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    _put_back(home, b"")
+    person("outbox", "restore", exits=1)
+    assert "there is no backup of edits.db; `geolookup outbox restore --empty` starts" in person.said
+
+
+def test_no_sync_is_advised_for_edits_that_it_would_refuse(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    _put_back(home, b"")
+    person("verify", exits=1)
+    assert "geolookup outbox restore" in person.said
+    assert "geolookup sync" not in person.said
+    person("refresh", exits=1)
+    assert "next: do what the error says" in person.said

@@ -58,7 +58,7 @@ def test_more_deleted_than_a_replica_had_shown_is_told(person: Person, monkeypat
     person.upstream.colleague_changes(-1, theirs, who="colleague")
     person("custom", "remove-block", locid, "10.2.0.0/24")
     person("push", exits=3)
-    assert "the service deleted 3 blocks, and its list had fewer" in person.said
+    assert "the service deleted 3 blocks of geolocation -1, and its list had 2: look whether" in person.said
 
 
 def test_a_removal_beside_which_other_blocks_are_missing_waits_and_retry_brings_them_back(person: Person) -> None:

@@ -89,21 +89,37 @@ def _answers(directory: StateDirectory) -> dict[tuple[str, str], str]:
 
 def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> str:
     """Copy the source, or the newest whole backup; the path of what was copied."""
+    if source is not None:
+        if (problem := _problem(source, temporary)) is not None:
+            raise EditsDamagedError(
+                f"{problem}: nothing was changed; `geolookup outbox restore` without a name takes the newest backup"
+            )
+        return source
     problems = []
-    for path in directory.edits.backups() if source is None else [source]:
-        try:
-            if not os.path.exists(path) or os.path.getsize(path) == 0:
-                raise EditsDamagedError(f"{path}: is empty or not there")
-            _copy(path, temporary.path)
-            temporary.check()
-        except StateError as error:
-            problems.append(str(error).replace(temporary.path, path).partition(": lookups go on")[0])
-            continue
-        return path
+    for path in directory.edits.backups():
+        if os.path.exists(path):
+            if (problem := _problem(path, temporary)) is None:
+                return path
+            problems.append(problem)
+    why = f"no backup of edits.db can be used: {'; '.join(problems)}" if problems else "there is no backup of edits.db"
     raise EditsDamagedError(
-        f"no copy of edits.db can be used: {'; '.join(problems)}; `geolookup outbox restore --empty` starts with "
-        "an empty file, without the edits that are pending here"
+        f"{directory.home}: {why}; `geolookup outbox restore --empty` starts with an empty file, without the edits "
+        "that are pending here"
     )
+
+
+def _problem(path: str, temporary: Edits) -> str | None:
+    """Copy a file that may be put in place: why it cannot be, None if it can."""
+    try:
+        if not os.path.exists(path):
+            return f"{path}: is not there"
+        if os.path.getsize(path) == 0:
+            return f"{path}: is empty"
+        _copy(path, temporary.path)
+        temporary.check()
+    except StateError as error:
+        return str(error).replace(temporary.path, path).partition(": lookups go on")[0]
+    return None
 
 
 def _copy(path: str, target: str) -> None:

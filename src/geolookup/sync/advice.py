@@ -28,13 +28,13 @@ CODES = {
     "none": "nothing to do",
     "fix-configuration": "correct the settings or options that are named; it fails until then",
     "check-token": "check the token and its permissions; it fails until then",
-    "fix-state": "look at the state directory: `geolookup status` and `geolookup verify` say more",
+    "fix-state": "do what the error says; `geolookup status` and `geolookup verify` say more about the state directory",
     "ask-the-provider": "nothing to do now; if it continues, look at the source, or tell its provider",
     "wait": "nothing to do now: the next run tries again",
     "wait-for-the-other-run": "nothing to do: another run is under way",
     "decide-on-the-list": "look at what is held: `geolookup generations show held`, and `geolookup generations diff "
     "served held`; if it is right: geolookup sync --accept {digest}",
-    "decide-on-edits": "decide on the edits that wait: `geolookup outbox list` names them",
+    "decide-on-edits": "decide on the edits that wait (`geolookup outbox list` names them), or that a warning names",
     "decide-on-twins": "delete the twins, unless they are somebody else's: the warnings name them",
     "run-again": "nothing to do: the next run goes on with the edits that are left over",
     "accept-what-was-rolled-back": "nothing to do, or publish it after all: geolookup sync --accept {digest}",
@@ -60,7 +60,9 @@ def _code(report: RefreshReport) -> str:
         return next((code for error in errors if error is not None and (code := _code_of(error)) != "wait"), "wait")
     if report.held is not None:
         return "decide-on-the-list"
-    if report.push is not None and (report.push.held or report.push.rejected):
+    if report.push is not None and (report.push.held or report.push.rejected or report.push.notices):
+        return "decide-on-edits"
+    if report.pull is not None and report.pull.notices:  # a list may hold what the service acknowledged
         return "decide-on-edits"
     if report.pull is not None and report.pull.twins:
         return "decide-on-twins"

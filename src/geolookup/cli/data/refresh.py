@@ -188,7 +188,8 @@ def _log_all(report: RefreshReport, status: int, action: NextAction) -> None:
     if report.push is not None:
         for edit in report.push.edits:
             level = logging.INFO if edit["state"] == "done" else logging.WARNING
-            _log.log(level, "%s: %s: %s", edit["state"], edit["what"], edit["reason"], extra={"fields": {"edit": edit}})
+            what = edit["what"] if edit["state"] == "done" else f"edit {edit['edit']}: {edit['what']}"
+            _log.log(level, "%s: %s: %s", edit["state"], what, edit["reason"], extra={"fields": {"edit": edit}})
     for warning in report.warnings:
         _log.warning("%s", warning)
     for failure in report.failures:

@@ -15,7 +15,7 @@ from geolookup.cli.options import (
     url_option,
     wait_option,
 )
-from geolookup.state.edits.outbox.row import State
+from geolookup.state.edits.outbox.row import PERSON_STATES, State
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push as push_edits
 
@@ -79,13 +79,20 @@ def push(
         output.json_result(report.as_dict())
     else:
         for line in report.edits:
-            (output.done if line["state"] == State.DONE else output.note)(
-                f"{line['state']}: {line['what']}: {line['reason']}"
-            )
+            if line["state"] == State.DONE:
+                output.done(f"{line['state']}: {line['what']}: {line['reason']}")
+            else:  # with its number, which whoever decides on it needs
+                output.note(f"{line['state']}: edit {line['edit']}: {line['what']}: {line['reason']}")
         for told in [*report.warnings, *(notice["reason"] for notice in report.notices), *report.half_done]:
             output.note(told)
         left = ", ".join(f"{count} {state}" for state, count in words.left_over(report).items() if count)
         output.done(f"{report.done} done in {words.count(report.requests, 'request')}; {left or 'nothing left over'}")
+        waiting = [line["edit"] for line in report.edits if line["state"] in PERSON_STATES]
+        if waiting:
+            output.note(
+                f"`geolookup outbox show {waiting[0]}` says more; decide by `geolookup outbox retry`, `edit`, `drop` "
+                "or, for a create, `adopt`"
+            )
     if report.stopped is not None:
         output.fail(report.stopped)
     return exit_codes.of_push(report)

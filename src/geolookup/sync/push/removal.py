@@ -58,8 +58,12 @@ def _take(attempts: Attempts, row: OutboxRow, step: Removal) -> OutboxRow:
         if step.block is None:
             _, deleted = answer
             if deleted > len(step.journal["before"]):
+                listed = len(step.journal["before"])
                 attempts.notice(
-                    row, f"the service deleted {count(deleted, 'block')}, and its list had fewer", step.journal
+                    row,
+                    f"the service deleted {count(deleted, 'block')} of geolocation {locid}, and its list had {listed}: "
+                    "look whether a block of somebody else's is missing there now",
+                    step.journal,
                 )
         return _went_on(attempts, row, step)
     if outcome == RequestOutcome.REFUSED:

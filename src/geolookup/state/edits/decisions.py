@@ -37,9 +37,7 @@ def retry(session: EditSession, number: int) -> OutboxRow:
         journal["resent"] = True  # what it was held for may be what an earlier attempt made
         journal.pop("put_back", None)
         journal.pop("adopted", None)
-        # The person has seen what it was held for: taken for new again, it would be held for ever.
-        shown = {int(number): digest for number, digest in journal.pop("candidates", {}).items()}
-        session.outbox.widen_baseline(row, shown)
+        _note_seen(session, row, journal)  # taken for new again, it would be held for ever
     changes = {"state": State.QUEUED, "problem": None, "base": base, "journal": journal or None}
     session.outbox.change(number, **changes)
     session.note_decision("retry", row, State.QUEUED)
@@ -87,10 +85,26 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
     given_up = [row]
     if isinstance(row.edit, Create):
         given_up += [later for later in session.outbox.rows(*PENDING_STATES, locid=row.locid) if later.id > row.id]
+        if row.state == State.HELD:
+            _watch(session, row, row.edit)
     for each in given_up:
         session.outbox.change(each.id, state=State.DROPPED)
         session.note_decision("drop", each, State.DROPPED)
     return given_up
+
+
+def _watch(session: EditSession, row: OutboxRow, edit: Create) -> None:
+    """Have what a create that may have been sent still makes told, once it is dropped: its request may land late."""
+    journal = dict(row.journal or {})
+    if row.attempts or journal.get("put_back"):
+        _note_seen(session, row, journal)
+        session.outbox.change(row.id, journal={**journal, "sent": [*journal.get("sent", ()), edit.fields]})
+
+
+def _note_seen(session: EditSession, row: OutboxRow, journal: dict[str, Any]) -> None:
+    """Take what a create was held for out of its journal, and note that it was not made by it: a person has seen it."""
+    shown = {int(number): digest for number, digest in journal.pop("candidates", {}).items()}
+    session.outbox.widen_baseline(row, shown)
 
 
 def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:

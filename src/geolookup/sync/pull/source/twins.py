@@ -13,8 +13,9 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
     """The custom geolocations in a pulled list that a create of this machine may have made in addition to its own.
 
     A create that was sent once is looked for until a list was conclusive for it; one that was sent again always, and in
-    any form that the service may have stored. What was found is told until it is gone, has blocks, or was dismissed by
-    a person. Each with its ``locid``, the ``twin_of`` (None if the create was given up) and the outbox's ``edit``.
+    any form that the service may have stored. What was found is told until it is gone, has blocks, is known to be
+    another create's, or was dismissed by a person. Each with its ``locid``, the ``twin_of`` (None if the create was
+    given up) and the outbox's ``edit``.
     """
     if not directory.edits.exists():
         return []
@@ -26,7 +27,8 @@ def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
         places = {place.locid: place for place in cache.custom()}
         note_twins(outbox, watched, places, Forms(outbox.sent.stored_forms()))
         known = outbox.twins.known()
-        for locid in [locid for locid in known if locid not in places or places[locid].ipblocks]:
+        ours = outbox.created_here()  # another create may have turned out to have made it since
+        for locid in [locid for locid in known if locid not in places or places[locid].ipblocks or locid in ours]:
             outbox.twins.forget(locid)
             del known[locid]
         dismissed, aliases = outbox.twins.dismissed(), outbox.aliases()

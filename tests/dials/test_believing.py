@@ -1,0 +1,140 @@
+"""What a push and a sync believe of what they find: whose a geolocation is, and what a person is told of it."""
+
+import json
+
+from tests.dials.dials import Dials
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+from tests.dials.upstream import CLIENT, Place
+
+LIKE = {**ELSEWHERE, "region": "", **BERLIN, "areacode": "040"}
+EQUAL = {**ELSEWHERE, "region": "", **BERLIN}
+
+
+def test_a_lost_create_is_sent_again_beside_one_that_is_like_it_if_the_service_stores_exactly(person: Person) -> None:
+    person.creates(city="Bonn", latitude=50.73)
+    person("push")
+    settle()
+    person("sync")  # by which the service stores what it is told
+    person.creates(areacode="030")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    person.upstream.colleague_creates(LIKE, who="colleague")
+    settle()
+    person("push")
+    assert sorted(person.there) == [-3, -2, -1]
+
+
+def test_of_several_that_are_equal_none_is_taken_until_a_person_says_which(person: Person) -> None:
+    locid = person.creates()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person.upstream.colleague_creates(EQUAL, who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "held: edit 1: create geolocation" in person.said
+    assert "several new geolocations are equal in all fields: -1, -2: adopt one" in person.said
+    assert "`geolookup outbox show 1` says more" in person.said
+    person("outbox", "adopt", 1, -1)
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Berlin", [])}
+
+
+def test_equal_creates_whose_outcomes_are_unknown_take_one_geolocation_each(person: Person) -> None:
+    locids = [person.creates(), person.creates()]
+    person("push")
+    person("outbox", "restore")  # from before: nobody knows what became of either
+    settle()
+    person("push")
+    assert sorted(person.there) == [-2, -1]
+    assert sorted(json.loads(person("custom", "show", locid, "--json"))["locid"] for locid in locids) == [-2, -1]
+
+
+def test_capitals_that_a_colleague_changed_are_a_conflict_though_the_service_changes_capitals_too(
+    person: Person,
+) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person("custom", "update", locid, "--postalcode", "10115")
+    place = person.upstream.places[-1]
+    fields = tuple((place.as_fields() | {"city": "BeRLiN"}).values())
+    person.upstream.colleague_changes(-1, Place(fields, place.blocks), who="colleague")
+    person("push", exits=3)
+    assert "the service has changed it since the edit was made" in person.said
+    assert person.there == {-1: ("BeRLiN", ["10.1.0.0"])}
+
+
+def test_what_somebody_deleted_after_a_list_had_it_is_not_brought_back(person: Person) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("refresh")
+    assert person.looks_up("10.1.0.1") == [1]
+    assert person.there == {}
+
+
+def test_what_a_dropped_create_makes_late_is_told(person: Person) -> None:
+    person.creates()
+    person.upstream.faults = ["before"]  # it lands late
+    person("push", exits=1)
+    person.upstream.colleague_creates(LIKE, who="colleague")
+    settle()
+    person("push", exits=3)
+    person("outbox", "drop", 1)
+    person.upstream.colleague_creates(EQUAL, who=CLIENT)
+    person("sync", exits=3)
+    assert "geolocation -2 is the same as a create that was given up" in person.said
+
+
+def test_what_another_create_turns_out_to_have_made_is_no_twin(person: Person) -> None:
+    person.creates()
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    person.upstream.colleague_creates(LIKE, who="colleague")
+    settle()
+    person("push", exits=3)
+    person("outbox", "drop", 1)
+    person.creates()
+    person.upstream.faults = ["after"]
+    person("push", exits=1)
+    person("sync", exits=3)  # it may be either's
+    settle()
+    person("push")
+    person("sync")
+    assert sorted(person.there) == [-2, -1]
+
+
+def test_a_twin_is_told_until_it_is_gone_or_has_blocks(person: Person) -> None:
+    person.upstream.dials = Dials(twice=1.0)
+    for city in ("Berlin", "Bonn"):
+        person.creates("10.1.0.0/24" if city == "Bonn" else "10.2.0.0/24", city=city)
+    person("push")
+    settle()
+    person("refresh", exits=3)
+    assert "next: delete the twins" in person.said
+    twins = [locid for locid, (_, blocks) in person.there.items() if not blocks]
+    assert [str(locid) in person.said for locid in twins] == [True, True]
+    gone, given = twins
+    person.upstream.colleague_changes(gone, None, who="colleague")
+    place = person.upstream.places[given]
+    person.upstream.colleague_changes(given, Place(place.fields, frozenset({("10.9.0.0", "10.9.0.0")})), who="them")
+    person("sync")
+
+
+def test_a_refresh_that_misses_what_was_acknowledged_says_what_to_do(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    before = person.upstream.places[-1]
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, before, who="the service, which lost it")
+    settle()
+    person("refresh", exits=3)
+    assert "next: decide on the edits that wait (`geolookup outbox list` names them), or that a warning" in person.said

@@ -362,6 +362,43 @@ def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Per
     assert (person.there, person.looks_up("10.1.0.1")) == ({}, [1])
 
 
+def test_a_number_that_a_create_never_had_is_free_for_the_one_that_gets_it(person: Person) -> None:
+    person.upstream.faults = ["as -2"]
+    gone = person.creates("10.1.0.0/24")
+    person("push", exits=1)  # the block finds nothing under this number
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("custom", "delete", gone)
+    settle()
+    person("push", exits=3)
+    person.creates("10.2.0.0/24", postalcode="10115")
+    person("push", exits=3)
+    settle()
+    person("push", exits=3)
+    assert person.there == {-2: ("Berlin", ["10.2.0.0"])}
+    why = f"the service does not have geolocation {gone} under the number that it answered with: nothing was sent"
+    assert why in person("outbox", "show", 2)
+    person("outbox", "drop", 2)
+    person("push")
+    assert "gone already" in person.said
+    settle()
+    person("sync")
+    assert person.there == {-2: ("Berlin", ["10.2.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -2]
+
+
+def test_of_two_creates_with_wrong_numbers_neither_keeps_what_the_other_made(person: Person) -> None:
+    person.upstream.faults = ["as -7", "as -1"]
+    first = person.creates(postalcode="10115")
+    second = person.creates(postalcode="10117")
+    person("push")
+    person("custom", "delete", first)
+    settle()
+    person("push")
+    assert list(person.there) == [-2]
+    assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]

@@ -72,8 +72,9 @@ class Upstream:
     """The service. ``now`` is its own clock in seconds, which never jumps.
 
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
-    answer, "conflict" 409 after the work, "busy" 429 before it, "missing" 404 of a replica that is behind. ``log`` has
-    every write that was applied, ``lists`` how many complete lists were answered, ``requests`` how many requests came.
+    answer, "conflict" 409 after the work, "as -7" an answer that names this number after the work, "busy" 429 before
+    it, "missing" 404 of a replica that is behind. ``log`` has every write that was applied, ``lists`` how many complete
+    lists were answered, ``requests`` how many requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
 
@@ -244,6 +245,8 @@ class Upstream:
             return _problem(500, "oops")
         if how == "conflict":
             return _problem(409, "conflict")
+        if how.startswith("as "):
+            return _answer(201, {"locid": int(how.removeprefix("as "))})
         if answer is None or how == "after":
             raise LostError
         return answer

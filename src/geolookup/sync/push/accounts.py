@@ -85,7 +85,7 @@ class _Account:
 
     def hold(self) -> None:
         """Go through them, oldest first: what a later edit covers cannot be seen, and is not looked for."""
-        created = []
+        created, absent = [], []
         for position, row in enumerate(self._rows):
             later = [other for other in self._rows[position + 1 :] if other.locid == row.locid]
             place = self._places.get(row.number or self._aliases.get(row.locid, row.locid))
@@ -103,10 +103,15 @@ class _Account:
                 continue
             if shown or row.seen is not None:
                 self._conclude(row)
+            elif isinstance(row.edit, Create) and place is None:
+                absent.append(row)
             elif isinstance(row.edit, Create):
                 self._find_create(row, place)
             else:
                 self._tell_missing(row, place)
+        # Now that no other create has a number that is not its own: under that may be what one of these made.
+        for row in absent:
+            self._find_create(row, None)
         # Last: what a create really made, though the service named something else, is not a twin of it.
         note_twins(self._outbox, created, self._places, self._forms)
 
@@ -197,7 +202,11 @@ class _Account:
             self._conclude(row)  # somebody has changed it since
             return
         if place is None and not match.found and row.locid in self._to_be_deleted:
-            self._conclude(row)  # gone, as it shall be
+            # Gone, as it shall be. If no list ever showed it, the number may have been a wrong one: a create that is
+            # given it one day is not to be taken for another's.
+            self._outbox.release(row.locid)
+            self._aliases.pop(row.locid, None)
+            self._conclude(row)
             return
         self._findings.numbers_changed = True
         edited = ""

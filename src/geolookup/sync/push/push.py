@@ -248,8 +248,8 @@ class Pusher:
     def _waits_for_number(self, row: OutboxRow) -> bool:
         with self._attempts.outbox() as outbox:
             decision = reconcile.without_number(row, outbox.rows(locid=row.locid))
-        if decision.what == "hold":
-            return self._attempts.decide(row, decision).state == State.DROPPED
+        if decision.what in ("hold", "done"):
+            return self._attempts.decide(row, decision).state in (State.DONE, State.DROPPED)
         self._attempts.log(row, decision.reason)
         return False
 

@@ -62,12 +62,18 @@ def without_number(row: OutboxRow, others: Iterable[OutboxRow]) -> Decision:
     others = list(others)
     if any(isinstance(other.edit, Create) and other.state in PENDING_STATES for other in others):
         return Decision(what="queue", reason=f"waits for geolocation {row.locid} to have a number of the service's")
+    made = any(isinstance(other.edit, Create) and other.state == State.DONE for other in others)
+    if made and isinstance(row.edit, Delete):
+        return Decision(what="done", reason="it is gone already")
     after = f"`geolookup outbox drop {row.id}` gives this edit up; if the place shall be there, create it anew"
     deleted = [other for other in others if isinstance(other.edit, Delete) and other.state == State.DONE]
     if deleted:
         # Made while nobody knew that the place of this edit is the one that was deleted under another number.
         why = f"edit {deleted[-1].id} deleted its geolocation ({deleted[-1].number} at the service): nothing was sent"
         return Decision(what="hold", reason=f"{why}; {after}")
+    if made:
+        why = f"the service does not have geolocation {row.locid} under the number that it answered with"
+        return Decision(what="hold", reason=f"{why}: nothing was sent; {after}")
     damage = "edits.db may have been changed by hand, or damaged"
     return Decision(what="hold", reason=f"nothing here creates geolocation {row.locid} any more ({damage}): {after}")
 

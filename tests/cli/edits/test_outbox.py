@@ -1,5 +1,6 @@
 """``geolookup outbox …`` in this process: what it prints, its JSON and its exit status."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,22 @@ def test_an_edit_is_changed_in_its_fields_or_its_block(command: Command, home: s
         assert command.json("outbox", "edit", 2, "--block", given)["payload"]["block"] == expected
     assert "\tdefault 1" not in command("10.21.0.7")
     assert "2 edits pending" in command("outbox", "edit", 2, "--block", "10.22.0.0/16")
+
+
+def test_dropping_all_that_waits_keeps_the_edits_of_a_state_without_a_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "state"))
+    command = Command(capsys)
+    command("sync", "--bundled")
+    command(*CREATE)
+    command("custom", "add-block", FIRST, "10.20.0.0/16")
+    assert command("outbox", "list") == ""
+    assert command("outbox", "drop", "--all", "--yes") == "nothing is pending\n"
+    assert f"custom {FIRST}" in command("10.20.0.1")
+    command("outbox", "drop", "--all", exits=2)
+    assert "--all would drop 0 edits" in command.error
+    assert "dropped edit 2" in command("outbox", "drop", 2), "an edit that is named is dropped"
 
 
 def test_dropping_a_create_tells_every_edit_that_goes_with_it(command: Command) -> None:

@@ -21,6 +21,7 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, SHOW
 from geolookup.state.restore import restore as restore_edits
 
 _NAMES = (*SHOWN, "description", "site")
+_DROPPED_STATES = (State.QUEUED, *PERSON_STATES)
 
 
 @click.group(cls=LazyGroup)
@@ -43,9 +44,7 @@ def list_edits(editor: Editor, /, everything: bool, only: tuple[str, ...] | None
     \b
     Example: geolookup outbox list --json
     """
-    rows = editor.outbox(*(() if everything else PENDING_STATES))
-    if not everything and load_settings().url is None:
-        rows = editor.pending()  # without a service nothing waits
+    rows = editor.outbox() if everything else _waiting(editor)
     names = editor.site_names()
     if as_json or only is not None:
         output.chosen_results((edit_object(row, names) for row in rows), only or _NAMES, as_json=as_json)
@@ -128,7 +127,8 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
     """
     if everything == bool(numbers):
         raise click.UsageError("give EDIT or --all")
-    rows = [row for row in editor.outbox(State.QUEUED, *PERSON_STATES) if everything or row.id in numbers]
+    asked_for = _waiting(editor) if everything else [row for row in editor.outbox() if row.id in numbers]
+    rows = [row for row in asked_for if row.state in _DROPPED_STATES]
     names = editor.site_names()
     asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
     if everything and not yes and not asks:
@@ -216,6 +216,11 @@ def restore(backup: str | None, empty: bool, as_json: bool) -> int:
         edits = words.count(restored.unfinished, "edit")
         output.done(f"the next push looks at the service for {edits} that may have been sent")
     return HELD if restored.lost else DONE
+
+
+def _waiting(editor: Editor) -> list[OutboxRow]:
+    """The edits that wait for the service: without one, edits are the state's own, and none waits."""
+    return editor.pending() if load_settings().url is None else editor.outbox(*PENDING_STATES)
 
 
 def _decided(editor: Editor, row: OutboxRow, as_json: bool) -> None:

@@ -54,6 +54,48 @@ def test_ranges_may_be_separated_as_a_spreadsheet_does_it(tmp_path: Path, separa
     assert blocks == [("10.0.0.0", "10.0.0.255", PlaceFields("DE", "", "Frankfurt, Main; Hessen"))]
 
 
+@pytest.mark.parametrize("above", ["", "sep=;\r\n", '"SEP=;"\n', "\ufeffsep=;\r\n"])
+def test_what_a_spreadsheet_writes_around_a_table_is_passed_over(tmp_path: Path, above: str) -> None:
+    rows = ["Network;Country;;City;", "10.0.0.0/24;DE;;Ulm;", ";;;;", "10.0.1.0/24;AT;x;;", *[";;;;"] * 30]
+    rows.append("10.0.9.9/24;DE;;;")
+    blocks, gathered = read_all(write(tmp_path, above + "\r\n".join(rows) + "\r\n"))
+    assert [place for _, _, place in blocks] == [PlaceFields("DE", "", "Ulm"), PlaceFields("AT")]
+    assert (gathered.rows, gathered.bad_rows[0].line) == (3, 35 + bool(above))
+    feed = "10.0.0.0/24,DE,DE-BE,Berlin,\n,,,,\n" + ",,,,\n" * 30
+    assert read_all(write(tmp_path, feed))[1].bad == 0
+
+
+def test_a_column_that_is_named_twice_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="line 1: a column is named twice: 'country'"):
+        read_all(write(tmp_path, "network,country,Country \n10.0.0.0/24,DE,AT\n"))
+
+
+def test_a_table_without_a_field_of_ours_is_refused_and_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "network,country_name,lat\n10.0.0.0/24,Germany,52\n")
+    with pytest.raises(DataFileError, match=r"line 1: no column is one of the fields country, .*country_name, lat\. "):
+        read_all(path)
+    found = "network,country,comment,zip,,country_code\n10.0.0.0/24,Germany,x,y,z,DE\n"
+    assert read_all(write(tmp_path, found))[1].columns_not_read == ["comment", "zip"]
+    assert read_all(write(tmp_path, "network\n10.0.0.0/24\n"))[0] == [("10.0.0.0", "10.0.0.255", PlaceFields())]
+
+
+def test_a_decimal_comma_is_a_bad_row_that_says_what_to_write(tmp_path: Path) -> None:
+    text = "network;country;latitude\n10.0.0.0/24;DE;52,5\n10.0.1.0/24;DE;1,2,3\n10.0.2.0/24;DE;52.5\n"
+    assert [row.reason for row in read_all(write(tmp_path, text))[1].bad_rows] == [
+        "latitude is not a number: '52,5': write 52.5",
+        "latitude is not a number: '1,2,3'",
+    ]
+
+
+def test_text_in_another_encoding_or_with_other_line_ends_is_told_as_that(tmp_path: Path) -> None:
+    text = "network,country\n10.0.0.0/24,DE\n"
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be"):
+        with pytest.raises(DataFileError, match=r"it is UTF-16, and must be UTF-8: convert it, .*`iconv -f utf-16"):
+            read_all(write(tmp_path, text.encode(encoding)))
+    with pytest.raises(DataFileError, match=r"its lines end in carriage returns alone .*first is \"network,country\","):
+        read_all(write(tmp_path, text.replace("\n", "\r")))
+
+
 def test_the_registry_is_the_bundled_data() -> None:
     blocks, gathered = read_all("anything", kind="registry")
     rows = list(read_country_ranges(bundled_ranges_path()))

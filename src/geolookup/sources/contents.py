@@ -22,7 +22,8 @@ class Contents:
     ``files`` are those of an archive or folder that are read, ``not_read`` the others, in the order of their names;
     both are empty of a single file. ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be
     looked up of it, ``masks`` those of the blocks that are known to have no location. ``places`` counts those that
-    blocks lead to, ``countries`` are their codes, sorted. ``dated`` is when the file says that it was made (ISO 8601),
+    blocks lead to, ``countries`` are their codes, sorted. ``columns_not_read`` are columns that are no
+    fields of ours. ``dated`` is when the file says that it was made (ISO 8601),
     or empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file
     this seems to be, or empty, true and None. ``bad`` counts the bad rows, of which ``bad_rows`` are the first
     thousand. ``refused`` is why a sync would not publish it, or None.
@@ -38,6 +39,7 @@ class Contents:
     masks: int
     places: int
     countries: tuple[str, ...]
+    columns_not_read: tuple[str, ...]
     rows_without_location: int
     custom_left_out: int
     dated: str
@@ -96,6 +98,7 @@ def contents_of(
         masks=gathered.masks,
         places=len(places),
         countries=tuple(sorted({gathered.places[number].country for number in places} - {""})),
+        columns_not_read=tuple(gathered.columns_not_read),
         rows_without_location=gathered.rows_without_location,
         custom_left_out=gathered.custom_left_out,
         dated=_dated(about),

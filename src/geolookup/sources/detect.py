@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from geolookup.errors import DataFileError, SettingsError
+from geolookup.sources.files.content import utf16_of
 from geolookup.sources.files.limits import Limits
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.kinds import (
@@ -38,6 +39,7 @@ KINDS: tuple[Kind, ...] = (
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _SHOWN_FILES = 5
+_UTF16_BYTES = 128
 #: What a server answers in place of a file: a login, an error, a list of a folder.
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|title)\b", re.IGNORECASE)
 
@@ -130,15 +132,26 @@ def _seen(opened: Opened) -> str:
     return _content(members[0], 120)
 
 
+def _is_utf16(head: bytes) -> bool:
+    """Whether it reads as UTF-16: other binary data may begin as that does."""
+    text = head[:_UTF16_BYTES].decode(utf16_of(head) or "ascii", "replace")
+    return utf16_of(head) is not None and "\0" not in text and "\ufffd" not in text
+
+
 def _content(member: Member, most: int) -> str:
     """What can be said of a file's content in a few words."""
     head = member.head
     if not head:
         return "it is empty"
+    if _is_utf16(head):
+        return f"it is UTF-16, and must be UTF-8: convert it, for example with `iconv -f {utf16_of(head)} -t utf-8`"
     if b"\0" in head:
         begin = f"it holds binary data that begin with {head[:8].hex(' ')}"
         return f"{begin} (a MaxMind DB that was cut short has lost the metadata at its end)"
     line = head.decode("utf-8", "replace").strip().partition("\n")[0]
+    if "\r" in line.rstrip("\r"):
+        line = harmless(line.partition("\r")[0], most)
+        return f'its lines end in carriage returns alone (save it as CSV UTF-8), and the first is "{line}"'
     if saved_list.is_json(member):
         return f'it is JSON without a geolocation at its beginning (an object with a locid): "{harmless(line, most)}"'
     if _HTML.match(head):

@@ -1,6 +1,7 @@
 """A table of distinct places in columns: what the blocks of a source point at."""
 
 import math
+import re
 import struct
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ _key = struct.Struct(f"<{len(TEXT_NAMES)}I{len(DEGREES)}d")
 #: The texts of a place, and its degrees, from a tuple of all fields.
 texts_of: Callable[[Sequence[Any]], tuple[str, ...]] = itemgetter(*map(FIELD_NAMES.index, TEXT_NAMES))
 degrees_of: Callable[[Sequence[Any]], tuple[float | None, ...]] = itemgetter(*map(FIELD_NAMES.index, DEGREES))
+_DECIMAL = re.compile(r"[+-]?[0-9]+\.[0-9]+", re.ASCII)
 _LARGEST_LOCID = (1 << 63) - 1
 
 
@@ -170,10 +172,16 @@ def degrees(value: object, most: int, name: str) -> float | None:
             raise ValueError
         number = float(value)
     except (ValueError, OverflowError):
-        raise BadFieldError(f"{name} is not a number: {value!r:.40}") from None
+        raise BadFieldError(f"{name} is not a number: {value!r:.40}{_with_a_point(value)}") from None
     if not -most <= number <= most:
         raise BadFieldError(f"{name} is not between -{most} and {most}")
     return number
+
+
+def _with_a_point(value: object) -> str:
+    """What to write in place of a decimal comma; "" if the text is not a number even so."""
+    pointed = str(value).strip().replace(",", ".", 1)
+    return f": write {pointed}" if pointed != value and _DECIMAL.fullmatch(pointed) else ""
 
 
 def _reader(field: Field) -> Callable[[Any], Any]:

@@ -48,6 +48,7 @@ class Gathered:
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
     nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
+    ``columns_not_read`` are those of a table's columns that are no fields of ours.
     ``about`` is what the file says about itself (type, description, date, licence), by name.
     """
 
@@ -62,6 +63,7 @@ class Gathered:
     warnings: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
+    columns_not_read: list[str] = field(default_factory=list)
     expected: int | None = None
     decoded: int = 0
     tell: Callable[[int, int | None], None] = lambda _done, _total: None

@@ -100,7 +100,9 @@ def test_a_damaged_file_says_what_was_read_and_what_is_wrong(
 def test_fields_can_be_mapped_and_wrong_use_is_status_two(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "input"
     path.write_text("cidr,land\n10.0.0.0/8,DE\n")
-    assert checked_json(capsys, path)["countries"] == []
+    assert "there are land. Rename them, or say" in checked_json(capsys, path, code=1)["refused"]
+    path.write_text("cidr,land,city\n10.0.0.0/8,DE,Ulm\n")
+    assert "not read:     the columns land; --field FIELD=COLUMN reads one" in checked(capsys, path)[0]
     assert checked_json(capsys, path, "--field", "country=land")["countries"] == ["DE"]
     for wrong in (["--field", "country"], ["--field", "colour=land"], ["--kind", "csv"]):
         checked(capsys, path, *wrong, code=2)

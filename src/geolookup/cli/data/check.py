@@ -167,6 +167,8 @@ def _say(found: Contents) -> None:
         ("places", f"{found.places:,}"),
         ("countries", _countries(found.countries)),
     ]
+    if found.columns_not_read:
+        lines.append(("not read", f"the columns {_names(found.columns_not_read)}; --field FIELD=COLUMN reads one"))
     if found.rows_without_location:
         lines.append(("no location", f"{found.rows_without_location:,} rows: they cover nothing"))
     if found.custom_left_out:

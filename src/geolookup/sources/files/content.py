@@ -23,6 +23,11 @@ _ZIP_MAGIC: Final = b"PK\x03\x04"
 _TAR_MAGIC: Final = slice(257, 262), b"ustar"
 
 
+def utf16_of(head: bytes) -> str | None:
+    """The encoding of a file that begins as UTF-16 does, by the name that iconv has for it, or None."""
+    return next((encoding for encoding, beginning in _UTF16.items() if beginning.match(head)), None)
+
+
 def content_of(name: str, stream: Any) -> BinaryIO:
     """The content of an open file: itself unless it is compressed. ``name`` is for messages.
 
@@ -45,12 +50,10 @@ def content_of(name: str, stream: Any) -> BinaryIO:
         below = compression.reader(cast("IO[bytes]", stream))
         expanded = Chained(BoundedStream(name, below, _ANY_SIZE, None))
         return content_of(name, io.BufferedReader(expanded, _BUFFER_BYTES))
-    for encoding, beginning in _UTF16.items():
-        if beginning.match(head):
-            raise DataFileError(
-                f"{name}: is UTF-16, and must be UTF-8: convert it first, for example with "
-                f"`iconv -f {encoding} -t utf-8`"
-            )
+    if (encoding := utf16_of(head)) is not None:
+        raise DataFileError(
+            f"{name}: is UTF-16, and must be UTF-8: convert it first, for example with `iconv -f {encoding} -t utf-8`"
+        )
     if head.startswith(_ZIP_MAGIC):
         raise DataFileError(f"{name}: is a zip archive: take the file out of it first, for example with `unzip -p`")
     if head[_TAR_MAGIC[0]] == _TAR_MAGIC[1]:

@@ -49,7 +49,7 @@ class Chunk:
 
 
 class Table:
-    """The rows of one CSV file. Blank lines are passed over; rows with too few values are bad.
+    """The rows of one CSV file. Rows without a value are passed over; those with too few values are bad.
 
     ``skip`` is the number of lines above the header, or above the first row, that are not CSV;
     ``separator`` stands between values.
@@ -86,8 +86,10 @@ class Table:
         if first is None:
             raise DataFileError(f"{self.name}: is empty: its first line should name the columns")
         header = [column.strip().lower() for column in first]
-        if len(set(header)) != len(header):
-            raise DataFileError(f"{self.name}, line 1: a column is named twice")
+        named = [column for column in header if column]  # beside a table spreadsheets write columns without a name
+        twice = next((column for at, column in enumerate(named) if column in named[:at]), None)
+        if twice is not None:
+            raise DataFileError(f"{self.name}, line {1 + self._skipped}: a column is named twice: {twice!r:.60}")
         return header
 
     def chunks(self, width: int, *, exact: bool = False) -> Iterator[Chunk]:
@@ -118,8 +120,8 @@ class Table:
             spans = (1 + sum([value.count("\n") for value in row]) for row in rows)
             lines = list(accumulate(spans, initial=begun + skipped))[1:]
         before = lines[-1] if lines else begun + skipped
-        if not all(rows):
-            filled = [at for at, row in enumerate(rows) if row]
+        if not all(map(any, rows)):  # an empty line, or separators alone, which spreadsheets write below a table
+            filled = [at for at, row in enumerate(rows) if any(row)]
             rows, lines = [rows[at] for at in filled], [lines[at] for at in filled]
         count = gathered.rows
         chunk = Chunk(rows, range(count + 1, count + 1 + len(rows)), lines, gathered)

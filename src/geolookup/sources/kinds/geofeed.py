@@ -94,7 +94,7 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
 def _fields(line: str, *, strict: bool = False) -> list[str] | None:
     """The fields of a line without its comment; None if nothing else stands there."""
     content = line.partition("#")[0].strip()
-    if not content:
+    if not content.strip(", "):  # commas alone are a row that a spreadsheet wrote below the table
         return None
     try:
         return [field.strip() for field in next(csv.reader([content], strict=True))]

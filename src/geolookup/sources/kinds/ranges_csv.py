@@ -1,7 +1,9 @@
 """``ranges-csv``: a CSV file with a header that names the range and any of our fields: a spreadsheet of one's own."""
 
 import csv
+import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from geolookup.errors import DataFileError, SettingsError
 from geolookup.model import FIELD_NAMES
@@ -11,17 +13,30 @@ from geolookup.sources.files.table import Table
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.text import harmless
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
 _NETWORKS = ("network", "cidr")
 #: What spreadsheets write between values; where the comma is the decimal sign, that is a semicolon.
 _SEPARATORS = (",", ";", "\t")
+#: What tells a spreadsheet the separator, in a line above the header.
+_SEPARATOR_LINE = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
+
+_SHOWN_COLUMNS = 8
 
 
-def first_line(member: Member, separator: str = ",") -> list[str]:
+class _Layout(NamedTuple):
+    """What separates the columns, and how many lines stand above the header."""
+
+    separator: str
+    skip: int
+
+
+def first_line(member: Member, separator: str = ",", *, skip: int = 0) -> list[str]:
     """The columns of a file's first line, lower-cased; empty if that is not CSV."""
-    line = member.head.decode("utf-8-sig", "replace").partition("\n")[0].rstrip("\r")
+    lines = member.head.decode("utf-8-sig", "replace").split("\n", skip + 1)
+    line = lines[skip].rstrip("\r") if skip < len(lines) else ""
     try:
         return [column.strip().lower() for column in next(csv.reader([line], strict=True, delimiter=separator), [])]
     except csv.Error:
@@ -37,12 +52,17 @@ def _range_columns(header: list[str]) -> tuple[str, ...] | None:
 
 def fits(member: Member) -> bool:
     """Whether the first line names a range."""
-    return _separator(member) is not None
+    return _layout(member) is not None
 
 
-def _separator(member: Member) -> str | None:
-    """What separates the columns of a first line that names a range, or None."""
-    return next((each for each in _SEPARATORS if _range_columns(first_line(member, each)) is not None), None)
+def _layout(member: Member) -> _Layout | None:
+    """The layout of a file whose header names a range, or None."""
+    above = member.head.decode("utf-8-sig", "replace").partition("\n")[0]
+    skip = 1 if _SEPARATOR_LINE.fullmatch(above) else 0
+    for separator in _SEPARATORS:
+        if _range_columns(first_line(member, separator, skip=skip)) is not None:
+            return _Layout(separator, skip)
+    return None
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
@@ -58,7 +78,8 @@ def read_file(member: Member, request: Request, gathered: Gathered, *, empty_cov
     :raises DataFileError: if a column is missing, or the file is damaged
     :raises SettingsError: if ``fields`` names something that is not one of our fields
     """
-    table = Table(member, request.limits, gathered, separator=_separator(member) or ",")
+    separator, skip = _layout(member) or _Layout(",", 0)
+    table = Table(member, request.limits, gathered, separator=separator, skip=skip)
     header = table.header()
     ends = _range_columns(header)
     if ends is None:
@@ -67,6 +88,14 @@ def read_file(member: Member, request: Request, gathered: Gathered, *, empty_cov
             "`endip`, `start_ip` and `end_ip`, or `network` or `cidr`"
         )
     columns = _field_columns(member.name, header, request)
+    unread = [column for column in header if column and column not in (*ends, *columns.values(), *FIELD_NAMES)]
+    if unread and not columns:
+        # Places without a field would hide what other sources say of these addresses.
+        raise DataFileError(
+            f"{member.name}, line 1: no column is one of the fields {', '.join(FIELD_NAMES)}: there are "
+            f"{_named(unread)}. Rename them, or say which holds a field: --field country={harmless(unread[0], 40)}"
+        )
+    gathered.columns_not_read += [column for column in unread if column not in gathered.columns_not_read]
     range_at = [header.index(column) for column in ends]
 
     def make(key: Key) -> PlaceFields:
@@ -81,6 +110,11 @@ def read_file(member: Member, request: Request, gathered: Gathered, *, empty_cov
         else:
             firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
             yield blocks.from_text(firsts, lasts, places, chunk.bad)
+
+
+def _named(columns: list[str]) -> str:
+    shown = ", ".join(harmless(column, 40) for column in columns[:_SHOWN_COLUMNS])
+    return shown + (", …" if len(columns) > _SHOWN_COLUMNS else "")
 
 
 def _stripped(texts: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import geolookup
 from geolookup.exports.countries import countries
+from geolookup.exports.mmdb.record import record
 from geolookup.model import Geolocation
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
@@ -168,13 +169,21 @@ def test_a_region_is_a_code_or_a_name(home: str, region: str, written: dict[str,
         assert reader.get("8.8.8.8")["subdivisions"] == [written]
 
 
-@pytest.mark.parametrize(("country", "eu", "continent"), [("GB", False, "EU"), ("MT", True, "EU"), ("XX", False, None)])
+@pytest.mark.parametrize(
+    ("country", "eu", "continent"),
+    [("GB", False, "EU"), ("MT", True, "EU"), ("mt", True, "EU"), ("XX", False, None), ("Malta", False, None)],
+)
 def test_membership_and_continent_come_from_the_table(home: str, country: str, eu: bool, continent: str | None) -> None:
     publish(home, [place(1, "8.0.0.0/8", country=country)])
     with exported(home) as reader:
         found = reader.get("8.8.8.8")
+    assert found["country"]["iso_code"] == (country if country == "Malta" else country.upper())
     assert ("is_in_european_union" in found["country"]) is eu
     assert found.get("continent", {}).get("code") == continent
+    with geolookup.open(home) as geo:
+        match = geo.match("8.8.8.8")
+    assert match is not None
+    assert record(match, "city") == found, "over HTTP the answer is the same"
 
 
 def test_the_table_of_countries_agrees_with_real_files() -> None:

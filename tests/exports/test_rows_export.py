@@ -55,7 +55,7 @@ def test_csv_reads_back(places: list[dict[str, Any]], networks: bool, data: st.D
         for got in (found.get((4, FOUR + at)), found.get((6, SIX + at))):
             assert (wanted is None) == (got is None)
             if wanted is not None and got is not None:
-                assert (got.country, got.city) == (wanted["country"].strip(), wanted["city"].strip())
+                assert (got.country, got.city) == (wanted["country"].strip().upper(), wanted["city"].strip())
                 assert got.latitude == wanted["latitude"]
     assert len(found) == 2 * sum(number is not None for number in answers)
 

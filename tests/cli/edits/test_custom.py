@@ -97,6 +97,16 @@ def test_negative_locids_are_arguments_with_and_without_two_dashes(
     command("custom", "show", *dashes, locid, exits=2)
 
 
+def test_a_country_in_small_letters_is_kept_in_capitals(command: Command) -> None:
+    degrees = ("--latitude", "48.2", "--longitude", "16.4")
+    locid = command.json("custom", "create", "--country", "at", *degrees)["locid"]
+    assert command.json("custom", "show", locid)["country"] == "AT"
+    command("custom", "update", locid, "--country", "At", exits=2)
+    assert "has these values already" in command.error
+    command("custom", "update", locid, "--country", "hu")
+    assert command.json("custom", "show", locid)["country"] == "HU"
+
+
 def test_options_may_stand_behind_a_negative_locid(command: Command) -> None:
     command("custom", "update", -3, "--latitude", "-33.8", "--longitude=-70.6", "--city", "-x")
     found = command.json("custom", "show", -3)

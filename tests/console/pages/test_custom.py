@@ -65,6 +65,16 @@ def test_the_same_form_sent_twice_makes_one(console: RunningConsole, mine: Visit
         assert [laid.place.city for laid in editor.custom()].count("Twice") == 1
 
 
+def test_a_country_in_small_letters_is_kept_in_capitals(console: RunningConsole, mine: Visitor) -> None:
+    save(mine, "/custom/create", country="fr", city="Small", latitude="47", longitude="2")
+    with open_editor(console.home) as editor:
+        (found,) = [laid.place for laid in editor.custom() if laid.place.city == "Small"]
+        assert found.country == "FR"
+    save(mine, f"/custom/{found.locid}/update", country="ad", city="Small", latitude="47", longitude="2")
+    with open_editor(console.home) as editor:
+        assert editor.get(found.locid).place.country == "AD"
+
+
 def test_a_country_in_words_and_swapped_coordinates_are_refused_as_by_the_commands(
     console: RunningConsole, mine: Visitor
 ) -> None:

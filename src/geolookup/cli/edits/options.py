@@ -13,6 +13,7 @@ from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
 from geolookup.model import range_ends
+from geolookup.sources.countries import in_capitals
 from geolookup.sources.world.fit import misfits
 from geolookup.state.edits.editor import Editor
 
@@ -99,18 +100,24 @@ def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R
             number = field.kind == "degrees"
             must = required and number and not field.later
             # Not even None, or click takes it for a value that satisfies `required`.
-            default = {} if must or not required else {"default": field.unknown}
+            default: dict[str, Any] = {} if must or not required else {"default": field.unknown}
+            if field.name == "country":
+                default["callback"] = _in_capitals
             option = click.option(
                 f"--{field.name}",
                 type=float if number else str,
                 required=must,
-                **default,  # type: ignore[arg-type] # click's own types take one kind of value for all options
+                **default,
                 help=f"{field.name.capitalize()}{', degrees' if number else ''}.",
             )
             function = option(function)
         return function
 
     return decorate
+
+
+def _in_capitals(_ctx: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    return value and in_capitals(value)
 
 
 preview_option = click.option("--preview", is_flag=True, help="Show whose answer would change, and change nothing.")

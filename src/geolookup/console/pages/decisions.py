@@ -9,6 +9,7 @@ from geolookup.errors import EditError
 from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import range_ends
 from geolookup.sites.site import block_text
+from geolookup.sources.countries import in_capitals
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
@@ -104,6 +105,8 @@ class _Amend(Decision):
         if isinstance(edit, SettingFields):
             shown = field_texts(edit.fields)
             fields = {name: values[name].strip() for name in shown if values[name] != typed(shown[name])}
+            if "country" in fields:
+                fields["country"] = in_capitals(fields["country"])
         block = range_ends(values["block"]) if self.block_label else None
 
         def amend(editor: Editor) -> tuple[int, str]:

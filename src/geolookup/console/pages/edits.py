@@ -18,6 +18,7 @@ from geolookup.errors import EditError, RequestRefusedError
 from geolookup.fields import DEGREES, FIELDS, UNKNOWN
 from geolookup.model import IPBlock, range_ends
 from geolookup.sites.site import block_text
+from geolookup.sources.countries import in_capitals
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 
@@ -45,6 +46,7 @@ class Create(Edit):
     def does(self, values: Values) -> Does:
         """See `Edit`."""
         fields: Any = {field.name: values[field.name].strip() for field in FIELDS}
+        fields["country"] = in_capitals(fields["country"])
         fields |= {field.name: UNKNOWN[field.name] for field in FIELDS if field.later and not fields[field.name]}
         ends = range_ends(values["block"]) if values["block"].strip() else None
 
@@ -107,6 +109,8 @@ class _Update(_OfOne):
         shown = field_texts(self.laid.place.fields())
         # What came back as the browser was given it was not touched: it stays, also what no browser can send.
         changed = {name: values[name].strip() for name in shown if values[name] != typed(shown[name])}
+        if "country" in changed:
+            changed["country"] = in_capitals(changed["country"])
 
         def update(editor: Editor) -> tuple[int, str]:
             if not changed:

@@ -7,6 +7,7 @@ from typing import Any
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.exports.mmdb.records import Detail, metro_code
 from geolookup.model import Match
+from geolookup.sources.countries import in_capitals
 
 _REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
 
@@ -37,9 +38,10 @@ def record(found: Match, detail: Detail) -> dict[str, Any]:
     return made
 
 
-def _country(code: str | None) -> dict[str, Any]:
-    if not code:
+def _country(text: str | None) -> dict[str, Any]:
+    if not text:
         return {}
+    code = in_capitals(text)
     country: dict[str, Any] = {"iso_code": code}
     known = countries().get(code)
     if known is None:

@@ -15,6 +15,7 @@ from geolookup.exports.content import Places, Progress
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.exports.mmdb import data
 from geolookup.index.flatten import I64, U32, Array
+from geolookup.sources.countries import in_capitals
 
 #: What records hold: all that is known of a place, or its country alone.
 Detail: TypeAlias = Literal["city", "country"]
@@ -97,7 +98,8 @@ class _Writer:
         """``country`` and ``continent``."""
         table = countries()
 
-        def country(code: str) -> bytes:
+        def country(text: str) -> bytes:
+            code = in_capitals(text)
             members = [(self._key("iso_code"), data.text(code))]
             if code in table:
                 if table[code].in_eu:
@@ -107,7 +109,7 @@ class _Writer:
 
         part = self._of_texts("country", "country", country)
         numbers, which = _distinct(self._places.text["country"][self._rows])
-        codes = [self._texts[number] for number in numbers.tolist()]
+        codes = [in_capitals(self._texts[number]) for number in numbers.tolist()]
         order = list(CONTINENTS)
         of_code = np.array([order.index(table[code].continent) if code in table else -1 for code in codes], np.int64)
         used = np.unique(of_code[of_code >= 0]).tolist()

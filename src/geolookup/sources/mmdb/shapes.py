@@ -182,7 +182,7 @@ def _value(record: Any, paths: Sequence[_Path]) -> Any:
 
 def _country(value: Any) -> str:
     if type(value) is str and is_code(value):
-        return value
+        return value.upper()
     return country(_text(value, "country"))
 
 

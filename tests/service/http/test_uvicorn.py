@@ -12,7 +12,8 @@ from packaging.version import Version
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from geolookup.service.http.protocol import TESTED_UVICORN, Protocol, _Cycle
+from geolookup.service.http.cycle import Cycle
+from geolookup.service.http.protocol import TESTED_UVICORN, Protocol
 from geolookup.service.http.request import TESTED_HTTPTOOLS
 from geolookup.service.process.server import Server
 
@@ -40,7 +41,7 @@ def test_no_version_but_the_tested_one_can_be_installed(name: str, version: str)
 def test_what_is_overridden_is_there_with_the_same_arguments() -> None:
     for base, ours, names in (
         (uvicorn.Server, Server, {"startup", "shutdown", "handle_exit", "on_tick"}),
-        (RequestResponseCycle, _Cycle, {"send"}),
+        (RequestResponseCycle, Cycle, {"send"}),
     ):
         inherited = {name for name in vars(ours) if name in vars(base) and not name.startswith("__")}
         assert inherited == names

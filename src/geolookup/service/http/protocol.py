@@ -1,6 +1,6 @@
 """One connection of HTTP/1.1: what comes is read one request at a time, answered at once or by the application.
 
-Slow clients have deadlines, and refusals are problems. The cycle of a request and its answer is uvicorn's.
+Slow clients have deadlines, and refusals are problems.
 """
 
 import asyncio
@@ -10,16 +10,16 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
-from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from geolookup.errors import RequestRefusedError
 from geolookup.service.http.access.guard import CROWDED
 from geolookup.service.http.access.limits import Limits
+from geolookup.service.http.cycle import Cycle
 from geolookup.service.http.deadline import Deadline
 from geolookup.service.http.paths import Paths
 from geolookup.service.http.problems import HTML, MEDIA_TYPE, Problem, problem
@@ -27,8 +27,8 @@ from geolookup.service.http.quick import not_at_once
 from geolookup.service.http.request import END_OF_HEAD, Request, accepted_in, cannot_become_a_head, path_in
 from geolookup.service.http.stall import Stall
 
-#: The minor version of uvicorn whose insides are used here and in `geolookup.service.process.server`.
-#: pyproject.toml allows no other, and a test fails with any other.
+#: The minor version of uvicorn whose insides are used here, in `geolookup.service.http.cycle` and in
+#: `geolookup.service.process.server`. pyproject.toml allows no other, and a test fails with any other.
 TESTED_UVICORN = "0.54"
 
 #: Called with the problem's name and the client's address; returns the id for the answer.
@@ -46,29 +46,6 @@ _IN_A_ROW = 16
 
 #: What a connection waits for; None while it is answering.
 _HEAD, _BODY, _NEXT, _END = "head", "body", "next", "end"
-
-
-class _Cycle(RequestResponseCycle):
-    """uvicorn's, and two things that it leaves out about an answer whose length the application does not say.
-
-    HTTP/1.0 has no chunks: there the end of such an answer is the end of the connection. And ``HEAD`` tells that the
-    answer to ``GET`` would come in chunks.
-    """
-
-    _until_end = False
-
-    async def send(self, message: ASGISendEvent) -> None:
-        """Send a part of the answer."""
-        if message["type"] == "http.response.start" and not self.response_started:
-            headers = message.get("headers", ())
-            if all(name.lower() != b"content-length" for name, _ in headers):
-                if self.scope["http_version"] == "1.0":
-                    self._until_end, self.chunked_encoding = True, False
-                elif self.scope["method"] == "HEAD" and message["status"] not in (204, 304):
-                    message = {**message, "headers": [*headers, (b"transfer-encoding", b"chunked")]}
-        elif message["type"] == "http.response.body" and self._until_end:
-            self.expected_content_length = len(message.get("body", b""))
-        await super().send(message)
 
 
 class Protocol(asyncio.Protocol):
@@ -106,7 +83,7 @@ class Protocol(asyncio.Protocol):
         self._request: Request | None = None
         #: How many bytes came since the last one that was part of a body.
         self._idle_bytes = 0
-        self._cycle: RequestResponseCycle | None = None
+        self._cycle: Cycle | None = None
         self._waits_for: str | None = None
         self._deadline = Deadline(self._loop, self._too_late)
         #: Whether it was refused: what still comes is dropped.
@@ -248,7 +225,7 @@ class Protocol(asyncio.Protocol):
                 self._send(*answer, keep_alive=request.keep_alive)
                 return
         event = asyncio.Event()
-        cycle = self._cycle = _Cycle(
+        cycle = self._cycle = Cycle(
             scope=scope,  # type: ignore[arg-type]  # a dictionary with all that uvicorn's type has
             transport=self._transport,
             flow=self._flow,

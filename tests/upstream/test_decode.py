@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from geolookup import addresses
 from geolookup.errors import GeoLookupError, UpstreamAnswerError
 from geolookup.upstream import decode
-from geolookup.upstream.decode import KEPT_REJECTIONS, MAX_TEXT, PulledGeolocation, RowDecoder
+from geolookup.upstream.decode import KEPT_REJECTIONS, PulledGeolocation, RowDecoder
+from geolookup.upstream.values import MAX_TEXT
 from tests.support.examples import examples
 
 

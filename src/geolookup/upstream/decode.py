@@ -5,8 +5,6 @@ section 1 of the service interface and section 3 of the behaviour: text decides,
 """
 
 import codecs
-import math
-import re
 from _socket import AF_INET, AF_INET6, inet_pton
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,17 +21,13 @@ from geolookup.http.splitter import Splitter
 from geolookup.model import PROVISIONAL_LOCID, field_values
 from geolookup.reasons import reason as reason_of
 from geolookup.text import harmless
+from geolookup.upstream.values import MAX_TEXT, BadRowError, checked_text, degrees, text_of, whole
 
-#: The most characters that a text field may have.
-MAX_TEXT = 65536
 #: A batch of more bytes has geolocations of very many blocks, or one of them: it is decoded in parts of this size.
 _LARGE_BYTES = 1 << 20
 _PART_BYTES = 1 << 18
 #: The most rejected rows that are kept with their reasons; all are counted.
 KEPT_REJECTIONS = 1000
-
-_WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", re.ASCII)
 
 #: family, first, last, startip, endip: the range as integers, and its ends as sent (an IPv4-mapped one as IPv4).
 Block: TypeAlias = tuple[Literal[4, 6], int, int, str, str]
@@ -98,10 +92,6 @@ _RawLargeGeolocation = cast(
     "type[_RawLargeRow]", msgspec.defstruct("_RawLargeGeolocation", _FIELDS, bases=(_RawLargeRow,), gc=False)
 )
 _LIMITS = tuple((field.name, field.limit) for field in FIELDS)
-
-
-class _BadRowError(Exception):
-    """Why a row or block is left out; it is caught in this module."""
 
 
 # If the parser of C reads what we refuse, each address takes the long way through `addresses.parse`.
@@ -179,7 +169,7 @@ class RowDecoder:
             self.geolocations_seen += 1
             try:
                 rows.append(self._row(self._raw(value, position), position))
-            except _BadRowError as error:
+            except BadRowError as error:
                 self._reject_row(locid_of(value), position, str(error))
         return rows
 
@@ -196,7 +186,7 @@ class RowDecoder:
         for position, raw in enumerate(raws, seen):
             try:
                 rows.append(self._row(raw, position))
-            except _BadRowError as error:
+            except BadRowError as error:
                 if isinstance(raw, _RawLargeRow):
                     for _ in self._blocks_of_text(raw.ipblocks):
                         pass  # what cannot be decoded sends all rows the long way, whose reason may be another
@@ -216,11 +206,11 @@ class RowDecoder:
     def _row(self, raw: _RawRow | _RawLargeRow, position: int) -> PulledGeolocation:
         locid = whole(raw.locid)
         if locid is None:
-            raise _BadRowError("locid is missing or not a whole number")
+            raise BadRowError("locid is missing or not a whole number")
         if locid == 0 or locid <= PROVISIONAL_LOCID or locid >= 1 << 63:
-            raise _BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
+            raise BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
         values: list[Any] = [
-            (value if type(value) is str else _text(value)) if most is None else _degrees(value, most, name)
+            (value if type(value) is str else text_of(value)) if most is None else degrees(value, most, name)
             for value, (name, most) in zip(field_values(raw), _LIMITS, strict=True)
         ]
         if isinstance(raw, _RawLargeRow):
@@ -266,7 +256,7 @@ class RowDecoder:
             except (OSError, ValueError):
                 try:
                     blocks.append(self._uncommon_block(raw))
-                except _BadRowError as error:
+                except BadRowError as error:
                     self._reject_block(locid, position, _shown(raw), str(error))
                 continue
             if first > last:
@@ -283,16 +273,16 @@ class RowDecoder:
         if not startip and not endip:
             return _block_from_numbers(raw)
         if not startip or not endip:
-            raise _BadRowError("startip is missing" if not startip else "endip is missing")
+            raise BadRowError("startip is missing" if not startip else "endip is missing")
         try:
             family, first = addresses.parse(startip)
             other, last = addresses.parse(endip)
         except InvalidAddressError as error:
-            raise _BadRowError(harmless(str(error))) from error
+            raise BadRowError(harmless(str(error))) from error
         if family != other:
-            raise _BadRowError("startip and endip are not of one family")
+            raise BadRowError("startip and endip are not of one family")
         if first > last:
-            raise _BadRowError("startip comes after endip")
+            raise BadRowError("startip comes after endip")
         mapped = 0
         if family == 4 and (":" in startip or ":" in endip):
             mapped = 0xFFFF << 32  # the provider may number such addresses either way
@@ -304,26 +294,26 @@ class RowDecoder:
     def _raw(self, value: Any, position: int) -> _RawRow:
         """A decoded element as msgspec would have given it, without its bad blocks."""
         if not isinstance(value, dict):
-            raise _BadRowError("is not an object")
+            raise BadRowError("is not an object")
         raw = _RawGeolocation(locid=whole(value.get("locid")))
         for name, most in _LIMITS:
             member = value.get(name)
             if most is None:
-                member = _checked_text(member, name)
+                member = checked_text(member, name)
             elif isinstance(member, bool) or not isinstance(member, int | float | str | None):
-                raise _BadRowError(f"{name} is not a number")
+                raise BadRowError(f"{name} is not a number")
             setattr(raw, name, member)
         blocks = value.get("ipblocks")
         if blocks is None:
             return raw
         if not isinstance(blocks, list):
-            raise _BadRowError("ipblocks is not a list")
+            raise BadRowError("ipblocks is not a list")
         raw.ipblocks = []
         bad: list[tuple[str, str]] = []
         for block in blocks:
             try:
                 raw.ipblocks.append(_raw_block(block))
-            except _BadRowError as error:
+            except BadRowError as error:
                 bad.append((harmless(repr(block), 120), str(error)))
         # The row itself is checked first: a rejected geolocation's blocks are not counted as well.
         self._row(msgspec.structs.replace(raw, ipblocks=None), position)
@@ -348,67 +338,17 @@ def load_array(text: bytes | bytearray) -> list[Any]:
     return values
 
 
-def whole(value: object) -> int | None:
-    """A whole number, or a quoted one; None for anything else."""
-    if type(value) is int:
-        return value
-    if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return int(value)
-    return None
-
-
 def locid_of(value: object) -> int | None:
     """The locid of an untyped element, None if there is none."""
     return whole(value.get("locid")) if isinstance(value, dict) else None
 
 
-def _text(value: str | int | float | None) -> str:
-    if type(value) is str:
-        return value
-    if value is None:
-        return ""
-    try:
-        return str(value)
-    except ValueError as error:
-        raise _BadRowError("a text field is a number too long to be text") from error
-
-
-def _checked_text(value: object, name: str) -> str | int | float | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        if len(value) > MAX_TEXT:
-            raise _BadRowError(f"{name} has more than {MAX_TEXT} characters")
-        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-            raise _BadRowError(f"{name} has half of a surrogate pair")
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
-        raise _BadRowError(f"{name} is not text")
-    return value
-
-
-def _is_finite(value: int | float) -> bool:
-    return isinstance(value, int) or math.isfinite(value)
-
-
-def _degrees(value: int | float | str | None, most: int, name: str) -> float | None:
-    if value is None or value == "":
-        return None
-    if isinstance(value, str):
-        if not _DECIMAL.fullmatch(value):
-            raise _BadRowError(f"{name} is not a number: {harmless(value, 40)!r}")
-        value = float(value)
-    if not -most <= value <= most:
-        raise _BadRowError(f"{name} is not between -{most} and {most}")
-    return float(value)
-
-
 def _raw_block(value: object) -> _RawBlock:
     if not isinstance(value, dict):
-        raise _BadRowError("is not an object")
+        raise BadRowError("is not an object")
     startip, endip = value.get("startip"), value.get("endip")
     if not isinstance(startip, str | None) or not isinstance(endip, str | None):
-        raise _BadRowError("startip or endip is not text")
+        raise BadRowError("startip or endip is not text")
     startnum, endnum = value.get("startipnum"), value.get("endipnum")
     return _RawBlock(
         startip,
@@ -421,11 +361,11 @@ def _raw_block(value: object) -> _RawBlock:
 def _block_from_numbers(raw: _RawBlock) -> Block:
     first, last = whole(raw.startipnum), whole(raw.endipnum)
     if first is None or last is None:
-        raise _BadRowError("has neither addresses nor two whole numbers")
+        raise BadRowError("has neither addresses nor two whole numbers")
     if not (0 <= first <= addresses.IPV4_MAX and 0 <= last <= addresses.IPV4_MAX):
-        raise _BadRowError("has numbers only, and they are not IPv4 addresses")
+        raise BadRowError("has numbers only, and they are not IPv4 addresses")
     if first > last:
-        raise _BadRowError("startipnum comes after endipnum")
+        raise BadRowError("startipnum comes after endipnum")
     return 4, first, last, addresses.to_text(4, first), addresses.to_text(4, last)
 
 

@@ -10,8 +10,9 @@ from geolookup.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.http.body import Body
 from geolookup.http.transport import Answer, Transport
 from geolookup.model import PROVISIONAL_LOCID, ListFilters
-from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole
+from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
 from geolookup.upstream.listreader import ListReader
+from geolookup.upstream.values import whole
 
 # Larger chunks make the splitter's fixed costs small; most memory goes to the decoded batch, about ten times this.
 _CHUNK_BYTES = 256 << 10

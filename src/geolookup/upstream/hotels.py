@@ -9,7 +9,7 @@ from geolookup.errors import SettingsError
 from geolookup.http.transport import Transport
 from geolookup.text import harmless
 from geolookup.upstream import exact
-from geolookup.upstream.decode import whole
+from geolookup.upstream.values import whole
 
 #: The optional sections of a record, which the service sends only on request.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")

@@ -1,4 +1,4 @@
-"""Edits that go out over several connections at the same time: which may, how many, and what a failure leaves."""
+"""Edits that go out over several connections at the same time: how many, and what a failure leaves."""
 
 import threading
 import time
@@ -8,30 +8,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from geolookup.cli.exit_codes import of_push
 from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
-from geolookup.model import IPBlock
 from geolookup.state import clock
-from geolookup.state.edits.outbox.operations import (
-    AddBlock,
-    ClearBlocks,
-    Create,
-    Delete,
-    Edit,
-    RemoveBlock,
-    ReplaceBlock,
-    Update,
-)
-from geolookup.state.edits.outbox.payload import ends_of
-from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.sync.push import connections as connections_module
 from geolookup.sync.push import group
-from geolookup.sync.push.connections import Batch, Connections
-from geolookup.sync.push.lots import to_go_with
+from geolookup.sync.push.connections import Batch
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.support.interleaved import interleave
 from tests.sync.push.machine import A, Machine
@@ -85,9 +68,6 @@ def offices(machine: Machine, count: int, *blocks: str) -> list[int]:
 def _fields(number: int) -> dict[str, Any]:
     texts = {"country": "DE", "region": "", "city": f"Office {number}", "postalcode": "", "dmacode": "", "areacode": ""}
     return {**texts, "latitude": 52.5, "longitude": 13.4}
-
-
-# Over real connections
 
 
 def test_more_are_under_way_together_only_once_the_service_answers_soon(
@@ -335,149 +315,3 @@ def test_ctrl_c_cuts_what_is_under_way_and_keeps_what_was_answered(
     assert counted["queued"] == 60 - counted["done"] - counted["sending"]
     assert of_push(machine.push()) == 0
     assert len(machine.there()) == 60
-
-
-# The threads by themselves
-
-
-class Client:
-    """What a thread sends over; `cut` ends what it is at."""
-
-    def __init__(self) -> None:
-        self.is_cut, self.is_closed = threading.Event(), False
-        self.others: list[Client] = []
-
-    def another(self) -> "Client":
-        self.others.append(Client())
-        return self.others[-1]
-
-    def cut(self) -> None:
-        self.is_cut.set()
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-class Asked:
-    """A request that is answered as it is told."""
-
-    def __init__(self, answer: Callable[[Client], None] = lambda _client: None, *, ends: bool = False) -> None:
-        self.begun, self.ended, self.ends_batch, self._answer = False, False, ends, answer
-
-    def ask(self, client: Any) -> None:
-        self._answer(client)
-        self.ended = True
-
-
-def test_what_fails_in_a_thread_fails_where_it_was_asked_for() -> None:
-    client = Client()
-
-    def fail(by: Client) -> None:
-        if by is not client:
-            raise ZeroDivisionError
-        by.is_cut.wait(0.1)
-
-    several = Connections(client, 4)  # type: ignore[arg-type]
-    with pytest.raises(ZeroDivisionError):
-        several.ask(Batch([Asked(fail) for _ in range(20)], 9.0), 3)
-    several.close()
-    assert [other.is_closed for other in client.others] == [True, True]
-
-
-def test_an_interruption_cuts_the_others_and_does_not_wait_for_one_that_hangs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connections_module, "_END_S", 0.05)
-    client, hanging = Client(), threading.Event()
-
-    def ask(by: Client) -> None:
-        if by is client:
-            while len(client.others) < 2 or not begun[1].begun or not begun[2].begun:
-                time.sleep(0.001)
-            raise KeyboardInterrupt
-        (hanging if by is client.others[0] else by.is_cut).wait(10)
-
-    begun = [Asked(ask) for _ in range(9)]
-    several = Connections(client, 3)  # type: ignore[arg-type]
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            several.ask(Batch(begun, 9.0), 3)
-        assert [other.is_cut.is_set() for other in client.others] == [True, True]
-        assert sum(each.begun for each in begun) == 3
-    finally:
-        hanging.set()
-        several.close()
-
-
-def test_the_first_is_taken_however_late_it_is_and_nothing_after_the_end() -> None:
-    late = Batch([first := Asked(), Asked()], -1.0)
-    assert (late.take(), late.take(), late.in_time) == (first, None, False)
-    over = Batch([Asked(), Asked()], 9.0)
-    over.end()
-    assert (over.take(), over.in_time) == (None, True)
-
-
-# Which may go together, against all pairs of them
-
-_BLOCKS = [IPBlock.parse(f"10.0.0.{first}", f"10.0.0.{last}") for first, last in ((0, 9), (5, 5), (9, 12), (20, 29))]
-_PLACES = [_fields(number) for number in range(2)]
-_blocks = st.sampled_from(_BLOCKS)
-_edits: st.SearchStrategy[Edit] = st.one_of(
-    st.builds(Create, fields=st.sampled_from(_PLACES)),
-    st.builds(Update, fields=st.sampled_from(_PLACES)),
-    st.builds(Delete),
-    st.builds(ClearBlocks),
-    st.builds(AddBlock, block=_blocks),
-    st.builds(ReplaceBlock, block=_blocks, new_block=_blocks),
-    st.builds(RemoveBlock, block=_blocks),
-)
-
-
-@st.composite
-def _outboxes(draw: st.DrawFn) -> list[OutboxRow]:
-    rows = []
-    for number in range(draw(st.integers(2, 7))):
-        edit = draw(_edits)
-        base = None
-        if not isinstance(edit, Create):
-            had = draw(st.lists(_blocks, max_size=2, unique=True))
-            base = {"fields": draw(st.sampled_from(_PLACES)), "blocks": [ends_of(block) for block in had]}
-        rows.append(
-            OutboxRow(
-                id=number + 1, key=str(number), locid=-draw(st.integers(1, 4)), edit=edit, base=base,
-                state=draw(st.sampled_from([State.QUEUED] * 6 + [State.HELD])), attempts=0, created_at="now",
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _touched(row: OutboxRow) -> list[IPBlock]:
-    edit = row.edit
-    if isinstance(edit, Delete | ClearBlocks):
-        return [IPBlock.parse(*ends) for ends in (row.base or {})["blocks"]]
-    return [getattr(edit, name) for name in ("block", "new_block") if hasattr(edit, name)]
-
-
-def _meet(one: OutboxRow, other: OutboxRow) -> bool:
-    pairs = [(a, b) for a in _touched(one) for b in _touched(other)]
-    return any(a.first <= b.last and b.first <= a.last for a, b in pairs)
-
-
-@given(_outboxes())
-def test_a_lot_is_of_edits_whose_order_does_not_matter(rows: list[OutboxRow]) -> None:
-    first, later = rows[0], rows[1:]
-    others = to_go_with(first, later, blocked=(), fresh=lambda row: row, is_free=lambda _row: True)
-    lot = [first, *others]
-    assert [row.id for row in lot] == sorted(row.id for row in lot)
-    assert len({row.locid for row in lot}) == len(lot)
-    for position, one in enumerate(lot):
-        for other in lot[position + 1 :]:
-            assert not _meet(one, other)
-            kinds = {type(one.edit), type(other.edit)}
-            assert kinds != {Create, Delete}, "a number that is let go may be given to a create that is under way"
-            assert kinds != {Create} or one.edit != other.edit
-    for row in others:
-        for before in rows[: row.id - 1]:
-            if before not in lot:
-                assert not _meet(before, row), "it overtakes an edit of the same addresses"
-                assert before.locid != row.locid, "it overtakes an edit of its own geolocation"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SOURCES = HERE.parents[1] / "src/geolookup/index"
+SOURCES = HERE.parents[2] / "src/geolookup/index"
 HERE_CC = shutil.which("cc") or shutil.which("gcc")
 ARM_CC, ARM_RUN = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
 

@@ -1,8 +1,9 @@
-"""The accelerator's tests with AddressSanitizer and UndefinedBehaviorSanitizer: ``python -m tests.index.sanitized``.
+"""The accelerator's tests with AddressSanitizer and UndefinedBehaviorSanitizer.
 
-It compiles the accelerator with both into a temporary folder, and runs the tests that reach it with that build: those
-of `TESTS`, or the files that are named. Options are pytest's; what an option takes stands behind "=" (``--maxfail=3``).
-As a plugin of that pytest, this module puts the build in the place of the ordinary one.
+``python -m tests.index.native.sanitized`` compiles the accelerator with both into a temporary folder, and runs the
+tests that reach it with that build: those of `TESTS`, or the files that are named. Options are pytest's; what an option
+takes stands behind "=" (``--maxfail=3``). As a plugin of that pytest, this module puts the build in the place of the
+ordinary one.
 """
 
 import importlib.machinery
@@ -16,12 +17,11 @@ import tempfile
 from pathlib import Path
 
 BUILD = "GEOLOOKUP_TEST_SANITIZED"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "src/geolookup/index/_native.c"
 TESTS = (
-    *("tests/index/test_native.py", "tests/index/test_any_column.py", "tests/index/test_quads.py"),
-    *("tests/index/test_lines.py", "tests/index/test_take.py", "tests/index/test_damage.py"),
-    "tests/index/test_places.py",
+    *(f"tests/index/native/test_{name}.py" for name in ("native", "any_column", "quads", "lines", "take")),
+    *("tests/index/test_damage.py", "tests/index/test_places.py"),
     "tests/columns/test_arrow.py",
 )
 #: -O1 keeps the loops that -O3 would turn into others; a finding ends the process.
@@ -75,7 +75,7 @@ def main() -> int:
         # An option alone is not the list of what to run: without a list pytest would run everything.
         options = words if any(not word.startswith("-") for word in words) else [*words, *TESTS]
         # Not captured: a finding ends the process, and its report would be lost.
-        plugins = ["-p", "tests.index.sanitized", "-p", "no:cacheprovider"]
+        plugins = ["-p", "tests.index.native.sanitized", "-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", *plugins, "-q", "-s"]
         return subprocess.run([*command, *options], cwd=ROOT, env=environment(path), check=False).returncode
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolookup.index.native import accelerator, open_searcher
+from geolookup.index.native import open_searcher
 from geolookup.index.reader import IndexReader
 from tests.index.building import build
+from tests.index.native.searchers import native, needs_native
 from tests.oracle.linear_scan import Block
 from tests.oracle.pure_searcher import PureSearcher
 
-native = accelerator()
-pytestmark = pytest.mark.skipif(native is None, reason="the accelerator was not built here")
+pytestmark = needs_native
 
 CUSTOM = [Block(-1, 4, 0x08080000, 0x0808FFFF), Block(-2, 6, 2**125, 2**126)]
 DEFAULT = [Block(1, 4, 0x08000000, 0x08FFFFFF), Block(3, 6, 2**124, 2**127)]

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from geolookup.index.layout import TABLE_LENGTH
-from geolookup.index.native import accelerator
+from tests.index.native.searchers import native, needs_native
 
-native = accelerator()
-pytestmark = pytest.mark.skipif(native is None, reason="the accelerator was not built here")
+pytestmark = needs_native
 
 #: More rows than it takes until the lines' first keys are gathered.
 MANY = 5000

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.index.native import ABSENT, BAD, OVERLAY, accelerator
+from geolookup.index.native import ABSENT, BAD, OVERLAY
 from geolookup.index.reader import EMPTY
+from tests.index.native.searchers import native, needs_native
 
-native = accelerator()
-pytestmark = pytest.mark.skipif(native is None, reason="the accelerator was not built here")
+pytestmark = needs_native
 
 BASE, OVER = 7, 3
 CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}

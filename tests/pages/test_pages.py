@@ -108,16 +108,63 @@ def test_the_sources_of_the_readme_can_be_added(tmp_path: Path) -> None:
         assert shell.answer("geolookup source list\n", page).startswith("office\t")
 
 
-FIGURE = re.compile(r"(\d[\d.]*) (?:µs|ns)")
+FIGURE = re.compile(r"\d[\d.]*(?= (?:µs|ns)\b)")
+
+
+def measured(results: str) -> dict[str, list[str]]:
+    """The figures that the README repeats from the page of results, by the beginning of its line."""
+    native = results.partition("## native")[2].partition("IPv4, uniform")[2].splitlines()[0].split()
+    column = results.partition("## columns")[2].partition("\ngeolookup ")[2].split()[0]
+    return {
+        "| one IPv4 lookup in Python |": [native[0], native[1], native[3]],
+        "| a column of a million addresses |": [column],
+    }
+
+
+def corrections(readme: str, results: str) -> list[str]:
+    """What to write where in the README, so that it says what was measured."""
+    above, _, rest = readme.partition("## Beside geoip2")
+    first, figures, said = above.count("\n") + 1, measured(results), []
+    for number, line in enumerate(rest.partition("\n\n## ")[0].splitlines(), start=first):
+        beginning = next((each for each in figures if line.startswith(each)), None)
+        wanted = figures.pop(beginning) if beginning else []
+        found = FIGURE.findall(line)
+        if len(found) != len(wanted):
+            said.append(f"README.md:{number}: has the figures {found}, and benchmarks/RESULTS.md has {wanted} for it")
+        elif found != wanted:
+            right = FIGURE.sub(lambda _, following=iter(wanted): next(following), line)
+            said.append(f"README.md:{number}: write\n{right}")
+    return said + [f"README.md: no line of the table begins with {beginning}" for beginning in figures]
 
 
 def test_the_figures_of_the_readme_are_those_that_were_measured() -> None:
     """If the benchmarks were run anew, the README says what they say."""
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
-    native = results.partition("## native")[2].partition("IPv4, uniform")[2].splitlines()[0].split()
-    column = results.partition("## columns")[2].partition("\ngeolookup ")[2].split()[0]
-    table = README.read_text(encoding="utf-8").partition("## Beside geoip2")[2].partition("\n\n## ")[0]
-    assert FIGURE.findall(table) == [native[0], native[1], native[3], column]
+    said = corrections(README.read_text(encoding="utf-8"), results)
+    assert not said, "\n".join(["the benchmarks say something else:", *said])
+
+
+def test_a_figure_that_is_out_of_date_is_named_with_its_line() -> None:
+    results = (
+        "## native\nIPv4, uniform 0.12 1.24 10.3 1.70 14 >= 5\n"
+        "## columns\nwhat ns\ngeolookup    45\ngeolookup, encoded 42\n"
+    )
+    lookup = "| one IPv4 lookup in Python | {} µs; without the C accelerator {} µs | {} µs in C alone |"
+    column = "| a column of a million addresses | about {} ns an address | a call for each |"
+
+    def page(*lines: str) -> str:
+        return "\n".join(["# One", "", "## Beside geoip2 with GeoLite2", "", *lines, "", "## More", "9 ns"])
+
+    right = [lookup.format("0.12", "1.24", "1.70"), column.format("45")]
+    assert corrections(page(*right), results) == []
+    said = corrections(page(lookup.format("0.11", "1.24", "1.69"), column.format("42")), results)
+    assert said == [f"README.md:5: write\n{right[0]}", f"README.md:6: write\n{right[1]}"]
+    assert corrections(page(right[0]), results) == [
+        "README.md: no line of the table begins with | a column of a million addresses |"
+    ]
+    assert corrections(page(*right, "| new | 5 ns | |"), results) == [
+        "README.md:7: has the figures ['5'], and benchmarks/RESULTS.md has [] for it"
+    ]
 
 
 def test_every_document_that_is_linked_exists() -> None:

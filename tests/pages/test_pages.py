@@ -1,5 +1,6 @@
 """The README and each guide, run as they stand there: every block of shell and Python, in order, on a fresh state."""
 
+import itertools
 import re
 import shutil
 from dataclasses import dataclass
@@ -132,8 +133,8 @@ def corrections(readme: str, results: str) -> list[str]:
         if len(found) != len(wanted):
             said.append(f"README.md:{number}: has the figures {found}, and benchmarks/RESULTS.md has {wanted} for it")
         elif found != wanted:
-            right = FIGURE.sub(lambda _, following=iter(wanted): next(following), line)
-            said.append(f"README.md:{number}: write\n{right}")
+            parts = itertools.zip_longest(FIGURE.split(line), wanted, fillvalue="")
+            said.append(f"README.md:{number}: write\n{''.join(itertools.chain(*parts))}")
     return said + [f"README.md: no line of the table begins with {beginning}" for beginning in figures]
 
 

@@ -26,6 +26,7 @@ from geolookup.service.http.problems import HTML, MEDIA_TYPE, Problem, problem
 from geolookup.service.http.quick import not_at_once
 from geolookup.service.http.request import END_OF_HEAD, Request, accepted_in, cannot_become_a_head, path_in
 from geolookup.service.http.stall import Stall
+from geolookup.service.http.unreadable import beginning
 
 #: The minor version of uvicorn whose insides are used here, in `geolookup.service.http.cycle` and in
 #: `geolookup.service.process.server`. pyproject.toml allows no other, and a test fails with any other.
@@ -187,7 +188,7 @@ class Protocol(asyncio.Protocol):
             if len(self._unread) > self._limits.head_bytes:
                 self._refuse("head-too-large", f"at most {self._limits.head_bytes} bytes", bytes(self._unread))
             elif self._unread and cannot_become_a_head(self._unread, self._searched):
-                self._refuse("bad-request", "this is not HTTP/1.1", bytes(self._unread))
+                self._refuse("bad-request", beginning(bytes(self._unread)), bytes(self._unread))
             self._searched = len(self._unread)
             return False
         end += len(END_OF_HEAD)

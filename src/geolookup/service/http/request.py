@@ -12,6 +12,7 @@ import httptools
 
 from geolookup.errors import RequestRefusedError
 from geolookup.reasons import reason
+from geolookup.service.http import unreadable
 
 #: The minor version of httptools whose refusals were tested. pyproject.toml allows no other, and a test fails with any
 #: other.
@@ -55,7 +56,7 @@ class Request:
     def __init__(self, head: bytes) -> None:
         line = _LINE.match(head)
         if line is None:
-            raise RequestRefusedError("its first line is not one of HTTP/1.1", problem="bad-request")
+            raise RequestRefusedError(unreadable.first_line(head), problem="bad-request")
         method, self.target, version = line.groups()
         self.method, self.version = method.decode("ascii"), version.decode("ascii")
         self.headers: list[tuple[bytes, bytes]] = []
@@ -78,14 +79,16 @@ class Request:
                 raise RequestRefusedError("an upgrade with a body in chunks", problem="bad-request") from None
         except httptools.HttpParserError as error:
             _check_codings(_CODING.findall(head))
-            raise RequestRefusedError(f"its head cannot be read: {reason(error)}", problem="bad-request") from error
+            raise RequestRefusedError(unreadable.header(head, reason(error)), problem="bad-request") from error
         if self._in_head:
             raise RequestRefusedError("its head has no end", problem="bad-request")
         _check_codings(self._codings)
         if self._codings and version == b"1.0":
             raise RequestRefusedError("HTTP/1.0 has no chunks", problem="bad-request")
         if self._hosts > 1 or (not self._hosts and version == b"1.1"):
-            raise RequestRefusedError("it must have one Host", problem="bad-request")
+            raise RequestRefusedError(
+                f"it must have one header Host, and has {self._hosts or 'none'}", problem="bad-request"
+            )
         if not self._codings:
             del self._parser  # else the two would hold each other until the garbage is collected
 
@@ -111,7 +114,7 @@ class Request:
             self._parser.feed_data(came)
         except httptools.HttpParserError as error:
             if not self._ended:
-                raise RequestRefusedError(f"its body cannot be read: {reason(error)}", problem="bad-request") from error
+                raise RequestRefusedError(unreadable.body(reason(error)), problem="bad-request") from error
             self.followed = True
 
     # What llhttp calls

@@ -1,6 +1,9 @@
 """What a push and a sync believe of what they find: whose a geolocation is, and what a person is told of it."""
 
 import json
+import time
+
+import pytest
 
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
@@ -138,3 +141,57 @@ def test_a_refresh_that_misses_what_was_acknowledged_says_what_to_do(person: Per
     settle()
     person("refresh", exits=3)
     assert "next: decide on the edits that wait (`geolookup outbox list` names them), or that a warning" in person.said
+
+
+def test_a_number_that_has_something_unlike_is_not_believed_to_be_ours(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    locid = person.creates()
+    person("push")
+    person.upstream.colleague_changes(-1, Place(tuple(ELSEWHERE.values())), who="colleague")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
+    person("sync", exits=3)
+    assert "answered that it made -1, which is something else" in person.said
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push", exits=3)
+    assert person.there == {-1: ("Sydney", [])}
+
+
+def test_what_somebody_else_wrote_is_seen_right_after_our_own_write(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person("push")
+    settle()
+    person("sync")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    person("custom", "update", locid, "--postalcode", "10117")
+    place = person.upstream.places[-1]
+    fields = tuple((place.as_fields() | {"city": "Potsdam"}).values())
+    person.upstream.colleague_changes(-1, Place(fields, place.blocks), who="colleague")
+    person("push", exits=3)
+    assert person.there == {-1: ("Potsdam", ["10.1.0.0"])}
+
+
+@pytest.mark.parametrize("others", [0, 3], ids=["alone", "with others"])
+def test_what_was_deleted_though_a_colleague_had_given_it_a_block_stays_deleted_whatever_a_replica_shows(
+    person: Person, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    locids = [person.creates(postalcode=f"1011{number}") for number in range(others + 1)]
+    person("push")
+    settle()
+    person("sync")
+    for locid in locids:
+        person("custom", "delete", locid)
+    place = person.upstream.places[-1]
+    given = Place(place.fields, frozenset({("10.1.0.0", "10.1.0.255")}))
+    person.upstream.colleague_changes(-1, given, who="colleague")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+    person("push", "--on-conflict", "mine")
+    assert person.there == {}
+    person("sync")  # which begins after the deletion, and still has it
+    assert person.looks_up("10.1.0.1") == [1]

@@ -96,6 +96,8 @@ class Member:
     look: Look | None = None
     baseline: Mapping[int, str] | None = None
     answer: Any = _Unanswered.NOT_SENT
+    #: What the service had, if a person chose to overwrite that.
+    overwrites: dict[str, Any] | None = None
     #: Whether a connection has taken it; what it was answered may come later.
     begun: bool = False
     took_s: float | None = None
@@ -107,6 +109,7 @@ class Member:
             if decision is None or decision.what != "send":
                 self.answer = decision or _Unanswered.ALONE
                 return
+            self.overwrites = decision.theirs
         assert not isinstance(self.row.edit, RemoveBlock), "it takes more than one request"
         self.answer = _Unanswered.SENT
         began = clock.steady_s()
@@ -275,6 +278,8 @@ class Groups:
             for member in begun:
                 if member.look is not None and member.look.found is not None:
                     learn(outbox, list(member.look.recent), member.look.found)
+                if member.overwrites is not None:
+                    outbox.made_against(outbox.row(member.row.id), member.overwrites)
                 if isinstance(member.answer, Decision):
                     outbox.withdraw(member.row)
                     decision = member.answer

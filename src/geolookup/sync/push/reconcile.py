@@ -28,7 +28,7 @@ class Decision:
     """What becomes of an edit, and why.
 
     ``send`` it, it is ``done`` without sending, ``queue`` it again, ``hold`` it for a person, or ``drop`` it as told.
-    ``theirs`` is what the service has if that is the reason.
+    ``theirs`` is what the service has if that is the reason, or what a person chose to overwrite.
     """
 
     what: Literal["send", "done", "queue", "hold", "drop"]
@@ -184,7 +184,7 @@ def _unless_conflict(unchanged: bool, theirs: Geolocation, on_conflict: OnConfli
     if unchanged:
         return Decision(what="send", reason="the service has what the edit was made against")
     if on_conflict == "mine":
-        return Decision(what="send", reason="the service has changed it, and mine was chosen")
+        return Decision(what="send", reason="the service has changed it, and mine was chosen", theirs=described(theirs))
     if on_conflict == "theirs":
         return Decision(
             what="drop", reason="the service has changed it, and theirs was chosen", theirs=described(theirs)

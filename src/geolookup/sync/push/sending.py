@@ -86,6 +86,9 @@ class Sender:
             )
             if decision.what != "send":
                 return self._attempts.decide(row, decision)
+            if decision.theirs is not None:
+                with self._attempts.outbox() as outbox:
+                    row = outbox.made_against(row, decision.theirs)
         return self.attempt(row)
 
     def baseline(self) -> dict[int, str]:

@@ -244,6 +244,16 @@ class Outbox:
             changes["baseline"] = row.baseline
         self.change(row.id, **changes)
 
+    def made_against(self, row: OutboxRow, theirs: dict[str, Any]) -> OutboxRow:
+        """Note that a person has an edit overwrite this, as if it had been made against it; the edit as it is then.
+
+        What the service had is known then to be gone, or to be from before, should a replica still show it.
+        """
+        if not self.is_still(row):
+            return row
+        self.change(row.id, base=theirs)
+        return self.row(row.id)
+
     def widen_baseline(self, row: OutboxRow, more: Mapping[int, str]) -> None:
         """Add geolocations to what a create is known not to have made."""
         self.change(row.id, baseline=self.baselines.keep({**self.baselines.of(row), **more}))

@@ -94,6 +94,24 @@ def test_what_a_dropped_create_makes_late_is_told(person: Person) -> None:
     assert "geolocation -2 is the same as a create that was given up" in person.said
 
 
+def test_what_a_create_that_was_sent_again_makes_late_is_told_though_it_is_stored_as_never_before(
+    person: Person,
+) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    person.creates(city="Bonn", latitude=50.73)
+    person("push")
+    settle()
+    person("sync")
+    person.creates(areacode="030")
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    settle()
+    person("push")  # nothing is there: it is sent again
+    person.upstream.colleague_creates({**EQUAL, "postalcode": "10115"}, who=CLIENT)
+    person("sync", exits=3)
+    assert "geolookup outbox keep -3" in person.said
+
+
 def test_what_another_create_turns_out_to_have_made_is_no_twin(person: Person) -> None:
     person.creates()
     person.upstream.faults = ["before"]

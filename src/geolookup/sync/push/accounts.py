@@ -171,7 +171,7 @@ class _Account:
             changed = [name for name in different if name not in dropped]
             does += [f"stores {', '.join(f'{name} as {found[name]!r}' for name in changed)}"] if changed else []
             self._findings.warnings.append(
-                f"the service {' and '.join(does)} of geolocation {number}: that is kept in mind"
+                f"the service {' and '.join(does)} of geolocation {number}: it is not sent again unless it changes"
             )
 
     def _shows_blocks(self, row: OutboxRow, blocks: set[IPBlock], later: list[OutboxRow]) -> bool:

@@ -380,7 +380,8 @@ class Attempts:
                 after={"edit": row.id, "reason": str(error), "payload": row.payload},
             )  # fmt: skip
             row = outbox.row(row.id)
-        self.log(row, f"the outcome is unknown: {error}")
+        settles = f"a push in {self.settings.settle_s:.0f} s or later looks what became of it"
+        self.log(row, f"the outcome is unknown: {error}; {settles}")
         return row
 
     def _wait(self, answer: UpstreamUnavailableError) -> None:

@@ -365,6 +365,16 @@ def test_an_edit_of_what_turns_out_to_be_deleted_is_held_and_says_so(person: Per
     assert (person.there, person.looks_up("10.1.0.1")) == ({}, [1])
 
 
+def test_a_twin_is_told_of_though_one_list_is_the_first_and_the_last_to_show_how_it_is_stored(person: Person) -> None:
+    person.upstream.dials = Dials(capitals=True, dropped=("dmacode",), twice=1.0)
+    person.creates("10.1.0.0/24", dmacode="807")
+    person("push")
+    settle()
+    person("sync", exits=3)
+    assert "-1" in person.said
+    assert sorted(person.there) == [-2, -1]
+
+
 def test_a_number_that_a_create_never_had_is_free_for_the_one_that_gets_it(person: Person) -> None:
     person.upstream.faults = ["as -2"]
     gone = person.creates("10.1.0.0/24")

@@ -37,6 +37,7 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (60015, "normalise pieces"),
         (500003, "empty row"),
         (700007, "lag restore"),
+        (700006, "normalise twice"),
         (700020, "lie normalise"),
         (700144, "normalise"),
         (720184, "lie"),

@@ -109,7 +109,9 @@ class _Account:
                 self._find_create(row, place)
             else:
                 self._tell_missing(row, place)
-        # Now that no other create has a number that is not its own: under that may be what one of these made.
+        # Now that it is known how the service stored what this list is the first to show, and that no other create has
+        # a number that is not its own: under that may be what one of these made.
+        self._forms = Forms(self._outbox.sent.stored_forms())
         for row in absent:
             self._find_create(row, None)
         # Last: what a create really made, though the service named something else, is not a twin of it.

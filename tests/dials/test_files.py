@@ -215,6 +215,18 @@ def test_a_mistyped_backup_is_named_and_the_edits_stay(person: Person, home: str
     assert list(person.there) == [-1]
 
 
+def test_another_file_of_sqlite_is_not_put_in_the_place_of_the_edits(person: Person, home: str, tmp_path: Path) -> None:
+    person.creates("10.1.0.0/24")
+    (cache,) = Path(home, "snapshots").glob("*/cache.db")
+    (tmp_path / "text.db").write_text("no database\n")
+    for path, why in ((cache, "is not a copy of edits.db"), (tmp_path / "text.db", "is not an SQLite file")):
+        person("outbox", "restore", path, exits=1)
+        assert f"{path}: " in person.said
+        assert f"{why}" in person.said
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
 def test_without_any_backup_a_person_is_told_so(person: Person, home: str) -> None:
     person.creates("10.1.0.0/24")
     _put_back(home, b"")
@@ -230,3 +242,19 @@ def test_no_sync_is_advised_for_edits_that_it_would_refuse(person: Person, home:
     assert "geolookup sync" not in person.said
     person("refresh", exits=1)
     assert "next: do what the error says" in person.said
+
+
+def test_what_an_older_copy_brought_back_settles_from_then_on(
+    person: Person, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    person("outbox", "restore")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    before = len(person.upstream.log)
+    person("push", exits=1)
+    assert "the outcome is unknown, and settles in " in person.said
+    assert len(person.upstream.log) == before
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}

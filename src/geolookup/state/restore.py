@@ -116,6 +116,8 @@ def _problem(path: str, temporary: Edits) -> str | None:
         if os.path.getsize(path) == 0:
             return f"{path}: is empty"
         _copy(path, temporary.path)
+        if not temporary.is_ours():
+            return f"{path}: is not a copy of edits.db"
         temporary.check()
     except StateError as error:
         return str(error).replace(temporary.path, path).partition(": lookups go on")[0]

@@ -284,6 +284,11 @@ class Edits:
         if found != ["ok"]:
             raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
 
+    def is_ours(self) -> bool:
+        """Whether any release made the file: another program's would lose the edits if it were put in its place."""
+        with sqlite_errors(self.path), contextlib.closing(sqlite3.connect(self.path)) as connection:
+            return bool(_names_applied(connection))
+
     def _restoring(self) -> str:
         """What a person does about a damaged file."""
         if any(os.path.exists(backup) for backup in self.backups()):

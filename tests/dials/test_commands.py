@@ -399,6 +399,20 @@ def test_a_number_that_a_create_never_had_is_free_for_the_one_that_gets_it(perso
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -2]
 
 
+def test_a_block_that_may_have_gone_to_a_wrong_number_is_told_of(person: Person) -> None:
+    person.upstream.faults = ["after", "as -1", "error"]
+    person.creates(postalcode="10115")
+    second = person.creates("10.1.0.0/24", postalcode="10117")
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Berlin", [])}
+    settle()
+    person("sync", exits=3)
+    assert (
+        "locid -1 to a create that made -2: what was sent to -1 for it since may have changed something" in person.said
+    )
+    assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
+
+
 def test_of_two_creates_with_wrong_numbers_neither_keeps_what_the_other_made(person: Person) -> None:
     person.upstream.faults = ["as -7", "as -1"]
     first = person.creates(postalcode="10115")

@@ -39,6 +39,7 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (700007, "lag restore"),
         (700006, "normalise twice"),
         (700020, "lie normalise"),
+        (700029, "lie lost"),
         (700144, "normalise"),
         (720184, "lie"),
         (1000011, "lost twice"),

@@ -81,6 +81,8 @@ class _Account:
         pending = outbox.rows(*PENDING_STATES)
         self._creates = [(row.locid, row.edit.fields) for row in [*rows, *pending] if isinstance(row.edit, Create)]
         self._edited_since = {row.locid for row in pending}
+        #: What reached the service, or may have: an edit of unknown outcome, too.
+        self._sent = [*rows, *(row for row in pending if row.attempts)]
         self._to_be_deleted = {row.locid for row in pending if isinstance(row.edit, Delete)}
 
     def hold(self) -> None:
@@ -212,7 +214,7 @@ class _Account:
             return
         self._findings.numbers_changed = True
         edited = ""
-        if any(other.locid == row.locid and other.id > row.id for other in self._rows):
+        if any(other.locid == row.locid and other.id > row.id for other in self._sent):
             edited = f"what was sent to {number} for it since may have changed something else"
         # If what is there is like it, ours may have been changed, and the equal one may be a colleague's.
         if match.what == "adopt" and not changed and not self._may_be_of_an_unknown_create(row, match.found[0]):

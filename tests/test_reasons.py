@@ -146,6 +146,9 @@ def test_errors_of_the_network_and_ours() -> None:
     assert reason(ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")) == (
         "TLS failed: no reason was given"
     )
+    plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+    plain.reason = "WRONG_VERSION_NUMBER"
+    assert reason(plain) == "TLS failed: wrong version number: if it speaks plain HTTP, write http://"
     assert reason(httpx.RemoteProtocolError("Server disconnected without sending a response.")) == (
         "it was closed without an answer"
     )

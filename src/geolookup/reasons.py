@@ -13,6 +13,14 @@ _PYTHON = (
     r".*'\w+' object (is|has|cannot|does)\b|embedded null|Invalid isoformat|.*\bis not in list|unknown format code"
 )
 
+#: OpenSSL's numbers for a certificate whose issuer nobody vouches for, and what to do if it is one's own.
+_UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
+_AUTHORITY = (
+    ": if an authority of your own issued it, name that one's file in SSL_CERT_FILE, and set `trust_env = true`"
+)
+#: What OpenSSL says if the answer is not TLS.
+_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
+
 #: Where tomllib says that something is.
 _AT = r" \(at line (\d+), column (\d+)\)"
 
@@ -97,9 +105,12 @@ def reason(error: BaseException) -> str:
     if isinstance(error, KeyError):
         return f"{error.args[0]!r:.60} is missing" if error.args else _UNKNOWN
     if _is(error, "ssl", "SSLCertVerificationError"):
-        return f"its certificate is not trusted: {getattr(error, 'verify_message', 'no reason was given')}"
+        said = f"its certificate is not trusted: {getattr(error, 'verify_message', 'no reason was given')}"
+        return f"{said}{_AUTHORITY}" if getattr(error, "verify_code", None) in _UNKNOWN_ISSUER else said
     if _is(error, "ssl", "SSLError"):
-        return f"TLS failed: {(getattr(error, 'reason', None) or 'no reason was given').replace('_', ' ').lower()}"
+        name = getattr(error, "reason", None) or "no reason was given"
+        plain = ": if it speaks plain HTTP, write http://" if name in _NO_TLS else ""
+        return f"TLS failed: {name.replace('_', ' ').lower()}{plain}"
     if _is(error, "socket", "gaierror"):
         return "its name is unknown, or no name server answers"
     import re  # late, as the others are asked for by name: a lookup passes here, and nothing fails

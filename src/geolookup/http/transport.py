@@ -92,7 +92,7 @@ class Transport:
             self._trust = (
                 ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
                 if url.scheme == "http"
-                else httpx.create_ssl_context(trust_env=self._trusts_env)
+                else httpx.create_ssl_context(trust_env=settings.trust_env)
             )
             self._client = self._connected()
         except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Self, Unpack
 
 from geolookup import plainjson
-from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError
+from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
 from geolookup.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.http.body import Body
 from geolookup.http.transport import Answer, Transport
 from geolookup.model import PROVISIONAL_LOCID, ListFilters
+from geolookup.text import harmless
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
 from geolookup.upstream.listreader import ListReader
 from geolookup.upstream.values import whole
@@ -165,12 +166,23 @@ class GeolocationsClient:
 
         The request is sent at once and tried again until an answer begins, but never after.
         """
-        body = self._transport.stream(
-            self._settings.path_list,
-            params={"top": top, **{name: str(filters.get(name) or "") or None for name in FILTER_NAMES}},
-            headers={"If-None-Match": etag} if etag else None,
-            good=(200, 304) if etag else (200,),
-        )
+        try:
+            body = self._transport.stream(
+                self._settings.path_list,
+                params={"top": top, **{name: str(filters.get(name) or "") or None for name in FILTER_NAMES}},
+                headers={"If-None-Match": etag} if etag else None,
+                good=(200, 304) if etag else (200,),
+            )
+        except UpstreamRefusedError as error:
+            if error.status not in (404, 405, 410):
+                raise
+            asked = harmless(f"{self._settings.url}{self._settings.path_list}")
+            raise UpstreamRefusedError(
+                f"{error}; there is no list at {asked}: check `url` and `path_list`",
+                status=error.status,
+                problem_type=error.problem_type,
+                errors=error.errors,
+            ) from error
         return Listing(body, top=top)
 
     def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:

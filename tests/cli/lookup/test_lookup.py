@@ -96,6 +96,14 @@ def test_nothing_heavy_is_imported_for_plain_addresses() -> None:
     assert not HEAVY & set(imported)
 
 
+@pytest.mark.parametrize(("nothing", "told"), [("", b"an address is missing"), (" ", b"there are blanks around it")])
+def test_an_argument_without_an_address_is_malformed_and_a_line_without_one_is_blank(nothing: str, told: bytes) -> None:
+    result = command(nothing, "8.8.8.8")
+    assert (result.returncode, result.stdout.splitlines()[0]) == (5, f"{nothing}\tmalformed".encode())
+    assert told in result.stderr
+    assert command("-", stdin=f"{nothing}\n8.8.8.8\n".encode()).returncode == 0
+
+
 def test_the_exit_status_tells_not_covered_from_malformed() -> None:
     assert command("8.8.8.8").returncode == 0
     not_covered = command("8.8.8.8", "7.7.7.7")

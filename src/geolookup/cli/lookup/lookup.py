@@ -73,8 +73,8 @@ def lookup(
 
     \b
     Addresses are arguments, or come from files, one per line; - reads standard input. Files may be
-    compressed. Ports, brackets, quotes and blanks around an address are left out. A blank line, or -,
-    has an empty answer, so that lines keep their places.
+    compressed. Ports, brackets, quotes and blanks around an address are left out. In files a blank
+    line, or -, has an empty answer, so that lines keep their places.
     Exit status: 0 all covered, 4 some not covered, 5 some malformed (or 0: --ok-uncovered,
     --ok-malformed).
 
@@ -119,6 +119,8 @@ def _answer(geo: GeoLookup, write: output.Write, tally: Tally, where: str, text:
             if wanted is not None:
                 return _answer_range(geo, write, tally, text, wanted, top)
             found = [(address, geo.match(address)) for address in read_field(text, pick)]
+            if not found and not where:
+                raise  # a script's variable that is not set; blanks keep the places of lines only in streams
         except (InvalidAddressError, InvalidRangeError) as error:
             write(text, None, str(error))
             tally.bad(f"{where}{error}")

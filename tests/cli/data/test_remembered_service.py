@@ -55,6 +55,38 @@ def test_a_push_and_a_sync_after_sync_url_go_to_that_service(
     )
 
 
+def test_a_service_that_is_not_in_the_settings_is_named_before_and_when_it_leaves(
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "geolookup.toml"
+    config.touch()
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(config))
+    (tmp_path / "office.csv").write_text("network,country\n192.0.2.0/24,DE\n")
+    (tmp_path / "vpn.csv").write_text("network,country\n198.51.100.0/24,DE\n")
+    office, vpn = str(tmp_path / "office.csv"), str(tmp_path / "vpn.csv")
+    keep = f"geolookup config init --url {service.url}"
+    assert run(["sync", "--url", service.url]) == 0
+    capsys.readouterr()
+    assert run(["sync", office]) == 0
+    told = capsys.readouterr().err
+    assert f"{service.url}, the service that this state was synced from, is no longer asked" in told
+    assert f"{keep}; then geolookup source add {office}" in told
+    assert run(["sync", office]) == 0
+    assert run(["sync", vpn]) == 0
+    assert capsys.readouterr().err == "", "it has left already"
+
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "another"))
+    assert run(["sync", "--url", service.url]) == 0
+    capsys.readouterr()
+    assert run(["source", "add", office, "--first"]) == 0
+    assert f"is not in the settings, and leaves with the next sync; to keep it: {keep}\n" in capsys.readouterr().err
+    assert run(keep.split()[1:]) == 0
+    assert run(["source", "add", vpn]) == 0
+    assert "leaves" not in capsys.readouterr().err
+    assert run(["sync"]) == 0
+    assert run(["192.0.2.1", "10.0.0.1"]) == 0, capsys.readouterr()
+
+
 def test_an_option_goes_before_the_settings_and_these_before_what_is_remembered(
     service: RunningService,
     home: str,

@@ -110,6 +110,11 @@ def add(
     _done(f"added {found.name} to {path}: `geolookup sync` pulls it{licence}", what, path, as_json)
     settings = load_settings()
     if len(settings.stack) == 1:
+        if (service := state_directory(settings).service_url()) is not None:
+            output.note(
+                f"{service}, the service that this state was synced from, is not in the settings, and leaves with the "
+                f"next sync; to keep it: geolookup config init --url {shlex.quote(service)}"
+            )
         for entry in _pulled(settings).values():
             if entry.get("given") and entry.get("location") != found.location:
                 output.note(

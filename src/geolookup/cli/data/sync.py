@@ -103,7 +103,7 @@ def sync(
             )
         source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
     directory = state_directory(settings, wait_s=wait_s)
-    known = directory.service_url() if url is not None else None
+    known = directory.service_url() if url is not None or file is not None else None
     if bundled:
         if file is not None or url is not None or digest is not None or preview:
             raise click.UsageError("--bundled goes alone: it publishes what comes with geolookup")
@@ -119,6 +119,12 @@ def sync(
         output.warn(warning)
     if url is not None and settings.url != known and load_settings().url is None:
         output.note(f"geolookup: {settings.url} is remembered with the state: later commands need no --url")
+    if file is not None and known is not None and directory.service_url() is None:
+        output.note(
+            f"geolookup: {known}, the service that this state was synced from, is no longer asked: the file is the "
+            f"only source. To have both: geolookup config init --url {shlex.quote(known)}; then geolookup source add "
+            f"{shlex.quote(file)}"
+        )
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE
     if as_json:
         output.json_result(report.as_dict())

@@ -259,3 +259,12 @@ def test_what_an_older_copy_brought_back_settles_from_then_on(
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_a_damaged_value_is_named_by_whatever_command_stumbles_over_it(person: Person, home: str) -> None:
+    locid = person.creates("10.1.0.0/24")
+    _changed(home, "UPDATE counters SET value = 'x' WHERE name = 'edits'")
+    for words in (["custom", "list"], ["outbox", "list"], ["custom", "add-block", locid, "10.2.0.0/24"], ["push"]):
+        person(*words, exits=1)
+        assert "counters 'edits' is damaged" in person.said, words
+        assert "geolookup outbox restore" in person.said

@@ -4,7 +4,6 @@ import json
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,6 +18,7 @@ from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import tree
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish
+from tests.support.users.in_process import asked, asked_json
 from tests.support.users.quick_commands import forked
 
 FIRST = [
@@ -38,17 +38,6 @@ SECOND = [
 @pytest.fixture(autouse=True)
 def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEOLOOKUP_HOME", home)
-
-
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    """What a command prints, checked to end with ``code``."""
-    capsys.readouterr()
-    assert run([*arguments]) == code
-    return capsys.readouterr().out
-
-
-def asked_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    return json.loads(asked(capsys, *arguments, code=code))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
 from tests.support.data.lists import item, listed
+from tests.support.users.in_process import asked, asked_json
 
 OWN = 10**9
 
@@ -45,14 +45,9 @@ def sources(tmp_path: Path, home: str) -> Sources:
     return Sources(tmp_path, home)
 
 
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    capsys.readouterr()
-    assert run(["generations", *arguments]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def asked_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    return json.loads("\n".join(asked(capsys, *arguments)))
+def lines(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """What ``generations`` prints."""
+    return asked(capsys, "generations", *words).splitlines()
 
 
 def test_a_diff_goes_by_source_and_shows_what_changed_and_nothing_else(
@@ -63,7 +58,7 @@ def test_a_diff_goes_by_source_and_shows_what_changed_and_nothing_else(
     sources.sync("a", "b")
     sources.write("b", "11.0.0.0,11.0.0.255,DE,Ulm", "11.0.1.0,11.0.1.127,DE,Hof", "11.0.2.0,11.0.2.255,DE,Kiel")
     sources.sync("a", "b")
-    assert asked(capsys, "diff", "--blocks") == [
+    assert lines(capsys, "diff", "--blocks") == [
         "from generation 1 to 2",
         "source b:",
         "geolocations: 1 added, 0 removed, 1 changed",
@@ -77,7 +72,7 @@ def test_a_diff_goes_by_source_and_shows_what_changed_and_nothing_else(
         "  (not covered) -> DE\t256 IPv4\t0 IPv6",
         "  DE -> (not covered)\t128 IPv4\t0 IPv6",
     ]
-    found = asked_json(capsys, "diff", "--json")
+    found = asked_json(capsys, "generations", "diff", "--json")
     assert found["stack"] == {"from": ["a", "b"], "to": ["a", "b"]}
     assert [(each["name"], each["change"]) for each in found["sources"]] == [("b", "changed")]
     assert found["counts"] == found["sources"][0]["counts"]
@@ -91,9 +86,9 @@ def test_a_source_on_one_side_only_is_one_line_of_counts(sources: Sources, capsy
     sources.sync("b", "a")
     added = ["source b is new in the stack: 1 geolocation, 2 blocks"]
     rest = ["addresses whose answer differs: 512 IPv4, 0 IPv6:", "  (not covered) -> DE\t512 IPv4\t0 IPv6"]
-    assert asked(capsys, "diff", "--blocks") == ["from generation 1 to 2", *added, *rest]
-    assert asked(capsys, "diff", "2", "1", "--blocks")[1] == "source b left the stack: 1 geolocation, 2 blocks"
-    found = asked_json(capsys, "diff", "2", "1", "--json")
+    assert lines(capsys, "diff", "--blocks") == ["from generation 1 to 2", *added, *rest]
+    assert lines(capsys, "diff", "2", "1", "--blocks")[1] == "source b left the stack: 1 geolocation, 2 blocks"
+    found = asked_json(capsys, "generations", "diff", "2", "1", "--json")
     assert [(each["name"], each["change"]) for each in found["sources"]] == [("b", "left")]
     assert found["counts"]["blocks"] == {"added": 0, "removed": 2, "changed": 0}
 
@@ -103,7 +98,7 @@ def test_a_diff_after_a_move_names_the_two_orders(sources: Sources, capsys: pyte
     sources.write("b", "10.0.0.0,10.0.0.255,FR,Lyon")
     sources.sync("a", "b")
     sources.sync("b", "a")
-    assert asked(capsys, "diff")[1:4] == [
+    assert lines(capsys, "diff")[1:4] == [
         "the order of the sources: a, b -> b, a",
         "no row of a source changed",
         "addresses whose answer differs: 256 IPv4, 0 IPv6:",
@@ -117,13 +112,13 @@ def test_two_pulls_of_the_same_rows_differ_in_nothing(sources: Sources, capsys: 
     sources.write("a", *reversed(rows))
     sources.sync("a")
     assert StateDirectory(sources.home).require_current().generation == 2, "of equal blocks the later wins"
-    assert asked(capsys, "diff") == [
+    assert lines(capsys, "diff") == [
         "from generation 1 to 2",
         "geolocations: 0 added, 0 removed, 0 changed",
         "blocks: 0 added, 0 removed, 0 changed",
         "addresses whose answer differs: 0 IPv4, 0 IPv6",
     ]
-    assert asked_json(capsys, "diff", "--json")["sources"] == []
+    assert asked_json(capsys, "generations", "diff", "--json")["sources"] == []
 
 
 def test_a_number_of_ours_that_the_service_lists_is_given_up_and_the_diff_says_so(
@@ -137,14 +132,14 @@ def test_a_number_of_ours_that_the_service_lists_is_given_up_and_the_diff_says_s
     with RawServer(lists[0], lists[0], lists[1]) as server:
         sources.sync("a", url=server.url)
         sources.sync("a", url=server.url)
-    out = asked(capsys, "diff")
+    out = lines(capsys, "diff")
     at = out.index("source a:")
     assert out[at + 1 : at + 4] == [
         "geolocations: 0 added, 0 removed, 0 changed, 1 renumbered",
         f"  ~ {OWN} -> {OWN + 2}\tanother number: country DE, city Bonn",
         "blocks: 0 added, 0 removed, 0 changed",
     ]
-    found = asked_json(capsys, "diff", "--json")
+    found = asked_json(capsys, "generations", "diff", "--json")
     assert [(row["source"], row["was"], row["locid"]) for row in found["geolocations"]["renumbered"]] == [
         ("a", OWN, OWN + 2)
     ]
@@ -160,16 +155,16 @@ def test_the_list_names_the_stack_and_everything_that_is_held(
     for name in ("a", "b"):
         sources.write(name, "10.0.0.0,10.0.0.255,DE,Bonn")
     assert run_sync(sources, "a", "b") == 3
-    rows = [line.split("\t") for line in asked(capsys, "list")]
+    rows = [line.split("\t") for line in lines(capsys, "list")]
     assert [(row[0], row[5].partition(" from ")[2].rpartition("/")[2], row[6]) for row in rows] == [
         ("1", "a, b", "served"),
         ("-", "a.csv", "held"),
         ("-", "b.csv", "held"),
     ]
-    found = asked_json(capsys, "list", "--format", "json")
+    found = asked_json(capsys, "generations", "list", "--format", "json")
     assert [each["stack"] for each in found] == [["a", "b"], ["a"], ["b"]]
     assert run_sync(sources, "a") == 3
-    last = asked(capsys, "list")[-1].split("\t")
+    last = lines(capsys, "list")[-1].split("\t")
     assert (last[1], last[2], last[6]) == ("a change of the stack", "a", "held")
 
 

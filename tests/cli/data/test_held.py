@@ -15,6 +15,7 @@ from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import tree
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish
+from tests.support.users.in_process import asked
 
 HALF = listed(many(40)[:20], count=20)
 
@@ -22,12 +23,6 @@ HALF = listed(many(40)[:20], count=20)
 @pytest.fixture(autouse=True)
 def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEOLOOKUP_HOME", home)
-
-
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    capsys.readouterr()
-    assert run([*arguments]) == code
-    return capsys.readouterr().out
 
 
 @pytest.fixture

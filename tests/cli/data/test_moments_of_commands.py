@@ -7,18 +7,13 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.state import clock
 from tests.support.data.states import place, publish
+from tests.support.users.in_process import asked
 from tests.support.zones import local_zone
 
 
 @pytest.fixture(autouse=True)
 def state(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEOLOOKUP_HOME", home)
-
-
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    capsys.readouterr()
-    assert run([*arguments]) == 0
-    return capsys.readouterr().out
 
 
 def test_every_command_takes_moments_as_people_write_them(

@@ -10,8 +10,8 @@ from pathlib import Path
 import maxminddb
 import pytest
 
-from geolookup.cli.app import run
 from geolookup.state import clock
+from tests.support.users.in_process import said
 
 MMDB = Path(__file__).parents[2] / "data" / "mmdb"
 CREDIT = "This product includes GeoLite2 data created by MaxMind, available from https://www.maxmind.com"
@@ -27,13 +27,6 @@ def config(tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     shutil.copy(MMDB / "GeoLite2-City-Test.mmdb", tmp_path / "city.mmdb")
     return path
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    capsys.readouterr()
-    assert run(list(words)) == code
-    found = capsys.readouterr()
-    return found.out + found.err
 
 
 def test_a_synced_geolite2_file_is_not_exported_unless_the_person_says_so(

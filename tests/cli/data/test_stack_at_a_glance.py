@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
+from tests.support.users.in_process import asked
 
 OWN = 10**9
 
@@ -22,12 +23,6 @@ def configured(tmp_path: Path, default_home: str, monkeypatch: pytest.MonkeyPatc
 
 def write(folder: Path, name: str, *rows: str) -> None:
     (folder / f"{name}.csv").write_text("first,last,country,city\n" + "".join(f"{row}\n" for row in rows))
-
-
-def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    capsys.readouterr()
-    assert run(list(arguments)) == code
-    return capsys.readouterr().out
 
 
 def test_all_sources_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

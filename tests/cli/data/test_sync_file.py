@@ -10,6 +10,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.state.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
+from tests.support.users.in_process import said
 
 
 @pytest.fixture(autouse=True)
@@ -20,13 +21,6 @@ def config(tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GEOLOOKUP_CONFIG", str(path))
     monkeypatch.chdir(tmp_path)
     return path
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    capsys.readouterr()
-    assert run(list(words)) == code, capsys.readouterr()
-    found = capsys.readouterr()
-    return found.out + found.err
 
 
 def test_an_error_names_the_address_and_not_the_temporary_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,27 +10,14 @@ from urllib.parse import quote
 import pytest
 
 from geolookup.console import app
-from geolookup.lookup.first import open_editor
 from tests.service.share.conftest import state
 from tests.service.share.test_attacks import INJECTIONS
 from tests.support.services.raw_http import exchange
 from tests.support.users.running_console import RunningConsole, Visitor
 
+pytestmark = pytest.mark.usefixtures("unharmed")
+
 PAGES = ("/", "/custom", "/custom/-1000000000000001", "/custom/create", "/outbox", "/outbox?state=all")
-
-
-def content(console: RunningConsole) -> list[Any]:
-    with open_editor(console.home) as editor:
-        return [laid.place for laid in editor.custom()]
-
-
-@pytest.fixture(autouse=True)
-def unharmed(console: RunningConsole, mine: Visitor) -> Iterator[None]:
-    """After each attack everything is as it was, and the pages answer."""
-    before = content(console)
-    yield
-    assert content(console) == before
-    assert "Berlin, DE" in mine.get("/?q=10.20.0.1").text
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
@@ -177,7 +164,7 @@ def test_read_only_has_no_form_that_writes_and_refuses_every_write(tmp_path: Pat
             assert "only reads" in text
             assert "Correct this" not in text
             assert "/delete" not in text
-        before = content(console)
+        before = console.content()
         tried = 0
         writes = [each for page in (*app.PAGES, *app._BEHIND) for each in page.HANDLERS if "POST" in each.http_methods]
         for handler in writes:
@@ -192,6 +179,6 @@ def test_read_only_has_no_form_that_writes_and_refuses_every_write(tmp_path: Pat
                     assert answer.status_code == 403, (path, answer.text)
                     assert "--read-only" in answer.text
         assert tried >= 10
-        assert content(console) == before
+        assert console.content() == before
         for path in ("/custom/create", "/custom/-1000000000000001/delete", "/custom/-1000000000000001/update"):
             assert client.get(path).status_code == 403

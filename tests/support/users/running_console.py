@@ -12,6 +12,7 @@ import httpx
 from geolookup.console.app import application
 from geolookup.console.console import Console
 from geolookup.console.forms import TOKEN
+from geolookup.lookup.first import open_editor
 from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
 from geolookup.settings.load import load
@@ -62,6 +63,11 @@ class RunningConsole(ServerThread):
         cookie = {"name": name, "value": value, "url": self.url, "httpOnly": True, "sameSite": "Strict"}
         watched.context.add_cookies([cookie])
         return watched
+
+    def content(self) -> list[Any]:
+        """Our own places, and all edits: what an attack must not change."""
+        with open_editor(self.home) as editor:
+            return [*editor.custom(), *editor.outbox()]
 
     def stop(self) -> None:
         """End it, and what is still under way."""

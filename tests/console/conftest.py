@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.share.conftest import state
+from tests.support.data.two_sources import state
 from tests.support.users import browser as browsers
 from tests.support.users.running_console import RunningConsole, Visitor
 

@@ -11,7 +11,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
-from tests.service.share.conftest import NOTHING
+from tests.support.data.two_sources import NOTHING
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
 from tests.support.users.running_console import RunningConsole

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from geolookup.lookup.first import open_editor
-from tests.service.share.conftest import NOTHING
 from tests.support.data.states import place, publish
+from tests.support.data.two_sources import NOTHING
 from tests.support.services.plain_http import PLAIN
 from tests.support.users.running_console import hidden
 

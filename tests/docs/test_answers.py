@@ -17,7 +17,7 @@ from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
 from geolookup.columns.records import json_of
 from geolookup.model import FLAT_NAMES, flat_not_covered
-from tests.service.share.conftest import state
+from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare
 
 PAGE = (Path(__file__).parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")

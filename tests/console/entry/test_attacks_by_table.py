@@ -19,7 +19,7 @@ from tests.service.http.test_attacks import (
     ORIGINS,
 )
 from tests.service.http.test_attacks_by_bytes import FRAMINGS, NO_REQUESTS, SMUGGLED, TARGETS, TRAVERSALS
-from tests.service.share.conftest import state
+from tests.support.data.two_sources import state
 from tests.support.services.raw_http import connected, exchange, read_all
 from tests.support.users.running_console import RunningConsole, Visitor
 

@@ -10,7 +10,7 @@ import pytest
 from geolookup.console.console import Console
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
-from tests.service.share.conftest import NOTHING
+from tests.support.data.two_sources import NOTHING
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 

@@ -16,7 +16,7 @@ from geolookup.console.pages import map as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor
 from tests.console.files_console import HOSTILE
-from tests.service.share.conftest import NOTHING, state
+from tests.support.data.two_sources import NOTHING, state
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 LOG = "10.20.0.1 - GET /\n10.20.0.2\n2400::1\n203.0.113.9\n"

@@ -13,7 +13,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import State
 from geolookup.sync.pull.pull import pull
-from tests.service.share.conftest import NOTHING
+from tests.support.data.two_sources import NOTHING
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
 from tests.support.users.running_console import RunningConsole, Visitor, hidden

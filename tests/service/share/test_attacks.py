@@ -11,8 +11,8 @@ import pytest
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.http.access.limits import Limits
 from geolookup.service.process.options import Options
-from tests.service.share.conftest import NAMES, state
 from tests.service.test_operating import samples
+from tests.support.data.two_sources import NAMES, state
 from tests.support.services.running_share import RunningShare
 
 TOKEN = new_token()

@@ -23,7 +23,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.exports.states import publish_sources
-from tests.service.share.conftest import NAMES, NOTHING, state
+from tests.support.data.two_sources import NAMES, NOTHING, state
 from tests.support.services.running_share import RunningShare
 
 CITY = "/databases/geolookup-City.mmdb"

@@ -15,7 +15,7 @@ import maxminddb
 import pytest
 
 from geolookup.exports.export import export
-from tests.service.share.conftest import NAMES, state
+from tests.support.data.two_sources import NAMES, state
 from tests.support.services.running_share import RunningShare
 
 CITY = "/databases/geolookup-City.mmdb"

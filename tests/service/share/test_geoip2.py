@@ -14,7 +14,7 @@ import pytest
 from geolookup.exports.export import export
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.process.options import Options
-from tests.service.share.conftest import state
+from tests.support.data.two_sources import state
 from tests.support.services.certificates import Certificates
 from tests.support.services.running_share import RunningShare
 

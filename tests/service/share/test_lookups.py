@@ -12,8 +12,8 @@ from geolookup.lookup.first import open_editor
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import flat_not_covered
 from tests.service.http.test_openapi import OF_SHARE
-from tests.service.share.conftest import state
 from tests.support.data.states import place, publish
+from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare, ShareCommand
 
 ADDRESSES = ("10.20.0.1", "9.0.0.7", "9.1.2.3", "8.8.8.8", "44.10.20.1", "203.0.113.9", "2001:db8::1", "2a00::1")

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service.share.conftest import state
 from tests.service.test_operating import samples
+from tests.support.data.two_sources import state
 from tests.support.services.running_share import ShareCommand
 
 CITY = "/databases/geolookup-City.mmdb"

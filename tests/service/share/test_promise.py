@@ -10,8 +10,8 @@ import pytest
 
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from tests.service.share import consumers
-from tests.service.share.conftest import state
 from tests.service.share.consumers import EDITION, ElasticDownloader, Updater
+from tests.support.data.two_sources import state
 from tests.support.services.certificates import Certificates
 from tests.support.services.running_share import ShareCommand
 

@@ -10,7 +10,7 @@ import pytest
 
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.process.options import Options
-from tests.service.share.conftest import NAMES, state
+from tests.support.data.two_sources import NAMES, state
 from tests.support.services.running_share import RunningShare
 
 TOKEN, STRANGER = new_token(), new_token()

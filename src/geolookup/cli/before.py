@@ -46,7 +46,7 @@ class StateBefore:
         newest = 0
         if self._directory.edits.exists():
             with self._directory.edits.reading(wait_s=_WAIT_S) as database:
-                newest = Outbox(database).head()
+                newest = Outbox(database).head
         return newest
 
     def published(self) -> str:

@@ -14,6 +14,7 @@ from geolookup.state.current import Current, Published, cache_path, generation_p
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
+from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import retention
@@ -252,7 +253,7 @@ class StateDirectory:
         theirs = {place.locid: digest(place) for place in Cache(os.path.join(service.path, "cache.db")).custom()}
         with self.edits.transaction() as database:
             outbox = Outbox(database)
-            made = outbox.baselines.keep_published(str(record["digest"]), lambda: theirs)
+            made = keep_published(database, str(record["digest"]), lambda: theirs)
             carry_over(outbox, layer, origin=str(origin), url=url, made=made)
 
     def _numbered_layers(self, layers: Iterable[Layer]) -> tuple[dict[str, Layer], list[tuple[str, str]]]:

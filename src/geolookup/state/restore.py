@@ -141,7 +141,7 @@ def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
     edits, pushed = (0, 0) if current is None else (current.edits, current.pushed)
     with temporary.transaction() as database:
         outbox = Outbox(database)
-        pushed_since = outbox.counter() < pushed
+        pushed_since = outbox.counter < pushed
         outbox.lift(edits=edits, counter=pushed)
         found = outbox.mark()
         unfinished = outbox.rows(*OPEN_STATES) if pushed_since else outbox.rows(State.SENDING)

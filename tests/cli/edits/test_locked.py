@@ -136,7 +136,7 @@ def test_others_read_edits_db_however_much_an_edit_writes_before_it_is_committed
         outbox = Outbox(database)
         base = {"fields": {**outbox.row(1).payload["fields"], "city": "x" * 20_000}, "blocks": []}
         for _ in range(300):  # more than SQLite keeps in its cache
-            outbox.add(outbox.row(1).edit, FIRST, base=base)
+            outbox.add(outbox.row(1).edit, FIRST, base=base, content=base)
         with directory.edits.reading(wait_s=0.0) as reading:
             assert len(Outbox(reading).rows()) == 2
     with directory.edits.reading(wait_s=0.0) as reading:

@@ -76,9 +76,8 @@ def _drop(outbox: Outbox, rows: list[OutboxRow], problem: str) -> None:
 
 
 def _create(outbox: Outbox, place: Geolocation, local: int, made: int) -> None:
-    outbox.remember(local, None)  # so that the rows have what they refer to
-    outbox.add(Create(fields=place.fields()), local, base=None, made=made)
-    for at, block in enumerate(place.ipblocks):
-        so_far = replace(place, locid=local, ipblocks=place.ipblocks[:at])
-        outbox.add(AddBlock(block=block), local, base=described(so_far))
-    outbox.remember(local, described(place))
+    so_far = described(replace(place, ipblocks=()))
+    outbox.add(Create(fields=place.fields()), local, base=None, content=so_far, made=made)
+    for at, block in enumerate(place.ipblocks, 1):
+        before, so_far = so_far, described(replace(place, ipblocks=place.ipblocks[:at]))
+        outbox.add(AddBlock(block=block), local, base=before, content=so_far)

@@ -34,15 +34,13 @@ class LocalEdits:
         self, custom: list[Geolocation], begun: Begun, *, wait_s: float = RUN_WAIT_S
     ) -> tuple[dict[int, Laid], int]:
         """A list's custom geolocations with the edits laid over them, and the newest edit's number."""
-        nothing: tuple[list[OutboxRow], dict[int, int], int] = ([], {}, 0)
-        rows, aliases, head = self._ask(
-            lambda outbox: (outbox.rows_to_lay(begun), outbox.aliases(), outbox.head()), nothing, wait_s=wait_s
-        )
-        return lay_over(custom, rows, aliases, listed=begun.counter), head
+        nothing: tuple[tuple[list[OutboxRow], dict[int, int]], int] = (([], {}), 0)
+        to_lay, head = self._ask(lambda outbox: (outbox.to_lay(begun), outbox.head), nothing, wait_s=wait_s)
+        return lay_over(custom, *to_lay, listed=begun.counter), head
 
     def head(self) -> int:
         """The number of the newest edit."""
-        return self._ask(Outbox.head, 0)
+        return self._ask(lambda outbox: outbox.head, 0)
 
     def pending(self, *, wait_s: float = RUN_WAIT_S) -> int:
         """How many edits have not reached the service.

@@ -1,20 +1,22 @@
 """What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.state.current import Current, cache_path
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.named import locid_of
-from geolookup.state.edits.outbox.history import insert_history
+from geolookup.state.edits.outbox.baselines import keep_published
+from geolookup.state.edits.outbox.history import begin_step, insert_in_step
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
-from geolookup.state.edits.steps import SITES, Content, Steps, begin_step
+from geolookup.state.edits.steps import SITES, Content, Steps
+from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.digest import digest
 from geolookup.state.marks import Begun
 
@@ -22,44 +24,63 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(NamedTuple):
     """What the service listed, as it is published: the custom geolocations of a generation, before any edit.
 
-    ``digest`` is that of the generation's content, and ``begun`` says when its list began.
+    ``record`` is the generation's own, and ``begun`` says when its list began.
     """
 
     generation: int
-    digest: str
+    record: dict[str, Any]
     begun: Begun
     custom: list[Geolocation]
+
+
+class Lists:
+    """What was listed, read once for all sessions on one generation."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._newest: Listed | None = None
+
+    def of(self, current: Current) -> Listed:
+        """What is published now."""
+        number, record = current.generation, current.published
+        begun = Begun.of(record)
+        listed = self._newest  # once: another thread may replace it
+        if listed is None or (listed.generation, listed.begun) != (number, begun):
+            custom = Cache(cache_path(self._home, number)).custom()
+            self._newest = listed = Listed(generation=number, record=record, begun=begun, custom=custom)
+        return listed
+
+
+class Left(NamedTuple):
+    """The layer that a session left: as it was published, and with the edits up to ``head``."""
+
+    sequence: int
+    head: int
+    layer: dict[int, Laid]
 
 
 class EditSession:
     """One transaction's outbox, and the custom layer as its edits leave it.
 
-    ``read_listed`` reads what the edits are laid over, and ``left`` is the layer that they made of it, if that is
-    known. An edit changes the layer in place, and after a person's decision it is computed anew. ``changed`` is true
-    once there is anything to publish.
+    ``current`` is what the edits are laid over, and ``left`` what they made of it, if that is known. An edit changes
+    the layer in place, and after a person's decision it is computed anew. ``changed`` is true once there is anything to
+    publish.
     """
 
-    def __init__(
-        self,
-        database: "Database",
-        outbox: Outbox,
-        read_listed: Callable[[], Listed],
-        *,
-        left: dict[int, Laid] | None,
-    ) -> None:
+    def __init__(self, database: "Database", current: Current, lists: Lists, left: Left | None) -> None:
         self._database = database
-        self.outbox = outbox
+        self.outbox = Outbox(database)
         self._step: int | None = None
         self.changed = False
-        self._read_listed = read_listed
-        self._listed: Listed | None = None
-        self._left = left
+        self._current = current
+        self._lists = lists
+        is_same = left is not None and (left.sequence, left.head) == (current.sequence, self.outbox.head)
+        self._left = left.layer if left is not None and is_same else None
         self._layer: dict[int, Laid] | None = None
-        self._aliases = outbox.aliases()
+        self._known_aliases: dict[int, int] | None = None
         self._owners: dict[IPBlock, int] | None = None
 
     @property
@@ -80,15 +101,20 @@ class EditSession:
         return self._layer
 
     def _lay(self) -> dict[int, Laid]:
-        begun = self.listed.begun
-        return lay_over(self.listed.custom, self.outbox.rows_to_lay(begun), self._aliases, listed=begun.counter)
+        listed = self.listed
+        rows, self._known_aliases = self.outbox.to_lay(listed.begun)
+        return lay_over(listed.custom, rows, self._known_aliases, listed=listed.begun.counter)
+
+    @property
+    def _aliases(self) -> dict[int, int]:
+        if self._known_aliases is None:
+            self._known_aliases = self.outbox.aliases()
+        return self._known_aliases
 
     @property
     def listed(self) -> Listed:
         """What the edits are laid over."""
-        if self._listed is None:
-            self._listed = self._read_listed()
-        return self._listed
+        return self._lists.of(self._current)
 
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
@@ -108,8 +134,10 @@ class EditSession:
         """Add a create, for a new provisional locid, or for ``number``, which must be among the `forgotten`."""
         locid = self.outbox.next_provisional() if number is None else number
         listed = self.listed
-        made = self.outbox.baselines.keep_published(
-            listed.digest, lambda: {place.locid: digest(place) for place in listed.custom}
+        made = keep_published(
+            self._database,
+            str(listed.record["digest"]),
+            lambda: {place.locid: digest(place) for place in listed.custom},
         )
         self.add(edit, locid, locid, made=made)
         return locid
@@ -186,13 +214,12 @@ class EditSession:
         """Add the edit to the outbox, the layer and the history; ``made`` is as in `Outbox.add`."""
         before = self.layer.get(shown)
         place = None if before is None else before.place
-        base = described(place)
+        base = None if place is None else described(place)
         after = edit.laid_over(place, shown, base)
-        content = described(after)
-        self.outbox.remember(local, content)  # first, since the row refers to it
+        content = None if after is None else described(after)
+        row = self.outbox.add(edit, local, base=base, content=content, made=made)
         if not isinstance(edit, Create) and local == shown and not is_provisional(local):
             self.outbox.assign(local, shown)
-        row = self.outbox.add(edit, local, base=base, made=made)
         self.layer.pop(shown, None)
         self._own(place, after, shown)
         if after is not None:
@@ -288,7 +315,7 @@ class EditSession:
         if changed:
             self.names.replace(after, file=file)
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
-            insert_history(self._database, SITES, file, before=was, after=became, step=self.step)
+            self._step = insert_in_step(self._database, self._step, SITES, file, before=was, after=became)
 
     def record(
         self,
@@ -302,15 +329,17 @@ class EditSession:
     ) -> None:
         """Add a line to the history, of now or of ``at``; ``before`` and ``after`` are geolocations as `described`."""
         self.changed = True
-        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=self.step, at=at)
+        self._step = insert_in_step(
+            self._database, self._step, what, outcome, locid=locid, before=before, after=after, at=at
+        )
 
     def note_decision(self, what: str, row: OutboxRow, state: State) -> None:
         """A person's decision changes what is laid over, and may change a locid: nothing known before it holds."""
         self.changed = True
         self._left = self._layer = self._owners = None
-        self._aliases = self.outbox.aliases()
+        self._known_aliases = None
         decided = {"edit": row.id, "state": str(row.state)}
-        insert_history(self._database, what, str(state), locid=row.locid, before=decided)
+        self.outbox.record(what, str(state), locid=row.locid, before=decided)
 
 
 def is_provisional(locid: int) -> bool:

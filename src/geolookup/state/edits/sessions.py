@@ -10,14 +10,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
-from geolookup.state.current import Current, cache_path
+from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.session import EditSession, Listed
-from geolookup.state.generations.cache import Cache
+from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.locks import PUBLISH_WAIT_S
-from geolookup.state.marks import Begun
 from geolookup.state.publish import Publish, publishing
 from geolookup.state.sqlite import RUN_WAIT_S
 
@@ -42,8 +40,8 @@ class Sessions:
         self._directory = directory
         #: The session under way of each thread. A forked child is not in its parent's, which it could not commit.
         self._under_way: dict[tuple[int, int], EditSession] = {}
-        self._listed: Listed | None = None
-        self._left: tuple[tuple[int, int], dict[int, Laid]] | None = None
+        self._lists = Lists(directory.home)
+        self._left: Left | None = None
 
     @property
     def _session(self) -> EditSession | None:
@@ -82,9 +80,9 @@ class Sessions:
                 ) as database:
                     with self._entered(self._begin(database, current)) as session:
                         yield session
-                    head, layer, changed = session.outbox.head(), session.layer, session.changed
+                    head, layer = session.outbox.head, session.layer
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
-                if changed or head != current.edits:  # the latter if an earlier publish failed
+                if session.changed or head != current.edits:  # the latter if an earlier publish failed
                     self._publish(publish, head, layer)
 
     def catch_up(self) -> None:
@@ -98,7 +96,7 @@ class Sessions:
             if current is None or not self._directory.edits.exists():
                 return
             with self._directory.edits.reading(wait_s=0.0) as database:
-                head = Outbox(database).head()
+                head = Outbox(database).head
             if head != current.edits:
                 with self.transaction(wait=False):
                     pass
@@ -134,13 +132,10 @@ class Sessions:
         return self._steadily(ask)
 
     def _begin(self, database: "Database", current: Current) -> EditSession:
-        outbox = Outbox(database)
-        head, marks = outbox.counters()
-        if head < current.edits or marks < current.pushed:
+        session = EditSession(database, current, self._lists, self._left)
+        if session.outbox.head < current.edits or session.outbox.counter < current.pushed:
             raise self._directory.edits.gone_back()
-        left = self._left  # once: another thread may replace it
-        layer = left[1] if left is not None and left[0] == (current.sequence, head) else None
-        return EditSession(database, outbox, lambda: self._read_listed(current), left=layer)
+        return session
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
         """What ``look`` finds, which is called again if a publish removes what it reads."""
@@ -156,14 +151,6 @@ class Sessions:
                     raise
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
-    def _read_listed(self, current: Current) -> Listed:
-        begun, listed = Begun.of(current.published), self._listed
-        if listed is None or (listed.generation, listed.begun) != (current.generation, begun):
-            custom = Cache(cache_path(self._directory.home, current.generation)).custom()
-            listed = Listed(generation=current.generation, digest=current.digest, begun=begun, custom=custom)
-            self._listed = listed
-        return listed
-
     def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
         """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
         try:
@@ -173,7 +160,7 @@ class Sessions:
             self._left = None
             _log.warning("the edit is kept, but lookups will not see it until this is repaired: %s", error)
             return
-        self._left = ((published.sequence, head), layer)
+        self._left = Left(published.sequence, head, layer)
 
 
 def _here() -> tuple[int, int]:

@@ -94,13 +94,6 @@ class Steps:
         return Step(number=number, at=at, changes=tuple(changes), names=names)
 
 
-def begin_step(database: "Database") -> int:
-    """The number of a new step, within a transaction of edits.db."""
-    table = database.table("steps")
-    table.insert({"undoes": None, "undone_by": None})
-    return int(str(table.last_pk))
-
-
 def migrate_m005(database: "Database") -> None:
     """The table of steps, and the step of each line of the history; lines of before have none."""
     database.table("history").add_column("step", int)

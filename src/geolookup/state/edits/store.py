@@ -305,8 +305,8 @@ class Edits:
         self.require_present(edits=edits, counter=counter)
         if edits or counter:
             with self.reading() as database:
-                head, marks = Outbox(database).counters()
-            if head < edits or marks < counter:
+                outbox = Outbox(database)
+            if outbox.head < edits or outbox.counter < counter:
                 raise self.gone_back()
 
     def require_present(self, *, edits: int, counter: int) -> None:
@@ -374,7 +374,7 @@ class Edits:
             return Start(mark=Mark.now(0), at=now_text())
         if to_look:
             with self.reading() as database:
-                return Start(mark=Mark.now(Outbox(database).counter()), at=now_text())
+                return Start(mark=Mark.now(Outbox(database).counter), at=now_text())
         with self.transaction() as database:
             return Start(mark=Outbox(database).mark(), at=now_text())
 

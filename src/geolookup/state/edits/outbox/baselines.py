@@ -10,6 +10,18 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
+def keep_published(database: "Database", digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
+    """Keep what is published, under its digest, as the baseline of the creates that are made while it is.
+
+    :returns: the number by which rows refer to it
+    """
+    for row in database.query("SELECT id FROM baselines WHERE published = ?", (digest,)):
+        return int(row["id"])
+    number = _number(database, custom())
+    database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
+    return number
+
+
 class Baselines:
     """The table of the baselines, within one transaction of edits.db."""
 
@@ -18,14 +30,6 @@ class Baselines:
         self._kept: tuple[Mapping[int, str], int] | None = None
         #: Those that were read: thousands of creates share one.
         self._read: dict[int, Mapping[int, str]] = {}
-
-    def keep_published(self, digest: str, custom: Callable[[], Mapping[int, str]]) -> int:
-        """Keep what is published, under its digest, as the baseline of the creates that are made while it is."""
-        for row in self._database.query("SELECT id FROM baselines WHERE published = ?", (digest,)):
-            return int(row["id"])
-        number = self.keep(custom())
-        self._database.execute("UPDATE baselines SET published = ? WHERE id = ?", (digest, number))
-        return number
 
     def of(self, row: OutboxRow) -> Mapping[int, str]:
         """The custom geolocations that the service had before the first attempt of a create that may have arrived.
@@ -53,13 +57,15 @@ class Baselines:
         """
         if self._kept is not None and self._kept[0] is known:  # of all creates of a group
             return self._kept[1]
-        self._kept = known, self._number(known)
+        self._kept = known, _number(self._database, known)
         return self._kept[1]
 
-    def _number(self, known: Mapping[int, str]) -> int:
-        text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
-        for row in self._database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
-            return int(row["id"])
-        table = self._database.table("baselines")
-        table.insert({"locids": text})
-        return int(str(table.last_pk))
+
+def _number(database: "Database", known: Mapping[int, str]) -> int:
+    """The number of a baseline, which is added unless it is there."""
+    text = json.dumps({str(locid): known[locid] for locid in sorted(known)})
+    for row in database.query("SELECT id FROM baselines WHERE locids = ? ORDER BY id DESC LIMIT 1", (text,)):
+        return int(row["id"])
+    table = database.table("baselines")
+    table.insert({"locids": text})
+    return int(str(table.last_pk))

@@ -1,5 +1,6 @@
 """The outbox: edits made here, each a row that goes to the service exactly as meant, or waits for a person."""
 
+import functools
 import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -39,14 +40,20 @@ MACHINE = "machine"
 class Outbox:
     """The outbox within one transaction of edits.db.
 
-    ``baselines`` is what creates are known not to have made.
+    ``head`` is a number that rises whenever the overlay may have to be compiled anew, ``counter`` that of the newest
+    mark. Nobody else changes them meanwhile, so they are read once.
     """
 
     def __init__(self, database: "Database") -> None:
         self._database = database
-        self.baselines = Baselines(database)
         self._read: dict[int, OutboxRow] = {}
         self._read_at = -1
+        self.head, self.counter = self._counters()
+
+    @functools.cached_property
+    def baselines(self) -> Baselines:
+        """What creates are known not to have made."""
+        return Baselines(self._database)
 
     @property
     def sent(self) -> Sent:
@@ -64,10 +71,15 @@ class Outbox:
         locid: int,
         *,
         base: dict[str, Any] | None,
+        content: Mapping[str, Any] | None,
         key: str | None = None,
         made: int | None = None,
     ) -> OutboxRow:
-        """Add an edit, queued; ``made`` is the number of `Baselines.keep_published` for a create."""
+        """Add an edit, queued, and keep its geolocation as it is after it: ``content``, as in `remember`.
+
+        ``made`` is the number of `keep_published` for a create.
+        """
+        self.remember(locid, content)  # first, since the row refers to it
         if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
             self.keep_setting(MACHINE, machine.machine_id())
         values: dict[str, Any] = {
@@ -112,10 +124,9 @@ class Outbox:
 
     def _rows(self, where: str, parameters: Sequence[object]) -> list[OutboxRow]:
         """The edits for which this holds, oldest first; read again only if an edit changed since they were."""
-        head = self.head()
-        if head != self._read_at:
+        if self.head != self._read_at:
             self._read.clear()
-            self._read_at = head
+            self._read_at = self.head
         if self._read:
             sql = f"SELECT id FROM outbox WHERE {where} ORDER BY id"  # noqa: S608 - no values in it
             numbers = [number for (number,) in self._database.execute(sql, parameters)]
@@ -155,12 +166,17 @@ class Outbox:
         )
         return self._rows(where, (begun.at, begun.counter))
 
+    def to_lay(self, begun: Begun) -> tuple[list[OutboxRow], dict[int, int]]:
+        """What `lay_over` lays over a list begun then: its edits, and their aliases."""
+        return self.rows_to_lay(begun), self.aliases()
+
     # Marks
 
     def mark(self) -> Mark:
         """A new mark: this moment, with a counter above all before."""
         self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'marks'")
-        return Mark.now(self.counter())
+        self.counter += 1
+        return Mark.now(self.counter)
 
     def found_here(self, found: Mark) -> None:
         """Count all ages from now: the marks are another machine's, whose clocks say nothing here.
@@ -175,14 +191,11 @@ class Outbox:
                 self._database.execute(f"UPDATE outbox SET {name} = ? WHERE id = ?", (mark.text, row["id"]))  # noqa: S608
         self._read.clear()
 
-    def counter(self) -> int:
-        """The counter of the newest mark."""
-        return self.counters()[1]
-
     def lift(self, *, edits: int, counter: int) -> None:
         """Raise both counters above these, so that what was published from a file that is gone counts as older."""
         for name, least in (("edits", edits), ("marks", counter)):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
+        self.head, self.counter = self._counters()
 
     # Edits and their attempts
 
@@ -294,7 +307,7 @@ class Outbox:
         self._database.execute("UPDATE custom SET service_locid = NULL")
         self._database.execute("DELETE FROM twins")
         self._database.execute(
-            "UPDATE outbox SET concluded = ? WHERE state = 'done' AND concluded IS NULL", (self.counter(),)
+            "UPDATE outbox SET concluded = ? WHERE state = 'done' AND concluded IS NULL", (self.counter,)
         )
         self.touch()
 
@@ -333,18 +346,14 @@ class Outbox:
         """Keep something by name."""
         self._database.table("settings").upsert({"name": name, "value": value}, pk="name")
 
-    def head(self) -> int:
-        """A number that rises whenever the overlay may have to be compiled anew."""
-        return self.counters()[0]
-
-    def counters(self) -> tuple[int, int]:
-        """`head` and `counter` at once."""
+    def _counters(self) -> tuple[int, int]:
         found = {row["name"]: int(row["value"]) for row in self._database.query("SELECT name, value FROM counters")}
         return found["edits"], found["marks"]
 
     def touch(self) -> None:
         """Note that the overlay must be compiled anew."""
         self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
+        self.head += 1
 
     # Geolocations edited here
 

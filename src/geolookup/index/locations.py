@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from geolookup.index.layout import Header
+    from geolookup.index.mapped import Header
 
     Location = tuple[Any, ...]
 

@@ -13,10 +13,9 @@ from geolookup.index.layout import (
     MASKS,
     NARROW_EMPTY,
     WIDE_EMPTY,
-    read_header,
 )
 from geolookup.index.locations import Locations
-from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, section_arrays
+from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, read_header, section_arrays
 
 try:
     # What `bisect` wraps, without that module's own import.

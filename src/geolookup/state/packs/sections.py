@@ -12,7 +12,8 @@ import numpy as np
 
 from geolookup import plainjson
 from geolookup.fields import TEXT_NAMES
-from geolookup.index.layout import EMPTY, ITEM_FORMATS, NARROW_EMPTY, WIDE_EMPTY, read_header
+from geolookup.index.layout import EMPTY, ITEM_FORMATS, NARROW_EMPTY, WIDE_EMPTY
+from geolookup.index.mapped import read_header
 from geolookup.state.packs.forms import Column, mapped, write_at
 
 Array = np.ndarray[Any, Any]

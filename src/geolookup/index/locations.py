@@ -45,10 +45,7 @@ class Locations:
     )
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
-        """``sections`` are those of the file at ``path``, by name, each in its type.
-
-        :raises IndexDamagedError: if the table of texts is damaged
-        """
+        """``sections`` are those of the file at ``path``, by name, each in its type."""
         self._path = path
         self.count = header.counts["locations"]
         self.sources = tuple(header.metadata.get(SOURCES, "").split())
@@ -59,8 +56,6 @@ class Locations:
         self._source = sections.get("loc.source")
         self._offsets: memoryview[int] = sections["strings.offsets"]
         self._bytes = sections["strings.bytes"]
-        if self._offsets[0] != 0 or self._offsets[len(self._offsets) - 1] != len(self._bytes):
-            raise damaged(path, "strings.offsets: its ends are not 0 and the number of bytes")
 
     def _text(self, number: int) -> str:
         if not number:

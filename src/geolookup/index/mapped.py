@@ -102,10 +102,10 @@ class Header:
 
     ``raw`` is its text as it stands in the file, padding included, and ``tree`` the decoded JSON; ``metadata`` has
     strings only; ``counts`` has the numbers of `COUNT_NAMES`; ``sections`` has the unknown ones of a newer minor
-    version too.
+    version too; ``size_bytes`` is the file's size.
     """
 
-    __slots__ = ("counts", "layer", "metadata", "raw", "sections", "tree")
+    __slots__ = ("counts", "layer", "metadata", "raw", "sections", "size_bytes", "tree")
 
     def __init__(
         self,
@@ -114,6 +114,7 @@ class Header:
         metadata: dict[str, str],
         counts: dict[str, int],
         sections: dict[str, Section],
+        size_bytes: int,
     ) -> None:
         self.raw = raw
         self.tree = tree
@@ -121,10 +122,24 @@ class Header:
         self.layer = metadata["layer"]
         self.counts = counts
         self.sections = sections
+        self.size_bytes = size_bytes
+
+
+def header_of(path: str) -> Header:
+    """The header of the file at ``path``, of which nothing else is wanted.
+
+    The errors are those of `IndexReader.open`: all that can be seen at once was checked.
+    """
+    mapped = map_file(path)
+    try:
+        with memoryview(mapped) as whole:
+            return read_header(whole, path)
+    finally:
+        mapped.close()
 
 
 def read_header(data: memoryview, path: str) -> Header:
-    """Read and check the header of a mapped file, in time that does not grow with the file.
+    """Read the header of a mapped file, and check what lookups rely on, in time that does not grow with the file.
 
     :raises IndexFileError: on a big-endian machine
     :raises IndexDamagedError: if it is not a whole index file; the message begins with the path
@@ -158,7 +173,8 @@ def read_header(data: memoryview, path: str) -> Header:
     if max((section.end for section in sections.values()), default=start) != size:
         raise IndexDamagedError(f"{path}: the sections do not end where the file ends: it is truncated, or has more")
     _check_shapes(sections, counts, path)
-    return Header(raw, tree, metadata, counts, sections)
+    _check_ends(data, sections, path)
+    return Header(raw, tree, metadata, counts, sections, size)
 
 
 def _check_version(version: object, path: str) -> None:
@@ -227,6 +243,22 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
             right = name != "strings.offsets" or length[name] >= 2
         if not right:
             raise IndexDamagedError(f"{path}: section {name} has {length[name]} items, which does not fit the others")
+
+
+def _check_ends(data: memoryview, sections: dict[str, Section], path: str) -> None:
+    def item(name: str, position: int) -> int:
+        section = sections[name]
+        item_bytes = ITEM_FORMATS[section.dtype][1]
+        begin = (section.begin if position >= 0 else section.end) + position * item_bytes
+        return int.from_bytes(data[begin : begin + item_bytes], "little")
+
+    if item("strings.offsets", 0) != 0 or item("strings.offsets", -1) != sections["strings.bytes"].length:
+        raise damaged(path, "strings.offsets: its ends are not 0 and the number of bytes")
+    if item("v4.low", 0) or not item("v4.table", 1) or item("v6.hi", 0) or ("v6.lo" in sections and item("v6.lo", 0)):
+        raise damaged(path, "the first segment of a family does not begin at its first address")
+    for name, column in (("v4.table", "v4.low"), ("v6.table", "v6.hi")):
+        if item(name, 0) != 0 or item(name, -1) != sections[column].length:
+            raise damaged(path, f"{name}: its ends are not 0 and the number of segments")
 
 
 def damaged(path: str, what: str) -> IndexDamagedError:

@@ -13,11 +13,14 @@ from geolookup.errors import (
     StateUnreadableError,
 )
 from geolookup.index.layout import self_check
+from geolookup.index.mapped import header_of
 from geolookup.index.reader import IndexReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from geolookup.index.mapped import Header
 
 FORMAT_VERSION = "2.0"
 #: The major versions that are read. In version 1 a generation is what one source's pull made.
@@ -179,7 +182,7 @@ def read_current(home: str) -> Current:
 def read_to_publish(home: str) -> tuple[bytes | None, Current | None, str | None]:
     """CURRENT for whoever holds the publish lock: its bytes, what they say, and why that cannot be served.
 
-    This opens every file that CURRENT names, and closes it again. Without a CURRENT, all three are None. If CURRENT
+    This looks into every file that CURRENT names. Without a CURRENT, all three are None. If CURRENT
     itself is damaged, the second is None. The third is None if everything is whole.
 
     :raises StateTooNewError: if a newer release wrote it, or what it names
@@ -192,7 +195,7 @@ def read_to_publish(home: str) -> tuple[bytes | None, Current | None, str | None
     except StateDamagedError as error:
         return data, None, str(error)
     try:
-        open_named(home, current).close()
+        _check_named(home, current)
     except IndexTooNewError as error:
         raise StateTooNewError(str(error)) from error
     except IndexFileError as error:
@@ -393,24 +396,36 @@ def open_named(home: str, current: Current, index: str | None = None) -> Publish
     :raises IndexFileError: if they are not
     """
     index = index or index_path(home, current.generation)
-    base = _open_file(index, "default", current.published["files"]["index"]["bytes"])
+    base = overlay = None
+    try:
+        base = IndexReader.open(index)
+        _require_index(base.header, index, current)
+        overlay = IndexReader.open(overlay_path(home, current.overlay))
+        _require_overlay(overlay.header, overlay.path, current)
+    except IndexFileError:
+        for reader in (base, overlay):
+            if reader is not None:
+                reader.close()
+        raise
     if not base.sources:  # an earlier release wrote it, for which there was one source
         base.sources = ("registry" if current.source == "bundled" else "service",)
-    try:
-        overlay = _open_file(overlay_path(home, current.overlay), "custom", current.overlay_file["bytes"])
-    except IndexFileError:
-        base.close()
-        raise
-    if overlay.metadata.get("generation") != str(current.generation):
-        base.close()
-        overlay.close()
-        raise IndexDamagedError(f"{overlay.path}: was compiled for another generation than {current.generation}")
     return Published(current, base, overlay)
 
 
-def _open_file(path: str, layer: str, size_bytes: int) -> IndexReader:
-    reader = IndexReader.open(path)
-    if reader.layer != layer or reader.size_bytes != size_bytes:
-        reader.close()
+def _check_named(home: str, current: Current) -> None:
+    """Check the files as `open_named` does, without opening them for lookups."""
+    index, overlay = index_path(home, current.generation), overlay_path(home, current.overlay)
+    _require_index(header_of(index), index, current)
+    _require_overlay(header_of(overlay), overlay, current)
+
+
+def _require_index(header: "Header", path: str, current: Current) -> None:
+    if header.layer != "default" or header.size_bytes != current.published["files"]["index"]["bytes"]:
         raise IndexDamagedError(f"{path}: is not the file that was published: its size or layer differs")
-    return reader
+
+
+def _require_overlay(header: "Header", path: str, current: Current) -> None:
+    if header.layer != "custom" or header.size_bytes != current.overlay_file["bytes"]:
+        raise IndexDamagedError(f"{path}: is not the file that was published: its size or layer differs")
+    if header.metadata.get("generation") != str(current.generation):
+        raise IndexDamagedError(f"{path}: was compiled for another generation than {current.generation}")

@@ -13,7 +13,7 @@ from geolookup.errors import (
     StateError,
     StateTooNewError,
 )
-from geolookup.index.reader import IndexReader
+from geolookup.index.mapped import header_of
 from geolookup.reasons import reason
 from geolookup.state import files
 from geolookup.state.current import (
@@ -229,8 +229,7 @@ def _headers(home: str, overlays: Iterable[int]) -> Iterator[tuple[int, dict[str
     """Those of the overlays that can be read, each with what is written in its header."""
     for overlay in overlays:
         try:
-            with IndexReader.open(overlay_path(home, overlay)) as reader:
-                metadata = dict(reader.metadata)
+            metadata = header_of(overlay_path(home, overlay)).metadata
         except IndexFileError:
             continue
         if all(metadata.get(name, "0").isdecimal() for name in ("generation", "sequence", "edits")):

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Collection, Mapping
 
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
-from geolookup.index.reader import IndexReader
+from geolookup.index.mapped import header_of
 from geolookup.state import files
 from geolookup.state.current import Current, generation_path, overlay_path, read_current
 from geolookup.state.generations.candidate import CONTENT, HELD_MARK, REPORT, read_report
@@ -231,8 +231,7 @@ def bases(home: str, number: int) -> list[int]:
 def _compiled_for(path: str) -> int | None:
     """The generation that an overlay was compiled for; 0 if it is damaged, None if a newer release wrote it."""
     try:
-        with IndexReader.open(path) as reader:
-            generation = reader.metadata.get("generation", "")
+        generation = header_of(path).metadata.get("generation", "")
     except IndexTooNewError:
         return None
     except IndexFileError:

@@ -7,14 +7,11 @@ multiple of 64, and sections stand in order of item size, largest first, so ever
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing.
 """
 
-import sys
-
-from geolookup.errors import IndexFileError
 from geolookup.fields import DEGREES, LATER_NAMES, TEXT_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Final
+    from typing import Final
 
 FORMAT: "Final" = "geolookup-index"
 VERSION: "Final" = "2.1"
@@ -93,50 +90,7 @@ ALIGNMENT: "Final" = 64
 #: Headers are some 3 kB: a larger length is damage, and reading so much would not take constant time.
 MAX_HEADER_BYTES: "Final" = 1 << 20
 
-_CHECK_MARK = b'"header_check":"'
-_CHECK_DIGITS = 16
-_CHECK_MODULUS = (1 << 61) - 1
-
-
-def require_little_endian() -> None:
-    """Refuse a machine whose integers are not those of the file: sections are used in place, without a copy.
-
-    :raises IndexFileError: on a big-endian machine
-    """
-    if sys.byteorder != "little":
-        raise IndexFileError("index files are little-endian: a machine that is not can neither map nor write them")
-
-
-def header_check(header: bytes) -> str:
-    """The checksum of a header, in which its own value counts as zeros; see `self_check`."""
-    return self_check(header, header.find(_CHECK_MARK) + len(_CHECK_MARK))
-
-
-def self_check(text: bytes, start: int) -> str:
-    """The checksum, as 16 hexadecimal digits, of a text that holds it at ``start``: there it counts as zeros.
-
-    It is the text as one little-endian integer, modulo 2**61 - 1. CRC-32 would do as well, but costs an import on
-    the way to a first answer, or a loop over each byte; this is a dozen microseconds of plain Python, and
-    misses no run of changed bits shorter than 61.
-    """
-    blanked = text[:start] + b"0" * _CHECK_DIGITS + text[start + _CHECK_DIGITS :]
-    return f"{int.from_bytes(blanked, 'little') % _CHECK_MODULUS:0{_CHECK_DIGITS}x}"
-
-
-def encode_header(tree: "dict[str, Any]") -> bytes:
-    """The text of a header, padded so that data begin at a multiple of 64, its checksum filled in.
-
-    ``tree`` begins with ``__metadata__``, whose ``header_check`` may have any value of 16 characters; it stays as it
-    is.
-
-    :raises IndexFileError: if the header would be larger than a reader accepts, or on a big-endian machine
-    """
-    require_little_endian()
-    import json
-
-    text = json.dumps(tree, separators=(",", ":")).encode("ascii")
-    text += b" " * (-(8 + len(text)) % ALIGNMENT)
-    if len(text) > MAX_HEADER_BYTES:
-        raise IndexFileError(f"the header would have {len(text)} bytes: give less extra metadata")
-    start = text.find(_CHECK_MARK) + len(_CHECK_MARK)
-    return text[:start] + header_check(text).encode("ascii") + text[start + _CHECK_DIGITS :]
+#: Before the checksum of the header, which stands in its own text: see `plainjson.sealed`.
+CHECK_MARK: "Final" = b'"header_check":"'
+#: Why sections can be used in place, without a copy, and where they cannot be.
+BIG_ENDIAN: "Final" = "index files are little-endian: a machine that is not can neither map nor write them"

@@ -5,12 +5,15 @@ This module stands on the path of ``geolookup 8.8.8.8``: it imports only what co
 
 import mmap
 import os
+import sys
 
 from geolookup import plainjson
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.fields import FIELDS
 from geolookup.index.layout import (
     ALIGNMENT,
+    BIG_ENDIAN,
+    CHECK_MARK,
     COUNT_NAMES,
     EMPTY,
     FORMAT,
@@ -23,8 +26,6 @@ from geolookup.index.layout import (
     SECTIONS,
     TABLE_LENGTH,
     WIDE_EMPTY,
-    header_check,
-    require_little_endian,
 )
 
 TYPE_CHECKING = False
@@ -145,7 +146,8 @@ def read_header(data: memoryview, path: str) -> Header:
     :raises IndexDamagedError: if it is not a whole index file; the message begins with the path
     :raises IndexTooNewError: if its major version is not ours
     """
-    require_little_endian()
+    if sys.byteorder != "little":
+        raise IndexFileError(BIG_ENDIAN)
     size = len(data)
     header_bytes = int.from_bytes(data[:8], "little") if size >= 8 else 0
     start = 8 + header_bytes
@@ -153,14 +155,14 @@ def read_header(data: memoryview, path: str) -> Header:
         raise IndexDamagedError(f"{path}: not an index file, or damaged: the length of its header cannot be right")
     raw = bytes(data[8:start])
     try:
-        tree = plainjson.loads(raw)
+        tree, check = plainjson.loads_sealed(raw, CHECK_MARK)
     except ValueError as error:
         raise IndexDamagedError(f"{path}: not an index file, or damaged: its header is not JSON") from error
     metadata = tree.get("__metadata__") if isinstance(tree, dict) else None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise IndexDamagedError(f"{path}: not an index file: its header does not name the format {FORMAT}")
     _check_version(metadata.get("version"), path)
-    if metadata.get(HEADER_CHECK) != header_check(raw):
+    if metadata.get(HEADER_CHECK) != check:
         raise IndexDamagedError(f"{path}: the header is damaged: its checksum is not {metadata.get(HEADER_CHECK)}")
     if not all(isinstance(value, str) for value in metadata.values()):
         raise IndexDamagedError(f"{path}: __metadata__ has something that is not text")

@@ -1,7 +1,9 @@
 """Writing an index file: sections in, checksums and header made, one synced file out."""
 
 import hashlib
+import json
 import os
+import sys
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,23 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from geolookup import disk
+from geolookup import disk, plainjson
 from geolookup.errors import IndexFileError
 from geolookup.index import flatten
 from geolookup.index.layout import (
+    ALIGNMENT,
+    BIG_ENDIAN,
+    CHECK_MARK,
     COUNT_NAMES,
     CRC_PREFIX,
     FORMAT,
     HEADER_CHECK,
     ITEM_FORMATS,
     MASKS,
+    MAX_HEADER_BYTES,
     MOST_SOURCES,
     OPTIONAL_SECTIONS,
     RESERVED_METADATA,
     SECTIONS,
     SOURCES,
     VERSION,
-    encode_header,
 )
 from geolookup.index.scratch.column import Column
 
@@ -118,6 +123,23 @@ def write_index(
     encoded = encode_header(header)
     begun = memoryview(len(encoded).to_bytes(8, "little") + encoded)
     return _write_file(path, chain([begun], chain.from_iterable(_raw(sections[name]) for name in present)))
+
+
+def encode_header(tree: dict[str, Any]) -> bytes:
+    """The text of a header, padded so that data begin at a multiple of 64, its checksum filled in.
+
+    ``tree`` begins with ``__metadata__``, whose ``header_check`` may have any value of 16 characters; it stays as it
+    is.
+
+    :raises IndexFileError: if the header would be larger than a reader accepts, or on a big-endian machine
+    """
+    if sys.byteorder != "little":
+        raise IndexFileError(BIG_ENDIAN)
+    text = json.dumps(tree, separators=(",", ":")).encode("ascii")
+    text += b" " * (-(8 + len(text)) % ALIGNMENT)
+    if len(text) > MAX_HEADER_BYTES:
+        raise IndexFileError(f"the header would have {len(text)} bytes: give less extra metadata")
+    return plainjson.sealed(text, CHECK_MARK)
 
 
 def _raw(column: flatten.Array | Column) -> Iterator[memoryview]:

@@ -12,7 +12,6 @@ from geolookup.errors import (
     StateTooNewError,
     StateUnreadableError,
 )
-from geolookup.index.layout import self_check
 from geolookup.index.mapped import header_of
 from geolookup.index.reader import IndexReader
 
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = "2.0"
 #: The major versions that are read. In version 1 a generation is what one source's pull made.
 READ_VERSIONS = ("1", "2")
+#: Before the checksum of the whole file, which stands in it.
 _CHECK_MARK = b'"check": "'
-_NO_CHECK = b"0" * 16
 _MAX_BYTES = 1 << 20
 #: A publish may land between reading CURRENT and opening what it names, again and again, but not this often.
 _OPEN_ATTEMPTS = 50
@@ -139,11 +138,8 @@ class Current:
         """The bytes of the file, with their checksum."""
         import json  # late: to read the file takes none of it
 
-        text = json.dumps({**self.as_json(), "check": _NO_CHECK.decode()}, indent=1, ensure_ascii=True, allow_nan=False)
-        data = f"{text}\n".encode("ascii")
-        head, mark, tail = data.rpartition(_NO_CHECK)
-        assert mark, "the lines above wrote it"
-        return head + content_check(data).encode("ascii") + tail
+        text = json.dumps({**self.as_json(), "check": "0" * 16}, indent=1, ensure_ascii=True, allow_nan=False)
+        return plainjson.sealed(f"{text}\n".encode("ascii"), _CHECK_MARK)
 
     def as_json(self) -> "dict[str, Any]":
         """What stands in the file."""
@@ -251,7 +247,7 @@ def parse_current(data: bytes, path: str) -> Current:
     The errors are those of `read_current`.
     """
     try:
-        found = plainjson.loads(data)
+        found, check = plainjson.loads_sealed(data, _CHECK_MARK)
         version = str(found["version"])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise _damaged(path, error) from error
@@ -260,7 +256,7 @@ def parse_current(data: bytes, path: str) -> Current:
             f"{path}: has version {version!r:.40}, and this release reads version {FORMAT_VERSION}: upgrade geolookup"
         )
     try:
-        if found.get("check", "") not in ("", content_check(data)):
+        if found.get("check", "") not in ("", check):
             raise ValueError("its checksum does not fit its content")
         current = Current(
             sequence=found["sequence"],
@@ -320,11 +316,6 @@ def _damaged(path: str, error: Exception) -> StateDamagedError:
     from geolookup.reasons import reason  # late: a plain lookup passes here and meets no damage
 
     return StateDamagedError(f"{path}: is damaged: {reason(error)}")
-
-
-def content_check(data: bytes) -> str:
-    """The checksum of CURRENT's bytes, the digits of its own member ``check`` taken as zeros; see `self_check`."""
-    return self_check(data, data.rfind(_CHECK_MARK) + len(_CHECK_MARK))
 
 
 class Published:

@@ -10,8 +10,8 @@ import pytest
 
 import geolookup
 from geolookup.errors import IndexTooNewError, StateDamagedError, StateError, StateTooNewError
-from geolookup.index.layout import encode_header
 from geolookup.index.reader import IndexReader
+from geolookup.index.writer import encode_header
 from geolookup.state import verify as verify_module
 from geolookup.state.current import parse_current, read_current
 from geolookup.state.directory import StateDirectory

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from geolookup.addresses import to_text
 from geolookup.errors import StateDamagedError, StateTooNewError, StateUnwritableError
-from geolookup.state.generations.cache import Cache, CacheWriter, compare, stored_number
-from geolookup.state.generations.cache_compare import row_differences
+from geolookup.state.generations.cache import Cache, CacheWriter, stored_number
+from geolookup.state.generations.cache_compare import compare, row_differences
 from tests.oracle import cache_rows
 from tests.oracle.cache_rows import Range, Rows
 from tests.support.examples import examples

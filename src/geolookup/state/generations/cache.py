@@ -9,11 +9,11 @@ from typing import Any, Self, TypeAlias, Unpack
 from geolookup import disk
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import StateDamagedError, StateTooNewError
-from geolookup.fields import FIELD_NAMES, FIELDS, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES, UNKNOWN
+from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
 from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
 from geolookup.state.packs.reading import readable
-from geolookup.state.sqlite import column_types, create_private, open_published, published_uri, sqlite_errors
+from geolookup.state.sqlite import column_types, create_private, open_published, sqlite_errors
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
 WITH_TEXT = 1
@@ -132,7 +132,7 @@ class Cache:
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         with open_published(readable(self.path)) as connection:
-            _check_version(connection, self.path)
+            check_version(connection, self.path)
             yield connection
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
@@ -165,7 +165,7 @@ class Cache:
     def covering(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation]]:
         """Every block of both layers that covers an address, in no order. Reads all blocks: 0.2 s a million."""
         with self._opened() as connection:
-            number = _stored(family, value, _version(connection))
+            number = _stored(family, value, version_of(connection))
             rows = connection.execute(
                 f"SELECT startipnum, endipnum, {', '.join(place_columns(connection, table='g').values())}"  # noqa: S608
                 " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
@@ -177,7 +177,7 @@ class Cache:
     def covering_rows(self, family: int, value: int) -> list[tuple[IPBlock, Geolocation | None, int]]:
         """`covering`, each block with its row's number; masks too, which have no geolocation."""
         with self._opened() as connection:
-            number = _stored(family, value, _version(connection))
+            number = _stored(family, value, version_of(connection))
             rows = connection.execute(
                 "SELECT startipnum, endipnum, b.rowid, b.locid,"  # noqa: S608
                 f" {', '.join(place_columns(connection, table='g').values())}"
@@ -243,106 +243,6 @@ class Cache:
             raise StateDamagedError(f"{self.path}: {'; '.join(found)}")
 
 
-def compare(old: str, new: str) -> dict[str, dict[str, int]]:
-    """What changed from one cache.db to another: geolocations and blocks added, removed and changed.
-
-    A geolocation is changed if a field or a block of it differs; a block if the same range belongs to another
-    geolocation now. A place of ours that got another number is none of these. Blocks count too that are known to have
-    no location.
-    """
-    with compared(old, new) as (_, counts):
-        return counts
-
-
-@contextlib.contextmanager
-def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str, dict[str, int]]]]:
-    """A connection to the cache.db ``new``, with ``old`` attached, and what `compare` says.
-
-    Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
-    blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
-    """
-    old, new = readable(old), readable(new)
-    with open_published(new) as connection:
-        _check_version(connection, new)
-        connection.execute("ATTACH ? AS old", (published_uri(old),))
-        _check_version(connection, old, "old")
-        connection.execute("PRAGMA query_only = off")  # for the temporary tables: both files are opened read-only
-        connection.executescript(
-            """
-            CREATE TEMP TABLE touched AS
-                SELECT n.locid FROM main.geolocations n JOIN old.geolocations o USING (locid)
-                WHERE n.digest <> o.digest;
-            CREATE TEMP TABLE arrived AS
-                SELECT locid FROM main.geolocations EXCEPT SELECT locid FROM old.geolocations;
-            CREATE TEMP TABLE gone AS
-                SELECT locid FROM old.geolocations EXCEPT SELECT locid FROM main.geolocations;
-            CREATE TEMP TABLE renumbered (was INTEGER PRIMARY KEY, locid INTEGER);
-            """
-        )
-        _find_renumbered(connection)
-        connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
-        same_form = _version(connection) == _version(connection, "old")
-        ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
-        connection.executescript(
-            f"""
-            CREATE TEMP TABLE blocks_after AS
-                SELECT locid, {ends}, family FROM main.ipblocks
-                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived UNION ALL SELECT 0);
-            CREATE TEMP TABLE blocks_before AS
-                SELECT coalesce((SELECT r.locid FROM renumbered r WHERE r.was = b.locid), b.locid) AS locid,
-                    {ends}, family FROM old.ipblocks b
-                WHERE b.locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone UNION ALL SELECT 0);
-            DELETE FROM arrived WHERE locid IN (SELECT locid FROM renumbered);
-            DELETE FROM gone WHERE locid IN (SELECT was FROM renumbered);
-            CREATE TEMP TABLE added AS SELECT * FROM blocks_after EXCEPT SELECT * FROM blocks_before;
-            CREATE TEMP TABLE removed AS SELECT * FROM blocks_before EXCEPT SELECT * FROM blocks_after;
-            CREATE TEMP TABLE moved AS
-                SELECT startipnum, endipnum, family FROM added
-                INTERSECT SELECT startipnum, endipnum, family FROM removed;
-            """  # noqa: S608
-        )
-
-        def count(table: str) -> int:
-            return int(connection.execute(f"SELECT count(*) FROM temp.{table}").fetchone()[0])  # noqa: S608
-
-        moved = count("moved")
-        counts = {
-            "geolocations": {"added": count("arrived"), "removed": count("gone"), "changed": count("touched")},
-            "blocks": {
-                "added": max(0, count("added") - moved),
-                "removed": max(0, count("removed") - moved),
-                "changed": moved,
-            },
-        }
-        yield connection, counts
-
-
-def _as_bytes(number: int | str | bytes) -> int | bytes:
-    """A number of IPv6 as a compact file has it, so that files of both forms can be compared."""
-    return int(number).to_bytes(16, "big") if isinstance(number, str) else number
-
-
-def _find_renumbered(connection: sqlite3.Connection) -> None:
-    """Fill ``renumbered``: of a source without numbers of its own, no two places are equal."""
-    (ours,) = connection.execute("SELECT count(*) FROM temp.gone WHERE locid >= ?", (FIRST_OWN_LOCID,)).fetchone()
-    if not ours:
-        return
-    names = ", ".join(FIELD_NAMES)
-    for table, which, schema in (("came", "arrived", "main"), ("went", "gone", "old")):
-        columns = ", ".join(place_columns(connection, schema=schema, table="g").values())
-        connection.execute(f"CREATE TEMP TABLE {table} (locid, {names})")
-        connection.execute(
-            f"INSERT INTO temp.{table} SELECT {columns} FROM {schema}.geolocations g"  # noqa: S608
-            f" JOIN temp.{which} USING (locid) WHERE locid >= ?",
-            (FIRST_OWN_LOCID,),
-        )
-    connection.execute(f"CREATE INDEX temp.came_place ON came ({names})")
-    same = " AND ".join(f"c.{name} IS w.{name}" for name in FIELD_NAMES)
-    connection.execute(
-        f"INSERT OR IGNORE INTO temp.renumbered SELECT w.locid, c.locid FROM temp.went w JOIN temp.came c ON {same}"  # noqa: S608
-    )
-
-
 def place_columns(connection: sqlite3.Connection, *, schema: str = "main", table: str = "") -> dict[str, str]:
     """SQL for what `read_geolocation` takes: the locid and the fields by name, of ``table`` if that has a name.
 
@@ -359,12 +259,16 @@ def place_columns(connection: sqlite3.Connection, *, schema: str = "main", table
     return columns
 
 
-def _version(connection: sqlite3.Connection, schema: str = "main") -> int:
+def version_of(connection: sqlite3.Connection, schema: str = "main") -> int:
+    """The schema of an open file."""
     return int(connection.execute(f"PRAGMA {schema}.user_version").fetchone()[0])
 
 
-def _check_version(connection: sqlite3.Connection, path: str, schema: str = "main") -> None:
-    found = _version(connection, schema)
+def check_version(connection: sqlite3.Connection, path: str, schema: str = "main") -> None:
+    """
+    :raises StateTooNewError: if a newer release wrote an open file
+    """
+    found = version_of(connection, schema)
     if found > SCHEMA_VERSION:
         raise StateTooNewError(
             f"{path}: has schema {found}, and this release reads {SCHEMA_VERSION}: upgrade geolookup"

@@ -1,10 +1,22 @@
 """How two generations' cache.db differ, row by row: geolocations with their fields, and blocks."""
 
+import contextlib
+import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from geolookup.model import FIELD_NAMES, Geolocation, IPBlock
-from geolookup.state.generations.cache import compared, place_columns, read_block, read_geolocation
+from geolookup.fields import FIELD_NAMES, FIRST_OWN_LOCID
+from geolookup.model import Geolocation, IPBlock
+from geolookup.state.generations.cache import (
+    check_version,
+    place_columns,
+    read_block,
+    read_geolocation,
+    version_of,
+)
+from geolookup.state.packs.reading import readable
+from geolookup.state.sqlite import open_published, published_uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +36,7 @@ class ChangedGeolocation:
 
 @dataclass(slots=True, kw_only=True)
 class RowDifferences:
-    """``counts`` is what `cache.compare` says; the lists go by locid, and have no more rows than were asked for.
+    """``counts`` is what `compare` says; the lists go by locid, and have no more rows than were asked for.
 
     ``renumbered`` are places of ours with another number, each with the one before; ``renumbered_count`` counts them.
     Blocks are (locid, block); a block that moved to another geolocation is both among the added and the removed ones.
@@ -46,6 +58,106 @@ class RowDifferences:
         return not self.renumbered_count and not any(
             count for counts in self.counts.values() for count in counts.values()
         )
+
+
+def compare(old: str, new: str) -> dict[str, dict[str, int]]:
+    """What changed from one cache.db to another: geolocations and blocks added, removed and changed.
+
+    A geolocation is changed if a field or a block of it differs; a block if the same range belongs to another
+    geolocation now. A place of ours that got another number is none of these. Blocks count too that are known to have
+    no location.
+    """
+    with compared(old, new) as (_, counts):
+        return counts
+
+
+@contextlib.contextmanager
+def compared(old: str, new: str) -> Iterator[tuple[sqlite3.Connection, dict[str, dict[str, int]]]]:
+    """A connection to the cache.db ``new``, with ``old`` attached, and what `compare` says.
+
+    Its temporary tables hold the differences: ``arrived``, ``gone`` and ``touched`` locids, ``added`` and ``removed``
+    blocks; ``renumbered`` has places of ours, from ``was`` to ``locid``, all of whose fields are as before.
+    """
+    old, new = readable(old), readable(new)
+    with open_published(new) as connection:
+        check_version(connection, new)
+        connection.execute("ATTACH ? AS old", (published_uri(old),))
+        check_version(connection, old, "old")
+        connection.execute("PRAGMA query_only = off")  # for the temporary tables: both files are opened read-only
+        connection.executescript(
+            """
+            CREATE TEMP TABLE touched AS
+                SELECT n.locid FROM main.geolocations n JOIN old.geolocations o USING (locid)
+                WHERE n.digest <> o.digest;
+            CREATE TEMP TABLE arrived AS
+                SELECT locid FROM main.geolocations EXCEPT SELECT locid FROM old.geolocations;
+            CREATE TEMP TABLE gone AS
+                SELECT locid FROM old.geolocations EXCEPT SELECT locid FROM main.geolocations;
+            CREATE TEMP TABLE renumbered (was INTEGER PRIMARY KEY, locid INTEGER);
+            """
+        )
+        _find_renumbered(connection)
+        connection.create_function("as_bytes", 1, _as_bytes, deterministic=True)
+        same_form = version_of(connection) == version_of(connection, "old")
+        ends = "startipnum, endipnum" if same_form else "as_bytes(startipnum) startipnum, as_bytes(endipnum) endipnum"
+        connection.executescript(
+            f"""
+            CREATE TEMP TABLE blocks_after AS
+                SELECT locid, {ends}, family FROM main.ipblocks
+                WHERE locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM arrived UNION ALL SELECT 0);
+            CREATE TEMP TABLE blocks_before AS
+                SELECT coalesce((SELECT r.locid FROM renumbered r WHERE r.was = b.locid), b.locid) AS locid,
+                    {ends}, family FROM old.ipblocks b
+                WHERE b.locid IN (SELECT locid FROM touched UNION ALL SELECT locid FROM gone UNION ALL SELECT 0);
+            DELETE FROM arrived WHERE locid IN (SELECT locid FROM renumbered);
+            DELETE FROM gone WHERE locid IN (SELECT was FROM renumbered);
+            CREATE TEMP TABLE added AS SELECT * FROM blocks_after EXCEPT SELECT * FROM blocks_before;
+            CREATE TEMP TABLE removed AS SELECT * FROM blocks_before EXCEPT SELECT * FROM blocks_after;
+            CREATE TEMP TABLE moved AS
+                SELECT startipnum, endipnum, family FROM added
+                INTERSECT SELECT startipnum, endipnum, family FROM removed;
+            """  # noqa: S608
+        )
+
+        def count(table: str) -> int:
+            return int(connection.execute(f"SELECT count(*) FROM temp.{table}").fetchone()[0])  # noqa: S608
+
+        moved = count("moved")
+        counts = {
+            "geolocations": {"added": count("arrived"), "removed": count("gone"), "changed": count("touched")},
+            "blocks": {
+                "added": max(0, count("added") - moved),
+                "removed": max(0, count("removed") - moved),
+                "changed": moved,
+            },
+        }
+        yield connection, counts
+
+
+def _as_bytes(number: int | str | bytes) -> int | bytes:
+    """A number of IPv6 as a compact file has it, so that files of both forms can be compared."""
+    return int(number).to_bytes(16, "big") if isinstance(number, str) else number
+
+
+def _find_renumbered(connection: sqlite3.Connection) -> None:
+    """Fill ``renumbered``: of a source without numbers of its own, no two places are equal."""
+    (ours,) = connection.execute("SELECT count(*) FROM temp.gone WHERE locid >= ?", (FIRST_OWN_LOCID,)).fetchone()
+    if not ours:
+        return
+    names = ", ".join(FIELD_NAMES)
+    for table, which, schema in (("came", "arrived", "main"), ("went", "gone", "old")):
+        columns = ", ".join(place_columns(connection, schema=schema, table="g").values())
+        connection.execute(f"CREATE TEMP TABLE {table} (locid, {names})")
+        connection.execute(
+            f"INSERT INTO temp.{table} SELECT {columns} FROM {schema}.geolocations g"  # noqa: S608
+            f" JOIN temp.{which} USING (locid) WHERE locid >= ?",
+            (FIRST_OWN_LOCID,),
+        )
+    connection.execute(f"CREATE INDEX temp.came_place ON came ({names})")
+    same = " AND ".join(f"c.{name} IS w.{name}" for name in FIELD_NAMES)
+    connection.execute(
+        f"INSERT OR IGNORE INTO temp.renumbered SELECT w.locid, c.locid FROM temp.went w JOIN temp.came c ON {same}"  # noqa: S608
+    )
 
 
 def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> RowDifferences:

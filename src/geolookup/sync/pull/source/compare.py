@@ -8,7 +8,8 @@ from geolookup.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.reader import IndexReader
 from geolookup.state.clock import now_text
-from geolookup.state.generations.cache import Cache, compare
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.cache_compare import compare
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import Part, refusal
 from geolookup.sync.pull.guard import reasons_to_hold

@@ -4,10 +4,9 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from urllib.parse import quote
 
 from geolookup import disk
-from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
+from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.fields import FIELDS, Field
 from geolookup.reasons import reason
 from geolookup.state import files
@@ -24,61 +23,47 @@ QUESTION_WAIT_S = 2.0
 GLANCE_WAIT_S = 0.2
 
 
-@contextlib.contextmanager
-def sqlite_errors(path: str, *, advice: Callable[[], str] = str) -> Iterator[None]:
-    """Turn every error of sqlite3 into ours; ``path`` names the file in the message, ``advice`` says what to do.
+#: What sqlite3 raises: neither of the two derives from the other.
+ERRORS = (sqlite3.Error, sqlite3.Warning)
 
-    :raises StateBusyError: if another process holds the file's lock for too long
-    :raises StateUnwritableError: if the disk is full, read-only or failing
-    :raises StateUnreadableError: if this user may not read the file
-    :raises StateDamagedError: for anything else, which only a damaged file explains
-    """
+
+@contextlib.contextmanager
+def sqlite_errors(path: str) -> Iterator[None]:
+    """Turn every error of sqlite3 into `ours`; ``path`` names the file in the message."""
     try:
         yield
-    except (sqlite3.Error, sqlite3.Warning) as error:  # neither of the two derives from the other
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise StateBusyError(f"{path}: another process keeps it locked: try again later") from error
-        if code in (
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_READONLY,
-            sqlite3.SQLITE_IOERR,
-            sqlite3.SQLITE_CANTOPEN,
-            sqlite3.SQLITE_PERM,
-        ):
-            if os.path.exists(path) and not os.access(path, os.R_OK):
-                raise files.unreadable(path) from error
-            if code == sqlite3.SQLITE_FULL:
-                raise StateUnwritableError(f"{path}: {files.FULL}") from error
-            raise StateUnwritableError(
-                f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode"
-            ) from error
-        raise StateDamagedError(f"{path}: {reason(error)}{advice()}") from error
+    except ERRORS as error:
+        raise ours(error, path) from error
+
+
+def ours(error: sqlite3.Error | sqlite3.Warning, path: str, *, advice: Callable[[], str] = str) -> StateError:
+    """What to raise for an error of sqlite3; ``path`` names the file in the message, ``advice`` says what to do.
+
+    :returns: a `StateBusyError` if another process holds the file's lock for too long; a `StateUnwritableError` if the
+        disk is full, read-only or failing; a `StateUnreadableError` if this user may not read the file; a
+        `StateDamagedError` for anything else, which only a damaged file explains
+    """
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StateBusyError(f"{path}: another process keeps it locked: try again later")
+    if code in (
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    ):
+        if os.path.exists(path) and not os.access(path, os.R_OK):
+            return files.unreadable(path)
+        if code == sqlite3.SQLITE_FULL:
+            return StateUnwritableError(f"{path}: {files.FULL}")
+        return StateUnwritableError(f"{path}: {reason(error)}: check the disk's space, and the file's owner and mode")
+    return StateDamagedError(f"{path}: {reason(error)}{advice()}")
 
 
 def column_types(fields: Iterable[Field] = FIELDS) -> dict[str, type[str] | type[float]]:
     """What sqlite-utils makes the columns of fields of, by their names."""
     return {field.name: str if field.kind == "text" else float for field in fields}
-
-
-def published_uri(path: str) -> str:
-    """A published file as SQLite opens it.
-
-    ``immutable`` is true of published files by construction, and spares SQLite its locks and journals.
-    """
-    return f"file:{quote(path)}?mode=ro&immutable=1"
-
-
-@contextlib.contextmanager
-def open_published(path: str) -> Iterator[sqlite3.Connection]:
-    """Open a published file for reading, for the length of a ``with``."""
-    with sqlite_errors(path):
-        connection = sqlite3.connect(published_uri(path), uri=True)
-        try:
-            connection.execute("PRAGMA query_only = on")
-            yield connection
-        finally:
-            connection.close()
 
 
 def create_private(path: str) -> None:

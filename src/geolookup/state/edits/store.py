@@ -25,10 +25,12 @@ from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
 from geolookup.state.sqlite import (
     END_OF_INTEGERS,
+    ERRORS,
     QUESTION_WAIT_S,
     RUN_WAIT_S,
     column_types,
     create_private,
+    ours,
     sqlite_errors,
 )
 
@@ -158,7 +160,7 @@ class Edits:
         elif not self.exists():
             with files.file_errors(self.path), contextlib.suppress(FileExistsError):
                 create_private(self.path)
-        with sqlite_errors(self.path, advice=self._restoring):
+        with self._sqlite_errors():
             connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
@@ -202,8 +204,7 @@ class Edits:
         """
         from sqlite_utils import Database
 
-        with contextlib.ExitStack() as opened:
-            opened.enter_context(sqlite_errors(self.path, advice=self._restoring))
+        with self._sqlite_errors(), contextlib.ExitStack() as opened:
             connection = opened.enter_context(contextlib.closing(self._connect_reading(wait_s)))
             database = Database(connection, execute_plugins=False)
             if self._applied(database) != set(MIGRATIONS):
@@ -227,8 +228,15 @@ class Edits:
             copy.execute("PRAGMA foreign_keys = on")
             copy.execute("BEGIN")
             copied = Database(copy, execute_plugins=False)
-            with sqlite_errors(self.path, advice=self._restoring), self._explained(copied):
+            with self._sqlite_errors(), self._explained(copied):
                 yield copied
+
+    @contextlib.contextmanager
+    def _sqlite_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ERRORS as error:
+            raise ours(error, self.path, advice=self._restoring) from error
 
     @contextlib.contextmanager
     def _explained(self, database: "Database") -> Iterator[None]:

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
+from urllib.parse import quote
 
 from geolookup import disk
 from geolookup.addresses import IPV4_MAX, IPV6_MAX
@@ -13,7 +14,7 @@ from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNO
 from geolookup.model import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
 from geolookup.state.packs.reading import readable
-from geolookup.state.sqlite import column_types, create_private, open_published, sqlite_errors
+from geolookup.state.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
 WITH_TEXT = 1
@@ -121,6 +122,28 @@ class CacheWriter:
             self._connection.execute(f"PRAGMA user_version = {COMPACT if self._compact else WITH_TEXT}")
             self._connection.close()
             disk.sync_file(self.path)
+
+
+def published_uri(path: str) -> str:
+    """A published file as SQLite opens it.
+
+    ``immutable`` is true of published files by construction, and spares SQLite its locks and journals.
+    """
+    return f"file:{quote(path)}?mode=ro&immutable=1"
+
+
+@contextlib.contextmanager
+def open_published(path: str) -> Iterator[sqlite3.Connection]:
+    """Open a published file for reading, for the length of a ``with``."""
+    try:
+        connection = sqlite3.connect(published_uri(path), uri=True)
+        try:
+            connection.execute("PRAGMA query_only = on")
+            yield connection
+        finally:
+            connection.close()
+    except ERRORS as error:
+        raise ours(error, path) from error
 
 
 class Cache:

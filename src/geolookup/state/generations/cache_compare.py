@@ -10,13 +10,14 @@ from geolookup.fields import FIELD_NAMES, FIRST_OWN_LOCID
 from geolookup.model import Geolocation, IPBlock
 from geolookup.state.generations.cache import (
     check_version,
+    open_published,
     place_columns,
+    published_uri,
     read_block,
     read_geolocation,
     version_of,
 )
 from geolookup.state.packs.reading import readable
-from geolookup.state.sqlite import open_published, published_uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ import fcntl
 import os
 import random
 import time
+from io import FileIO
 
 
 def _sync(path: str, flags: int) -> None:
@@ -86,6 +87,22 @@ def take_lock(descriptor: int, deadline: float, *, first_pause_s: float = 0.001,
             pause_s = min(pause_s * 2, last_pause_s)
         else:
             return True
+
+
+def locked(path: str, deadline: float) -> FileIO | None:
+    """The file, opened as by `open_lock` and locked as by `take_lock`; closing it lets the lock go.
+
+    None if another process still has it.
+    """
+    file = FileIO(open_lock(path))
+    try:
+        if take_lock(file.fileno(), deadline):
+            return file
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return None
 
 
 def is_locked(path: str) -> bool:

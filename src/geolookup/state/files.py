@@ -10,6 +10,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from io import FileIO
 
 from geolookup import disk
 from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
@@ -126,12 +127,6 @@ def make_directory(path: str) -> None:
         disk.sync_directory(parent)
 
 
-def make_directories(*paths: str) -> None:
-    """Create each that is not there, as `make_directory` does."""
-    for path in paths:
-        make_directory(path)
-
-
 def names_in(path: str) -> list[str]:
     """The names in a directory, in any order."""
     with file_errors(path):
@@ -216,31 +211,15 @@ def free_bytes(path: str) -> int:
     return found.f_bavail * found.f_frsize
 
 
-@contextlib.contextmanager
-def locked(path: str, *, wait_s: float, busy: str) -> Iterator[None]:
-    """`lock` for the length of a ``with``."""
-    descriptor = lock(path, wait_s=wait_s, busy=busy)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def lock(path: str, *, wait_s: float, busy: str) -> int:
+def lock(path: str, *, wait_s: float, busy: str) -> FileIO:
     """Take an exclusive flock on ``path``, whose file is created if it is missing, and never unlinked.
 
-    :returns: its descriptor; closing it releases the lock
+    :returns: the file; closing it, or the end of a ``with``, lets the lock go
     :raises StateBusyError: with the message ``busy``, if another process still holds it after ``wait_s`` seconds
     :raises StateUnwritableError: if the lock file cannot be opened, or its file system has no locks
     """
     with file_errors(path):
-        descriptor = disk.open_lock(path)
-    try:
-        with file_errors(path):
-            locked_now = disk.take_lock(descriptor, time.monotonic() + wait_s)
-        if not locked_now:
-            raise StateBusyError(busy)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+        file = disk.locked(path, time.monotonic() + wait_s)
+    if file is None:
+        raise StateBusyError(busy)
+    return file

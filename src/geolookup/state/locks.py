@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from io import FileIO
 
 from geolookup.errors import NoStateError, StateDamagedError
 from geolookup.state import files
@@ -38,30 +39,24 @@ class Locks:
                 retention.remove_uncommitted(self._home)
             yield
 
-    @contextlib.contextmanager
-    def publish(self, *, wait_s: float = PUBLISH_WAIT_S) -> Iterator[None]:
-        """Held for the milliseconds of a publish; waited for.
+    def publish(self, *, wait_s: float = PUBLISH_WAIT_S) -> FileIO:
+        """Held for the milliseconds of a publish, the length of a ``with``; waited for.
 
         :raises StateBusyError: if it is not free within ten seconds, or ``wait_s``
         :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
         """
         busy = f"{self._home}: another process has been publishing for {wait_s:.0f} s: try again later"
-        with self._held("publish.lock", wait_s=wait_s, busy=busy):
-            yield
+        return self._held("publish.lock", wait_s=wait_s, busy=busy)
 
-    @contextlib.contextmanager
-    def _held(self, name: str, *, wait_s: float, busy: str) -> Iterator[None]:
+    def _held(self, name: str, *, wait_s: float, busy: str) -> FileIO:
         path = os.path.join(self._home, name)
         if not os.path.exists(path):  # else nothing is touched before whoever publishes reads CURRENT under the lock
             self._refuse_newer()
-        files.make_directories(
-            self._home, *(os.path.join(self._home, name) for name in ("generations", SNAPSHOTS, "custom"))
-        )
-        descriptor = files.lock(path, wait_s=wait_s, busy=busy)
-        try:
-            yield
-        finally:
-            os.close(descriptor)
+        inside = [os.path.join(self._home, directory) for directory in ("generations", SNAPSHOTS, "custom")]
+        for directory in (self._home, *inside):
+            if not os.path.isdir(directory):
+                files.make_directory(directory)
+        return files.lock(path, wait_s=wait_s, busy=busy)
 
     def _refuse_newer(self) -> None:
         """Before anything is touched, the creation of a lock's file included."""

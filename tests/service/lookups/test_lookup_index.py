@@ -20,7 +20,7 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups import lookup_index
 from geolookup.service.lookups.lookup_index import Layers, LookupIndex
 from geolookup.service.store.store import Store
-from geolookup.state.files import locked
+from geolookup.state.files import lock
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
@@ -173,7 +173,7 @@ def test_a_default_layer_that_changed_is_compiled_beside_and_custom_edits_are_se
     with contextlib.closing(LookupIndex(store, folder)) as index:
         assert ask(index, "203.0.113.1") is None
         load(store, tmp_path, "FR", ("203.0.113.0", "203.0.113.255"))
-        with locked(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):  # the default layer has to wait
+        with lock(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):  # the default layer has to wait
             locid = create(store, "192.0.2.0-192.0.2.1")
             time.sleep(1)
             assert ask(index, "192.0.2.1") == (locid, "US")
@@ -183,7 +183,7 @@ def test_a_default_layer_that_changed_is_compiled_beside_and_custom_edits_are_se
 
 def test_until_the_first_compilation_ends_lookups_are_refused_and_told_to_come_again(store: Store, folder: str) -> None:
     with contextlib.closing(LookupIndex(store, folder)) as index:
-        with locked(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):
+        with lock(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):
             index.start()
             for _ in range(2):
                 with pytest.raises(RequestRefusedError) as refused:
@@ -280,7 +280,7 @@ def test_a_default_layer_that_cannot_be_compiled_does_not_stop_custom_edits_and_
 
 def test_closing_ends_what_is_under_way_and_gives_every_connection_back(store: Store, folder: str) -> None:
     index = LookupIndex(store, folder)
-    with locked(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):
+    with lock(os.path.join(folder, "compile.lock"), wait_s=30, busy=""):
         index.start()
         index.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "geolookup-index"]

@@ -272,7 +272,7 @@ def test_a_newer_current_creates_not_even_a_lock(two: str) -> None:
         os.unlink(os.path.join(two, name))
     before = tree(two)
     directory = StateDirectory(two)
-    for attempt in (directory.locks.run().__enter__, directory.locks.publish().__enter__, directory.republish):
+    for attempt in (directory.locks.run().__enter__, directory.locks.publish, directory.republish):
         with pytest.raises(StateTooNewError, match=r"CURRENT.*'3\.0'.*upgrade"):
             attempt()
     assert tree(two) == before

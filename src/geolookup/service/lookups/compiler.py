@@ -69,7 +69,7 @@ class Compiler:
             while True:
                 self._go_on()
                 try:
-                    stack.enter_context(files.locked(path, wait_s=1.0, busy="another worker compiles"))
+                    stack.enter_context(files.lock(path, wait_s=1.0, busy="another worker compiles"))
                     break
                 except StateBusyError:
                     continue

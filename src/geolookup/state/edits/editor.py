@@ -93,9 +93,7 @@ class Editor:
         :returns: its provisional locid, at or below -10**15
         :raises EditError: if a field is missing, unknown or cannot be
         """
-        checked = checked_fields(fields)
-        with self._sessions.transaction() as session:
-            return session.create(Create(fields=checked))
+        return self._sessions.edit(EditSession.create, Create(fields=checked_fields(fields)))
 
     def update(self, locid: int, **fields: Any) -> None:
         """Change some or all of the fields; the others stay.
@@ -286,8 +284,7 @@ class Editor:
 
         :raises EditError: if it waits for nobody
         """
-        with self._sessions.transaction() as session:
-            return decisions.retry(session, number)
+        return self._sessions.edit(decisions.retry, number)
 
     def amend(
         self,
@@ -302,8 +299,7 @@ class Editor:
 
         :raises EditError: if it may be under way, or the change does not fit the operation
         """
-        with self._sessions.transaction() as session:
-            return decisions.amend(session, number, fields=fields, block=block)
+        return self._sessions.edit(decisions.amend, number, fields=fields, block=block)
 
     def drop(self, number: int) -> list[OutboxRow]:
         """Give up an edit that waits for a person, or was not sent yet.
@@ -314,21 +310,18 @@ class Editor:
         :returns: all edits that were given up
         :raises EditError: if it may be under way
         """
-        with self._sessions.transaction() as session:
-            return decisions.drop(session, number)
+        return self._sessions.edit(decisions.drop, number)
 
     def adopt(self, number: int, locid: int) -> OutboxRow:
         """Say which of the service's geolocations a held create became.
 
         :raises EditError: if the edit is not a held create, or ``locid`` cannot be what it became
         """
-        with self._sessions.transaction() as session:
-            return decisions.adopt(session, number, locid)
+        return self._sessions.edit(decisions.adopt, number, locid)
 
     def keep_twin(self, locid: int) -> None:
         """Say that a geolocation which a pull reported as made twice is wanted: it is not reported any more.
 
         :raises EditError: if it was not reported
         """
-        with self._sessions.transaction() as session:
-            decisions.keep_twin(session, locid)
+        self._sessions.edit(decisions.keep_twin, locid)

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.state.current import Current
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("geolookup")
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 #: A publish may remove what a question reads, again and again, but not this often.
@@ -84,6 +85,11 @@ class Sessions:
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
                 if session.changed or head != current.edits:  # the latter if an earlier publish failed
                     self._publish(publish, head, layer)
+
+    def edit(self, change: Callable[Concatenate[EditSession, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """One change in a `transaction`."""
+        with self.transaction() as session:
+            return change(session, *args, **kwargs)
 
     def catch_up(self) -> None:
         """Publish edits that are durable and not published: whoever made them was killed in between, or could not.

@@ -5,7 +5,7 @@ import math
 import operator
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from geolookup.index.scratch.seen import Seen
 from geolookup.index.scratch.texts import Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.writer import IndexSummary, string_table, unwritable, write_errors, write_index
+from geolookup.model import Geolocation, field_values
 
 _LOW64 = (1 << 64) - 1
 #: With a folder for what is large: how many blocks of a family, and how many locations, are collected in memory.
@@ -177,6 +178,16 @@ class IndexBuilder:
         for column, value in zip(self._blocks[family], (*ends, slot), strict=True):
             column.append(value)
         self._room(family)
+
+    def add_places(self, places: Iterable[tuple[Geolocation, bool]]) -> None:
+        """Add geolocations with their blocks, each with whether an edit of it is pending.
+
+        :raises IndexFileError: as `add_location`; those before it were added
+        """
+        for place, pending in places:
+            slot = self.add_location(place.locid, *field_values(place), pending=pending)
+            for block in place.ipblocks:
+                self.add_block(slot, block.family, block.first, block.last)
 
     def extend_v4(self, slot: int, firsts: Sequence[int], lasts: Sequence[int]) -> None:
         """Add many IPv4 ranges to one location: several times cheaper than one by one.

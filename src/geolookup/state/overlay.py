@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from geolookup.index.builder import IndexBuilder
-from geolookup.model import field_values
 from geolookup.state import files
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.recovery import MEMORY
@@ -27,11 +26,7 @@ def compile_overlay(
     for CURRENT.
     """
     builder = IndexBuilder("custom")
-    for laid in layer:
-        place = laid.place
-        slot = builder.add_location(place.locid, *field_values(place), pending=has_service and bool(laid.edits))
-        for block in place.ipblocks:
-            builder.add_block(slot, block.family, block.first, block.last)
+    builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in layer])
     with files.file_errors(path):
         extra = {"generation": str(generation), "sequence": str(sequence), "edits": str(edits), MEMORY: memory}
         summary = builder.write(path, extra=extra)

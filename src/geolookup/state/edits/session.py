@@ -77,6 +77,7 @@ class EditSession:
         self.changed = False
         self._current = current
         self._lists = lists
+        self._listed: Listed | None = None
         is_same = left is not None and (left.sequence, left.head) == (current.sequence, self.outbox.head)
         self._left = left.layer if left is not None and is_same else None
         self._layer: dict[int, Laid] | None = None
@@ -114,7 +115,9 @@ class EditSession:
     @property
     def listed(self) -> Listed:
         """What the edits are laid over."""
-        return self._lists.of(self._current)
+        if self._listed is None:
+            self._listed = self._lists.of(self._current)
+        return self._listed
 
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""

@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import quote
@@ -146,11 +147,11 @@ def open_published(path: str) -> Iterator[sqlite3.Connection]:
         raise ours(error, path) from error
 
 
+@dataclass(frozen=True, slots=True)
 class Cache:
     """Questions to a published cache.db. Each opens and closes the file by itself, so that a fork is harmless."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    path: str
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

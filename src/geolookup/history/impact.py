@@ -13,7 +13,7 @@ from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model import Match
 from geolookup.state import files
 from geolookup.state.edits.layer import Laid
-from geolookup.state.overlay import compile_overlay
+from geolookup.state.publish import compile_overlay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

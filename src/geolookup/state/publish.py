@@ -6,12 +6,13 @@ lock.
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from geolookup import disk
 from geolookup.errors import NoStateError, StateDamagedError, StateError
+from geolookup.index.builder import IndexBuilder
 from geolookup.state import files, notices, readers
 from geolookup.state.clock import now_text
 from geolookup.state.current import (
@@ -27,11 +28,10 @@ from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.parts import has_service
-from geolookup.state.generations.recovery import memory_text, remembered
+from geolookup.state.generations.recovery import MEMORY, memory_text, remembered
 from geolookup.state.generations.timeline import advanced
 from geolookup.state.locks import PUBLISH_WAIT_S, Locks
 from geolookup.state.marks import Begun
-from geolookup.state.overlay import compile_overlay
 from geolookup.state.served import nothing_published, open_other
 
 
@@ -236,6 +236,35 @@ class Publish:
                 overlays=self._overlays,
                 before=self._there,
             )
+
+
+def compile_overlay(
+    path: str,
+    layer: Iterable[Laid],
+    *,
+    generation: int,
+    sequence: int,
+    edits: int,
+    memory: str,
+    has_service: bool = True,
+) -> dict[str, Any]:
+    """Write the overlay of ``generation`` durably to the new file ``path``; its name is for the caller to sync.
+
+    ``sequence``, ``edits`` and ``memory`` (see `recovery.memory_text`) are of the CURRENT that will name it: should
+    CURRENT be lost, they are found here. Without a service in the stack nothing is pending. Returns the file's record
+    for CURRENT.
+    """
+    builder = IndexBuilder("custom")
+    builder.add_places([(laid.place, has_service and bool(laid.edits)) for laid in layer])
+    with files.file_errors(path):
+        extra = {"generation": str(generation), "sequence": str(sequence), "edits": str(edits), MEMORY: memory}
+        summary = builder.write(path, extra=extra)
+    return {
+        "bytes": summary.bytes,
+        "sha256": summary.sha256,
+        "locations": summary.locations,
+        "segments": summary.segments_v4 + summary.segments_v6,
+    }
 
 
 def _rename_back(path: str, before: str) -> None:

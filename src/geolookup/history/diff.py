@@ -108,8 +108,8 @@ _COUNTED = ("geolocations", "blocks")
 
 
 def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
-    """What changed in all sources together, as `cache.compare` counts it; all of a source on one side only has come
-    or gone.
+    """What changed in all sources together, as `cache_compare.compare` counts it; all of a source on one side only
+    has come or gone.
     """
     counts = {what: {"added": 0, "removed": 0, "changed": 0} for what in _COUNTED}
     for source in sources:

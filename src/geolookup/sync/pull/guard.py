@@ -27,7 +27,7 @@ def reasons_to_hold(
 
     ``old`` and ``new`` are the row counts of a generation's record; the countries map to their number of default
     blocks; ``custom_gone`` counts custom geolocations that vanished without a delete of ours, of ``old_custom``.
-    ``difference`` is what `cache.compare` says, if that is known: a few rows more or fewer hold nothing.
+    ``difference`` is what `cache_compare.compare` says, if that is known: a few rows more or fewer hold nothing.
     """
     reasons = []
     if custom_gone > settings.guard_custom_gone and custom_gone > settings.guard_custom_share * old_custom:

@@ -21,7 +21,7 @@ from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State, read_row
 from geolookup.state.edits.store import Edits
-from geolookup.state.marks import Begun
+from geolookup.state.marks import Begun, Mark
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 
@@ -67,9 +67,9 @@ def test_an_edit_is_decoded_once_in_a_transaction_and_again_after_a_change(edite
         assert decoded == [1, 2]
         outbox.change(2, state=State.HELD)
         assert [row.state for row in outbox.rows()] == [State.QUEUED, State.HELD]
-        outbox.change(1, attempts=1, attempted=outbox.mark())
+        outbox.change(1, attempts=1, ended=Mark(counter=1, boot="of another machine", boot_s=1.0))
         (before, _), _ = outbox.rows(), outbox.found_here(outbox.mark())
-        assert outbox.rows()[0].attempted != before.attempted
+        assert outbox.rows()[0].ended != before.ended
 
 
 def answers(home: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A service that is attacked, its operations, and what must hold after each attack."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
         load_hotel(service, folder)
         with client_with(service, WRITER) as client:
             client.post("/geolocations", json=FIELDS).raise_for_status()
+            wait_until_ready(client)
         yield service
 
 
@@ -105,6 +107,15 @@ def load_hotel(service: RunningService, folder: Path) -> None:
     file = folder / "hotels.ndjson"
     file.write_text(json.dumps(HOTEL) + "\n")
     load_hotels(service.store, [file])
+
+
+def wait_until_ready(client: httpx.Client) -> None:
+    """Until lookups have their index: before that, a malformed address is answered as any other."""
+    for _ in range(600):
+        if client.get("/readyz").status_code == httpx.codes.OK:
+            return
+        time.sleep(0.05)
+    pytest.fail(f"not ready: {client.get('/readyz').text}")
 
 
 def client_with(service: RunningService, token: str) -> httpx.Client:

@@ -80,7 +80,8 @@ def judge(upstream: Upstream, machines: list[Machine], verdict: Verdict) -> None
         if isinstance(rows, list):
             while behind := _behind(rows, waiting) - waiting:  # which may in turn keep others waiting
                 waiting |= behind
-            told |= waiting
+            aliases = machine.aliases()  # whoever looks at such an edit is shown the service's number
+            told |= waiting | {aliases[locid] for locid in waiting if locid in aliases}
         for row in rows if isinstance(rows, list) else []:
             if row.locid not in waiting:  # an edit waits for those before it
                 verdict.stuck += 1

@@ -413,6 +413,24 @@ def test_a_block_that_may_have_gone_to_a_wrong_number_is_told_of(person: Person)
     assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
 
 
+def test_what_a_colleague_made_under_a_wrong_number_is_not_taken_for_ours(person: Person) -> None:
+    person.upstream.faults = ["as -3", "as -1"]
+    first = person.creates(postalcode="10115")
+    person.creates(city="Bonn", latitude=50.73)
+    person("push")
+    like = {**ELSEWHERE, **BERLIN, "postalcode": "10999"}
+    assert person.upstream.colleague_creates(like, [("172.16.0.0", "172.16.0.0")], who="colleague") == -3
+    settle()
+    person("sync", exits=3)
+    assert "answered that it made -3, which is only like it (it may be -1)" in person.said
+    person("custom", "add-block", first, "10.1.0.0/24")
+    person("push", exits=3)
+    assert person.there[-3] == ("Berlin", ["172.16.0.0"])
+    person("outbox", "adopt", 1, -1)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", []), -3: ("Berlin", ["172.16.0.0"])}
+
+
 def test_of_two_creates_with_wrong_numbers_neither_keeps_what_the_other_made(person: Person) -> None:
     person.upstream.faults = ["as -7", "as -1"]
     first = person.creates(postalcode="10115")

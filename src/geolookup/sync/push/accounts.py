@@ -1,7 +1,7 @@
 """Hold a complete list against what the service acknowledged: what it has, how it stores it, and what is missing."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,38 +86,63 @@ class _Account:
         self._to_be_deleted = {row.locid for row in pending if isinstance(row.edit, Delete)}
 
     def hold(self) -> None:
-        """Go through them, oldest first: what a later edit covers cannot be seen, and is not looked for."""
-        created, absent = [], []
-        for position, row in enumerate(self._rows):
-            later = [other for other in self._rows[position + 1 :] if other.locid == row.locid]
-            place = self._places.get(row.number or self._aliases.get(row.locid, row.locid))
-            assert row.acknowledged is not None
+        """Go through them, oldest first: what a later edit covers cannot be seen, and is not looked for.
+
+        Creates go first: what became of the edits of one is read under the number that it really has.
+        """
+        created = self._hold_creates()
+        for row, later in self._each():
+            if isinstance(row.edit, Create):
+                continue
+            place = self._place_of(row)
+            shown, conclusive = self._look_at(row, place, later)
+            if conclusive and (shown or row.seen is not None):
+                self._conclude(row)
+            elif conclusive:
+                self._tell_missing(row, place)
+        # Last: what a create really made, though the service named something else, is not a twin of it.
+        note_twins(self._outbox, created, self._places, self._forms)
+
+    def _hold_creates(self) -> list[OutboxRow]:
+        """The creates that the list shows; those that it does not show are looked for."""
+        created, unfound = [], []
+        for row, later in self._each():
+            if not isinstance(row.edit, Create):
+                continue
+            place = self._place_of(row)
             if self._is_misnamed(row, place, later):
                 self._find_create(row, place)
                 continue
-            conclusive = is_conclusive(self._start.mark, row.acknowledged, self._settle_s)
-            shown = self._is_shown(row, place, later, conclusive=conclusive)
-            if shown and row.seen is None:
-                self._outbox.change(row.id, seen=self._start.mark.counter)
-            if shown and isinstance(row.edit, Create):
+            shown, conclusive = self._look_at(row, place, later)
+            if shown:
                 created.append(row)
-            if not conclusive:
-                continue
-            if shown or row.seen is not None:
+            if conclusive and (shown or row.seen is not None):
                 self._conclude(row)
-            elif isinstance(row.edit, Create) and place is None:
-                absent.append(row)
-            elif isinstance(row.edit, Create):
-                self._find_create(row, place)
-            else:
-                self._tell_missing(row, place)
-        # Now that it is known how the service stored what this list is the first to show, and that no other create has
-        # a number that is not its own: under that may be what one of these made.
+            elif conclusive:
+                unfound.append((_doubt(row.edit.fields, place), row, place))
+        # By now it is known how the service stored what this list is the first to show. Those whose number is surely
+        # another's go first: they give it up, and one of the others may have made what is there.
         self._forms = Forms(self._outbox.sent.stored_forms())
-        for row in absent:
-            self._find_create(row, None)
-        # Last: what a create really made, though the service named something else, is not a twin of it.
-        note_twins(self._outbox, created, self._places, self._forms)
+        for _, row, place in sorted(unfound, key=lambda each: each[0]):
+            self._find_create(row, place)
+        return created
+
+    def _each(self) -> Iterator[tuple[OutboxRow, list[OutboxRow]]]:
+        """Each edit, with the later ones of its geolocation."""
+        for position, row in enumerate(self._rows):
+            yield row, [other for other in self._rows[position + 1 :] if other.locid == row.locid]
+
+    def _place_of(self, row: OutboxRow) -> Geolocation | None:
+        return self._places.get(row.number or self._aliases.get(row.locid, row.locid))
+
+    def _look_at(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow]) -> tuple[bool, bool]:
+        """Whether the list shows an edit, and whether it is conclusive for it."""
+        assert row.acknowledged is not None
+        conclusive = is_conclusive(self._start.mark, row.acknowledged, self._settle_s)
+        shown = self._is_shown(row, place, later, conclusive=conclusive)
+        if shown and row.seen is None:
+            self._outbox.change(row.id, seen=self._start.mark.counter)
+        return shown, conclusive
 
     def _conclude(self, row: OutboxRow) -> None:
         """The list and all later ones have the edit; and if it deleted something, what came before with it."""
@@ -214,7 +239,9 @@ class _Account:
             return
         self._findings.numbers_changed = True
         edited = ""
-        if any(other.locid == row.locid and other.id > row.id for other in self._sent):
+        # Of unknown outcome are those, too, that nothing under that number could take.
+        sent = self._rows if place is None else self._sent
+        if any(other.locid == row.locid and other.id > row.id for other in sent):
             edited = f"what was sent to {number} for it since may have changed something else"
         # If what is there is like it, ours may have been changed, and the equal one may be a colleague's.
         if match.what == "adopt" and not changed and not self._may_be_of_an_unknown_create(row, match.found[0]):
@@ -294,6 +321,11 @@ class _Account:
         number = row.number or self._aliases.get(row.locid, row.locid)
         self._findings.notices.append({"edit": row.id, "locid": number, "reason": reason})
         self._outbox.record("notice", reason, locid=row.locid)
+
+
+def _doubt(sent: Fields, place: Geolocation | None) -> int:
+    """How much may speak for it that a create made what has its number: unlike, only like, or nothing is there."""
+    return 2 if place is None else 1 if like(sent, place.fields()) else 0
 
 
 def _is_half_there(sent: Fields, before: Fields, found: Fields) -> bool:

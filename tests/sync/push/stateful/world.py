@@ -150,8 +150,8 @@ class World:
             yield Outbox(Database(connection, execute_plugins=False))
 
     def number_here(self, shown: int) -> int:
-        """The number here of what has that number of the service's."""
-        return next((local for local, service in self.aliases().items() if service == shown), shown)
+        """The number here of what has that number of the service's: after an adoption, not of what was deleted."""
+        return next((local for local, service in reversed(self.aliases().items()) if service == shown), shown)
 
     def was_told_of(self, locid: int) -> bool:
         """Whether a person was told something about a geolocation."""

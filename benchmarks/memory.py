@@ -70,7 +70,9 @@ def _write_texts(path: str, folder: str) -> None:
 
 def _search_all(geo: geolookup.GeoLookup, texts: _Texts, begin: int) -> None:
     """Slots for every row, by batches: no record is touched."""
-    searcher = geo._follower.newest().searcher
+    searcher = geo._follower.newest().fast
+    if searcher is None:
+        return  # the pure reader searches for one address at a time
     out = bytearray(4 * _BATCH)
     for row in texts.batches(begin):
         searcher.locate_strings(texts.data, texts.offsets, None, row, _BATCH, out)

@@ -88,7 +88,7 @@ def _many(data: DataSet, rounds: int) -> dict[str, Any]:
     }
     found = {}
     with geolookup.open(data.home) as geo:
-        searcher = geo._follower.newest().searcher
+        searcher = geo._follower.newest().fast
         for name, texts in columns.items():
             column = _column(texts)
             _rows_ns(searcher, column, _ROWS, 1)

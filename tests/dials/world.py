@@ -295,7 +295,8 @@ class World:
 
     def _colleague_changes(self, _machine: Machine) -> None:
         """A colleague changes, deletes, or gives a block to a place of ours."""
-        ours = [locid for locid, who in self.upstream.makers.items() if who == CLIENT and locid in self.upstream.places]
+        places = self.upstream.places  # first: what is late lands when somebody looks
+        ours = [locid for locid, who in self.upstream.makers.items() if who == CLIENT and locid in places]
         if not ours:
             return
         locid = self.random.choice(sorted(ours))

@@ -56,7 +56,7 @@ def test_a_path_at_which_there_is_no_list_is_named_with_the_settings_to_check(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.bundle))
     with pytest.raises(UpstreamRefusedError) as caught:
         listed(f"{service.url}/geolocations", trust_env=True)
-    assert f"there is no list at {service.url}/geolocations/geolocations: check `url` and `path_list`" in str(
+    assert f"the service has no list at {service.url}/geolocations/geolocations: check `url` and `path_list`" in str(
         caught.value
     )
     assert (caught.value.status, caught.value.problem_type) == (404, "not-found")

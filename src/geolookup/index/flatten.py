@@ -116,7 +116,7 @@ class Flattener:
     def add(self, columns: Sequence[Array], arrival: Array | None = None) -> tuple[tuple[Array, ...], U32]:
         """Add blocks: the columns are their first and last addresses (each in one column, or in two halves) and slots.
 
-        ``arrival`` numbers the blocks in the order in which they came. Pass it if there are no ranks.
+        ``arrival`` numbers the blocks in the order in which they came. Pass it if blocks have no ranks.
 
         :returns: the columns of the first addresses, and the slots, of the segments that are known by now
         """

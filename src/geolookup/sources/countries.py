@@ -14,7 +14,7 @@ def is_code(text: str) -> bool:
 
 
 def in_capitals(text: str) -> str:
-    """A code as programs compare it; what is no code stays."""
+    """A country code in capitals, as programs compare it; any other text as it came."""
     return text.upper() if is_code(text) else text
 
 

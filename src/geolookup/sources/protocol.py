@@ -48,7 +48,7 @@ class Gathered:
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
     nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
-    ``columns_not_read`` are those of a table's columns that are no fields of ours.
+    ``columns_not_read`` are the columns of a table that hold none of our fields.
     ``about`` is what the file says about itself (type, description, date, licence), by name.
     """
 

@@ -101,7 +101,7 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
             if (problem := _problem(path, temporary)) is None:
                 return path
             problems.append(problem)
-    why = f"no backup of edits.db can be used: {'; '.join(problems)}" if problems else "there is no backup of edits.db"
+    why = f"each backup of edits.db is damaged: {'; '.join(problems)}" if problems else "there is no backup of edits.db"
     raise EditsDamagedError(
         f"{directory.home}: {why}; `geolookup outbox restore --empty` starts with an empty file, without the edits "
         "that are pending here"

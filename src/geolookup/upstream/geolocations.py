@@ -178,7 +178,7 @@ class GeolocationsClient:
                 raise
             asked = harmless(f"{self._settings.url}{self._settings.path_list}")
             raise UpstreamRefusedError(
-                f"{error}; there is no list at {asked}: check `url` and `path_list`",
+                f"{error}; the service has no list at {asked}: check `url` and `path_list`",
                 status=error.status,
                 problem_type=error.problem_type,
                 errors=error.errors,

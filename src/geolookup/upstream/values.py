@@ -65,7 +65,7 @@ def _is_finite(value: int | float) -> bool:
 def degrees(value: int | float | str | None, most: int, name: str) -> float | None:
     """A coordinate, None if there is none; ``most`` is the largest that ``name`` may have, north or east.
 
-    :raises BadRowError: if it is no number, or too large
+    :raises BadRowError: if it is not a number, or is too large
     """
     if value is None or value == "":
         return None

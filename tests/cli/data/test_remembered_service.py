@@ -69,7 +69,7 @@ def test_a_service_that_is_not_in_the_settings_is_named_before_and_when_it_leave
     capsys.readouterr()
     assert run(["sync", office]) == 0
     told = capsys.readouterr().err
-    assert f"{service.url}, the service that this state was synced from, is no longer asked" in told
+    assert f"this state was synced from {service.url}; from now on the file is its only source" in told
     assert f"{keep}; then geolookup source add {office}" in told
     assert run(["sync", office]) == 0
     assert run(["sync", vpn]) == 0

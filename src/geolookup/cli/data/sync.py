@@ -121,8 +121,8 @@ def sync(
         output.note(f"geolookup: {settings.url} is remembered with the state: later commands need no --url")
     if file is not None and known is not None and directory.service_url() is None:
         output.note(
-            f"geolookup: {known}, the service that this state was synced from, is no longer asked: the file is the "
-            f"only source. To have both: geolookup config init --url {shlex.quote(known)}; then geolookup source add "
+            f"geolookup: this state was synced from {known}; from now on the file is its only source. "
+            f"To have both: geolookup config init --url {shlex.quote(known)}; then geolookup source add "
             f"{shlex.quote(file)}"
         )
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE

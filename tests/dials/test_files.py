@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 from geolookup.state import clock, machine
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.marks import Begun
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+from tests.dials.upstream import Place
 
 
 @pytest.mark.parametrize("command", ["sync", "push", "refresh"])
@@ -268,3 +272,38 @@ def test_a_damaged_value_is_named_by_whatever_command_stumbles_over_it(person: P
         person(*words, exits=1)
         assert "counters 'edits' is damaged" in person.said, words
         assert "geolookup outbox restore" in person.said
+
+
+@pytest.mark.parametrize("below", ["what was pushed", "its own edits"])
+def test_a_counter_that_was_lowered_is_noticed_and_does_not_keep_edits_for_ever(
+    person: Person, home: str, below: str
+) -> None:
+    person.creates("10.1.0.0/24")
+    person("push")
+    pushed = StateDirectory(home).require_current().pushed
+    _changed(home, f"UPDATE counters SET value = {pushed if below == 'its own edits' else -1} WHERE name = 'marks'")
+    for command in ("push", "refresh", "verify"):
+        person(command, exits=1)
+        assert f"`geolookup outbox restore {home}/edits.db` goes on with it as it is" in person.said
+    person("outbox", "restore", f"{home}/edits.db")
+    settle()
+    person("push")
+    settle()
+    person("sync")
+    place = person.upstream.places[-1]
+    person.upstream.colleague_changes(-1, Place(place.fields), who="colleague")
+    person("sync")
+    assert person.looks_up("10.1.0.1") == [1]
+
+
+def test_after_a_restore_what_is_written_is_newer_than_the_list_that_is_served(person: Person, home: str) -> None:
+    person.creates("10.1.0.0/24")
+    before = _copied(home)
+    person("push")
+    for _ in range(3):
+        person("sync")
+    _put_back(home, before)
+    person("outbox", "restore", f"{home}/edits.db")
+    directory = StateDirectory(home)
+    with directory.edits.reading() as database:
+        assert Outbox(database).counter > Begun.of(directory.require_current().published).counter

@@ -351,6 +351,7 @@ class StateDirectory:
         if current is not None:
             self.edits.require_newest(edits=current.edits, counter=current.pushed)
         self.edits.check()
+        self.edits.require_in_order()
 
     def note_push(self) -> bool:
         """Note, in edits.db and in CURRENT, that a push begins: a copy of edits.db from before is told by that.

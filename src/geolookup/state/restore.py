@@ -17,6 +17,7 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OPEN_STATES, State
 from geolookup.state.edits.store import Edits
+from geolookup.state.marks import Begun
 from geolookup.state.sqlite import create_private, sqlite_errors
 
 #: Where the file that was replaced is kept.
@@ -138,11 +139,15 @@ def _copy(path: str, target: str) -> None:
 
 def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
     """Make a copy such that nothing in it is taken for not sent that may have been; see `Restored`."""
-    edits, pushed = (0, 0) if current is None else (current.edits, current.pushed)
+    edits, pushed, listed = 0, 0, 0
+    if current is not None:
+        edits, pushed = current.edits, current.pushed
+        # A list begins after its push: what is acknowledged from now on is newer than that, too.
+        listed = max(Begun.of(record).counter for record in (current.published, *current.sources))
     with temporary.transaction() as database:
         outbox = Outbox(database)
         pushed_since = outbox.counter < pushed
-        outbox.lift(edits=edits, counter=pushed)
+        outbox.lift(edits=edits, counter=max(pushed, listed))
         found = outbox.mark()
         unfinished = outbox.rows(*OPEN_STATES) if pushed_since else outbox.rows(State.SENDING)
         for row in unfinished:

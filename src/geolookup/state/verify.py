@@ -133,6 +133,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         edits = Edits(home)
         edits.require_newest(edits=current.edits, counter=current.pushed)
         edits.check()
+        edits.require_in_order()
     problems += of_snapshots
     problems += _all_content_problems(snapshot_files, work)
     problems += packing.problems(home)

@@ -19,7 +19,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.schema import RESTORING, migrate_m002, migrate_m004
-from geolookup.state.edits.outbox.soundness import require_sound
+from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
 from geolookup.state.edits.site_names import migrate_m003
 from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
@@ -317,6 +317,21 @@ class Edits:
             if outbox.head < edits or outbox.counter < counter:
                 raise self.gone_back()
 
+    def require_in_order(self) -> None:
+        """Refuse a file whose counter of marks is below a mark of an edit: that counter only rises.
+
+        :raises EditsDamagedError: if it is; the file must be sound otherwise
+        """
+        if not self.exists():
+            return
+        with self.reading() as database:
+            counter, newest = Outbox(database).counter, newest_mark(database)
+        if counter < newest:
+            raise EditsDamagedError(
+                f"{self.path}: counts {counter} marks, and an edit has mark {newest}: a value in it was changed. "
+                f"{self._going_on()}"
+            )
+
     def require_present(self, *, edits: int, counter: int) -> None:
         """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
         if edits or counter:
@@ -330,8 +345,11 @@ class Edits:
         """The error of a file whose counters are below those that were published or pushed from it."""
         return EditsDamagedError(
             f"{self.path}: is older than what was published or pushed from it: an older copy was put in its place. "
-            f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
+            f"{self._going_on()}"
         )
+
+    def _going_on(self) -> str:
+        return f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
 
     def backups(self) -> list[str]:
         """Where the backups are, the newest first, whether there are any or not."""

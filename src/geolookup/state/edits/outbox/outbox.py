@@ -24,7 +24,7 @@ from geolookup.state.edits.outbox.row import (
     read_row,
 )
 from geolookup.state.edits.outbox.sent import Sent
-from geolookup.state.edits.outbox.soundness import is_custom, require_sound
+from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
 from geolookup.state.edits.outbox.twins import Twins
 from geolookup.state.marks import Begun, Mark
 from geolookup.state.sqlite import END_OF_INTEGERS
@@ -192,8 +192,11 @@ class Outbox:
         self._read.clear()
 
     def lift(self, *, edits: int, counter: int) -> None:
-        """Raise both counters above these, so that what was published from a file that is gone counts as older."""
-        for name, least in (("edits", edits), ("marks", counter)):
+        """Raise both counters above these, so that what was published from a file that is gone counts as older.
+
+        That of marks also above those of its own edits: else no list would ever be newer than these.
+        """
+        for name, least in (("edits", edits), ("marks", max(counter, newest_mark(self._database)))):
             self._database.execute("UPDATE counters SET value = max(value, ?) + 1 WHERE name = ?", (least, name))
         self.head, self.counter = self._counters()
 

@@ -9,6 +9,7 @@ from geolookup.model import IPBlock
 from geolookup.reasons import reason
 from geolookup.state.edits.outbox.row import read_row
 from geolookup.state.edits.outbox.schema import RESTORING
+from geolookup.state.marks import Mark
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -79,3 +80,18 @@ def require_sound(database: "Database") -> None:
         raise EditsDamagedError(
             f"edits.db: edit {row['rowid']} is damaged (its geolocation is not in the file): {RESTORING}"
         )
+
+
+def newest_mark(database: "Database") -> int:
+    """The highest counter that an edit has of a moment or of a list, 0 if none has any.
+
+    :raises ValueError: if one is not what was written (`require_sound` names its edit)
+    """
+    sql = "SELECT attempted, ended, acknowledged, seen, concluded FROM outbox"
+    found = (
+        value if isinstance(value, int) else Mark.read(value).counter
+        for row in database.execute(sql)
+        for value in row
+        if value is not None
+    )
+    return max(found, default=0)

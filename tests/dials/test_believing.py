@@ -176,6 +176,26 @@ def test_a_number_that_has_something_unlike_is_not_believed_to_be_ours(
     assert person.there == {-1: ("Sydney", [])}
 
 
+def test_a_number_that_has_another_of_our_branches_is_not_believed_though_nobody_saw_yet_what_the_service_drops(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(dropped=("dmacode",))
+    person.creates(city="Bonn", latitude=50.73)
+    person("push")
+    settle()
+    person("sync")  # so far, it stores what it is told
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    monkeypatch.setenv("GEOLOOKUP_PUSH_CONNECTIONS", "1")
+    person.creates(postalcode="10115", dmacode="807")
+    person.creates("10.1.0.0/24", postalcode="10024", dmacode="807")
+    person.upstream.faults = ["as -1", "as -2"]  # where the first branch is
+    person("push", exits=1)
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
+    person("sync", exits=3)
+    assert "answered that it made -2, which is something else (it may be -3)" in person.said
+    assert "what was sent to -2 for it since may have changed something else" in person.said
+
+
 def test_what_somebody_else_wrote_is_seen_right_after_our_own_write(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,12 +45,18 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (700144, "normalise"),
         (720184, "lie"),
         (800032, "colleagues lost"),
+        (800308, "row"),
         (1000011, "lost twice"),
         (2000444, "reuse"),
     ],
 )
 def test_what_once_went_wrong(seed: int, names: str) -> None:
     verdict = World(seed, frozenset(names.split()), connections=1).play()
+    assert not verdict.bad, verdict.story
+
+
+def test_what_once_went_wrong_over_two_connections() -> None:
+    verdict = World(800011, frozenset({"lie", "normalise"}), connections=2).play()
     assert not verdict.bad, verdict.story
 
 

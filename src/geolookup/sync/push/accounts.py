@@ -217,16 +217,15 @@ class _Account:
         """The number that the service answered with has nothing, or something unlike: it may have named a wrong one."""
         assert isinstance(row.edit, Create)
         ours = self._outbox.created_here() - {self._aliases.get(row.locid)}
-        match = match_creates([wanted(self._outbox, row)], Candidates(list(self._places.values()), ours), self._forms)[
-            row.id
-        ]
+        one, candidates = wanted(self._outbox, row), Candidates(list(self._places.values()), ours)
+        match = match_creates([one], candidates, self._forms)[row.id]
         number = self._aliases.get(row.locid)
         if place is not None and (row.journal or {}).get("adopted") == number:
             self._conclude(row)  # a person said so, whatever it looks like by now
             return
         fields = row.edit.fields
         elsewhere = any(self._forms.same(fields, found.fields()) for found in match.found)
-        changed = place is not None and like(fields, place.fields()) and not self._is_of_another_create(row, place)
+        changed = place is not None and like(fields, place.fields()) and not self._may_be_of_another_create(row, place)
         if changed and not elsewhere:
             self._conclude(row)  # somebody has changed it since
             return
@@ -255,7 +254,9 @@ class _Account:
                 self._findings.warnings.append(reason)
             return
         gone = "is not there" if place is None else "is only like it" if changed else "is something else"
-        may_be = f" (it may be {', '.join(str(found.locid) for found in match.found)})" if match.found else ""
+        # A person is shown what is not taken unasked, too: how the service stores a field may not have been seen yet.
+        found = match.found or [each for each in candidates.of(one) if may_be_stored(fields, each.fields())]
+        may_be = f" (it may be {', '.join(str(each.locid) for each in found)})" if found else ""
         reason = (
             f"the service answered that it made {number}, which {gone}{may_be}: `geolookup outbox adopt` if you know "
             "which it is, `retry` to send it again, or `drop`" + (f"; {edited}" if edited and place is not None else "")
@@ -270,7 +271,7 @@ class _Account:
             acknowledged=None,
             acknowledged_at=None,
             problem=reason,
-            journal={**(row.journal or {}), **shown([place, *match.found] if place and changed else match.found)},
+            journal={**(row.journal or {}), **shown([place, *found] if place and changed else found)},
         )
         self._notice(row, reason)
 
@@ -294,6 +295,16 @@ class _Account:
         """Whether a geolocation is just what another create of ours sent: branches in one town are like each other."""
         found = place.fields()
         return any(locid != row.locid and self._forms.same(fields, found) for locid, fields in self._creates)
+
+    def _may_be_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:
+        """The same, of a service of which nobody has seen yet how it stores what it is sent."""
+        assert isinstance(row.edit, Create)
+        if self._is_of_another_create(row, place):
+            return True
+        found = place.fields()
+        return not may_be_stored(row.edit.fields, found) and any(
+            locid != row.locid and may_be_stored(fields, found) for locid, fields in self._creates
+        )
 
     def _may_be_of_an_unknown_create(self, row: OutboxRow, place: Geolocation) -> bool:
         """Whether another create, whose outcome is unknown, may have made this: taken, that one would never end."""

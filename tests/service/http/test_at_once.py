@@ -90,11 +90,13 @@ ANSWERED = (
     get("/lookup/198.51.100.1?x=y", "Connection: close"),
     get("/healthz"),
     get("/healthz", host="evil.example"),
+    get("http://localhost/lookup/192.0.2.5", host="evil.example"),
     get("/lookup/192.0.2.5") * 5 + get("/lookup/192.0.2.200"),
 )
 NOT_ANSWERED = (
     get("/lookup/192.0.2"),
     get("/lookup/192.0.2.5", host="evil.example"),
+    get("http://evil.example/lookup/192.0.2.5"),
     get("/lookup/192.0.2.5", "Content-Length: 2") + b"{}",
     get("/lookup/192.0.2.5", "X: " + "a" * 17000),
     get("/lookup/192.0.2.5").replace(b"GET", b"HEAD"),

@@ -40,7 +40,7 @@ def test_no_identifier_leads_out_of_its_place(running: RunningService, value: st
         assert "set-cookie" not in answer.headers
 
 
-TARGETS = ("http://evil.example/geolocations", "//evil.example/geolocations", "*", "/geolocations/../../x", "/%2e")
+TARGETS = ("//evil.example/geolocations", "*", "/geolocations/../../x", "/%2e")
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -11,6 +11,7 @@ import pytest
 from geolookup.service.http.access.auth import Scope, line_for, new_token
 from geolookup.service.process.options import Options
 from tests.support.data.two_sources import NAMES, state
+from tests.support.services.raw_http import exchange
 from tests.support.services.running_share import RunningShare
 
 TOKEN, STRANGER = new_token(), new_token()
@@ -110,6 +111,7 @@ def test_no_token_reaches_a_log_or_a_metric(guarded: RunningShare, client: httpx
         client.get(f"/{token}/elastic/{'x' * 9000}")
         client.get(f"/elastic/database?token={token}")
         client.get(f"/%67{token[1:]}/elastic/database")
+        exchange(guarded.url, f"GET {guarded.url}/{token}/elastic/tls HTTP/1.0\r\n\r\n".encode())
     metrics = client.get("/metrics", headers=good).text
     log = (guarded.folder.parent / "log").read_text()
     for token in (TOKEN, STRANGER):
@@ -119,6 +121,7 @@ def test_no_token_reaches_a_log_or_a_metric(guarded: RunningShare, client: httpx
     entries = [json.loads(line) for line in log.splitlines()]
     assert any(entry["path"] == "/elastic/database" and entry["token"] == "reader" for entry in entries)
     assert any("{token}" in entry["path"] for entry in entries)
+    assert [entry["token"] for entry in entries if entry["path"] == "/elastic/tls"] == ["reader", ""]
 
 
 def test_addresses_that_were_looked_up_are_not_logged(guarded: RunningShare, client: httpx.Client) -> None:

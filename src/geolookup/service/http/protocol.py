@@ -198,28 +198,31 @@ class Protocol(asyncio.Protocol):
         self._wait(None)  # its deadline too: an answer may take longer than a request
         try:
             request = Request(head)
+            scope = self._scope_of(request)
         except RequestRefusedError as error:
             self._refuse(error.problem, str(error), head)
         else:
-            self._begin(request)
+            self._begin(request, scope)
         return True
 
-    def _begin(self, request: Request) -> None:
-        """Answer a request at once, or have the application answer it."""
-        raw_path, _, query = request.target.partition(b"?")
-        path = raw_path.decode("ascii")
+    def _scope_of(self, request: Request) -> dict[str, Any]:
+        """:raises RequestRefusedError: ``bad-request`` if the request is meant for another scheme"""
         scope = {
             **self._scope,
             "http_version": request.version,
             "method": request.method,
-            "path": unquote(path) if "%" in path else path,
-            "raw_path": raw_path,
-            "query_string": query,
             "headers": request.headers,
             "state": self._app_state.copy(),
         }
         if self._believe is not None:
             self._believe(scope)
+        raw_path, _, query = request.in_origin_form(scope["scheme"]).partition(b"?")
+        path = raw_path.decode("ascii")
+        scope.update(path=unquote(path) if "%" in path else path, raw_path=raw_path, query_string=query)
+        return scope
+
+    def _begin(self, request: Request, scope: dict[str, Any]) -> None:
+        """Answer a request at once, or have the application answer it."""
         if request.is_whole and not self._flow.write_paused:
             answer = self._at_once(scope)
             if answer is not None:

@@ -28,6 +28,8 @@ _CONTROLS = re.compile(rb"[\x00-\x20\x7f-\xff]")
 #: What is to be said of a head that llhttp refused.
 _CODING = re.compile(rb"\r\ntransfer-encoding:[ \t]*(.*?)[ \t]*(?=\r\n)", re.IGNORECASE)
 _BARE_END = re.compile(rb"(?<!\r)\n")
+#: A target in absolute form: its scheme, its authority, and the rest.
+_ABSOLUTE = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)")
 
 
 class Request:
@@ -117,6 +119,22 @@ class Request:
                 raise RequestRefusedError(unreadable.body(reason(error)), problem="bad-request") from error
             self.followed = True
 
+    def in_origin_form(self, scheme: str) -> bytes:
+        """The target as a path and query; one in absolute form (RFC 9112, section 3.2.2) has them behind its authority.
+
+        The authority takes the place of ``Host``: what checks that header checks the authority.
+
+        :raises RequestRefusedError: ``bad-request`` if the target is of another ``scheme`` than the connection
+        """
+        if self.target[:1] == b"/" or (found := _ABSOLUTE.fullmatch(self.target)) is None:
+            return self.target
+        given = found[1].decode("ascii").lower()
+        if given != scheme:
+            detail = f"its target begins with {given:.20}://, but here it must be {scheme}://, or the path alone"
+            raise RequestRefusedError(detail, problem="bad-request")
+        self.headers[:] = [(b"host", found[2]), *(header for header in self.headers if header[0] != b"host")]
+        return found[3] if found[3][:1] == b"/" else b"/" + found[3]
+
     # What llhttp calls
 
     def on_message_begin(self) -> None:
@@ -171,7 +189,10 @@ def cannot_become_a_head(beginning: bytearray, looked: int) -> bool:
 def path_in(head: bytes) -> str:
     """The path in the beginning of a request's head; nothing if it is not there."""
     words = head.partition(b"\n")[0].split(b" ", 2)
-    return unquote(words[1].partition(b"?")[0].decode("latin-1")) if len(words) == 3 else ""
+    if len(words) != 3:
+        return ""
+    found = _ABSOLUTE.fullmatch(words[1])
+    return unquote((found[3] if found else words[1]).partition(b"?")[0].decode("latin-1"))
 
 
 def accepted_in(head: bytes) -> str:

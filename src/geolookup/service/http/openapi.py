@@ -123,7 +123,7 @@ def answer(schema: Schema, description: str, *headers: str) -> OpenAPIResponse:
 
 
 #: What any operation with a body refuses.
-NOT_JSON = ("malformed-json", "body-too-large", "invalid-body")
+NOT_JSON = ("malformed-json", "body-too-large", "encoded-body", "invalid-body")
 _STATUS = object_of({"status": TEXT})
 HEALTHZ = operation("Whether this process is alive", [], None, {"200": answer(_STATUS, "It is.")}, ())
 READYZ = operation(

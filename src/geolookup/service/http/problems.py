@@ -42,6 +42,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "block-taken": (409, "Another custom geolocation has this block"),
     "stale-precondition": (412, "The list has changed since its ETag was given out"),
     "body-too-large": (413, "The body is too large"),
+    "encoded-body": (415, "The body has a content coding"),
     "target-too-long": (414, "The path and query are too long"),
     "unknown-host": (421, "The service does not have this name"),
     "invalid-body": (422, "The body is JSON, but not what was asked for"),

@@ -207,7 +207,7 @@ class Protocol(asyncio.Protocol):
 
     def _scope_of(self, request: Request) -> dict[str, Any]:
         """:raises RequestRefusedError: ``bad-request`` if the request is meant for another scheme"""
-        scope = {
+        scope: dict[str, Any] = {
             **self._scope,
             "http_version": request.version,
             "method": request.method,

@@ -1,5 +1,6 @@
 """What is refused before routing, and what never leaves the service."""
 
+import gzip
 from pathlib import Path
 
 import httpx
@@ -92,6 +93,24 @@ def test_a_write_from_the_services_own_page_is_served(service: RunningService, c
     assert client.post("/geolocations", json=FIELDS, headers=headers).status_code == 201
     without_referrer = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
     assert client.post("/geolocations", json=FIELDS, headers=without_referrer).status_code == 201
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "zstd", "identity, GZIP", "x"])
+@pytest.mark.parametrize("path", ["/geolocations", "/lookup", "/admin/product/ratePlans"])
+def test_a_body_in_a_content_coding_is_415_and_says_how_to_send_it(
+    reading: httpx.Client, path: str, coding: str
+) -> None:
+    body = gzip.compress(b"{}")
+    answer = reading.post(path, content=body, headers={"Content-Encoding": coding})
+    assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "identity")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"].endswith(":encoded-body")
+    assert answer.json()["detail"] == "send it as it is, without Content-Encoding: it is not decompressed here"
+
+
+def test_a_content_coding_without_a_body_or_without_effect_is_ignored(client: httpx.Client) -> None:
+    assert client.get("/geolocations", headers={"Content-Encoding": "gzip"}).status_code == 200
+    assert client.post("/geolocations", json=FIELDS, headers={"Content-Encoding": "identity"}).status_code == 201
 
 
 def test_an_allowed_name_is_served_whole_only(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ class Guard:
             self._too_much(scope, headers)
             or self._stranger(scope, headers)
             or self._without_right(scope, headers, token)
+            or self._encoded(headers)
         )
 
     def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
@@ -200,6 +201,16 @@ class Guard:
             body = problem("insufficient-scope", "this needs a token with the scope `write`; this one has `read`")
             return _Refusal(body, {"WWW-Authenticate": challenge})
         return None
+
+    @staticmethod
+    def _encoded(headers: dict[bytes, list[str]]) -> _Refusal | None:
+        """A body in a content coding is refused (RFC 9110, section 8.4): as it comes, it can be read by nobody here."""
+        given = ",".join(headers.get(b"content-encoding", []))
+        has_body = b"content-length" in headers or b"transfer-encoding" in headers
+        if not (given and has_body) or {coding.strip().lower() for coding in given.split(",")} <= {"", "identity"}:
+            return None
+        body = problem("encoded-body", "send it as it is, without Content-Encoding: it is not decompressed here")
+        return _Refusal(body, {"Accept-Encoding": "identity"})
 
     def _is_ours(self, header: str, scope: HTTPScope) -> bool:
         host = host_of(header)

@@ -10,7 +10,7 @@ from geolookup.model import Geolocation, IPBlock
 from geolookup.sites.site import block_text, blocks_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
-from geolookup.state.edits.outbox.operations import Create
+from geolookup.state.edits.outbox.operations import Create, Update
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.edits.steps import Content
 from geolookup.state.edits.superfluous import superfluous
@@ -118,15 +118,15 @@ def _content(fields: Mapping[str, Any], blocks: Iterable[IPBlock]) -> str:
 
 
 def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
-    """Make one step; ``names`` gets the locid of what it creates."""
+    """Make one step; ``names`` gets the locid of what it creates.
+
+    Whether new fields can be meant is seen while the step is planned: what is put back may say what the service sent.
+    """
     if change.kind is Kind.CREATE:
         assert change.site is not None
         assert change.fields is not None
-        if change.locid is None:
-            names[change.site] = editor.create(**change.fields)
-        else:
-            with editor.sessions.transaction() as session:
-                names[change.site] = session.create(Create(fields=checked_fields(change.fields)), change.locid)
+        with editor.sessions.transaction() as session:
+            names[change.site] = session.create(Create(fields=checked_fields(change.fields)), change.locid)
         return replace(change, locid=names[change.site])
     assert change.locid is not None
     match change.kind:
@@ -134,7 +134,9 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
             pass
         case Kind.UPDATE:
             assert change.fields is not None
-            editor.update(change.locid, **change.fields)
+            with editor.sessions.transaction() as session:
+                shown, local, _ = session.find(change.locid)
+                session.add(Update(fields=checked_fields(change.fields)), local, shown)
         case Kind.DELETE:
             editor.delete(change.locid)
         case Kind.CLEAR_BLOCKS:

@@ -10,6 +10,8 @@ import pytest
 from geolookup.console.console import Console
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
+from geolookup.state.edits.outbox.operations import Create
+from geolookup.state.edits.session import EditSession
 from tests.support.data.two_sources import NOTHING
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
@@ -91,7 +93,9 @@ def test_a_country_in_words_and_swapped_coordinates_are_refused_as_by_the_comman
                 assert said in answer.text
                 assert 'value="Nowhere"' in answer.text
     # What is there already may stay: only what was changed is looked at.
-    old = new(console, country="Germany")
+    with open_editor(console.home) as editor:
+        edit = Create(fields={**NOTHING, "city": "Oldtown", "country": "Germany"})  # as an earlier version took it
+        old = editor.sessions.edit(EditSession.create, edit)
     fields = {**dict.fromkeys(NOTHING, ""), "latitude": "1.5", "longitude": "2.5", "country": "Germany", "city": "Y"}
     assert f"updated geolocation {old}" in save(mine, f"/custom/{old}/update", **fields).text
     assert len(console.console.layer().laid) == before + 2

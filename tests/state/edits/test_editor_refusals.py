@@ -27,6 +27,7 @@ from geolookup.errors import (
 )
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model import PROVISIONAL_LOCID
+from geolookup.sites.undo import undo
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
@@ -81,6 +82,32 @@ def test_what_cannot_be_is_refused_and_changes_nothing(editor: Editor, home: str
             attempt()
         assert type(caught.value) is kind, what
     assert content(editor) == before
+
+
+def test_a_country_in_words_is_refused_as_by_the_commands_and_not_what_is_there_already(
+    editor: Editor, home: str
+) -> None:
+    said = "its country 'Germany' is not a code of two letters: write DE"
+    with pytest.raises(EditError, match=said):
+        editor.create(**{**BERLIN, "country": "Germany"})
+    with pytest.raises(EditError, match=said):
+        editor.update(-1, country="Germany")
+    locid = editor.create(**{**BERLIN, "country": "de"})
+    with pytest.raises(EditError, match=said):
+        editor.amend(1, fields={"country": "Germany"})
+    editor.update(locid, country="")
+    # What the service sent may stay, is edited elsewhere, and comes back with an undo.
+    before = place(-1, "10.9.0.0/16", country="Germany", latitude=1.0, longitude=2.0)
+    publish(home, [*DEFAULTS, before])
+    editor.update(-1, country="Germany", city="Bonn")
+    editor.update(-1, country="DE")
+    acknowledge(home)  # what was sent is not taken back: its reverse is made
+    undo(editor)
+    assert editor.get(-1).place.country == "Germany"
+    editor.delete(-1)
+    acknowledge(home)
+    undo(editor)
+    assert [laid.place.country for laid in editor.custom()].count("Germany") == 1
 
 
 def test_a_refusal_names_the_geolocation_and_what_is_in_the_way(editor: Editor) -> None:

@@ -9,11 +9,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from geolookup.cli.options import load_settings, state_directory
+from geolookup.countries import in_capitals
 from geolookup.errors import InvalidAddressError
 from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
 from geolookup.model import range_ends
-from geolookup.sources.countries import in_capitals
 from geolookup.sources.world.fit import misfits
 from geolookup.state.edits.editor import Editor
 

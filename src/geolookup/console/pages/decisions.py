@@ -5,11 +5,11 @@ from geolookup.console import proposals
 from geolookup.console.editing import Edit, Values, field_texts, require_fitting
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
+from geolookup.countries import in_capitals
 from geolookup.errors import EditError
 from geolookup.fields import DEGREES, UNKNOWN
 from geolookup.model import range_ends
 from geolookup.sites.site import block_text
-from geolookup.sources.countries import in_capitals
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock

@@ -14,11 +14,11 @@ from geolookup.console.console import Answer, Console
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
+from geolookup.countries import in_capitals
 from geolookup.errors import EditError, RequestRefusedError
 from geolookup.fields import DEGREES, FIELDS, UNKNOWN
 from geolookup.model import IPBlock, range_ends
 from geolookup.sites.site import block_text
-from geolookup.sources.countries import in_capitals
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from geolookup import addresses
+from geolookup.countries import not_a_code
 from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.reasons import reason
 from geolookup.sources import blocks
-from geolookup.sources.countries import not_a_code
 from geolookup.sources.files.lines import Lines, has_surrogates
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from geolookup import addresses
 from geolookup.addresses import IPV4_MAX
+from geolookup.countries import not_a_code
 from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.sources import blocks
-from geolookup.sources.countries import not_a_code
 from geolookup.sources.files.lines import Lines, has_surrogates
 from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8

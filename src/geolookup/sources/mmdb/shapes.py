@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from geolookup.countries import is_code
 from geolookup.errors import DataFileError, SettingsError
 from geolookup.fields import FIELD_NAMES, FIELDS, Field
-from geolookup.sources.countries import is_code
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 from geolookup.text import harmless
 

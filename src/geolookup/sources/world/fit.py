@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from geolookup.countries import wrong_country
 from geolookup.fields import DEGREES
-from geolookup.sources.countries import is_code, not_a_code
 from geolookup.sources.world.outlines import is_in, may_be_in
 
 
@@ -16,8 +16,8 @@ def misfits(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     outline, and near the equator if both ways lie in the country.
     """
     country, latitude, longitude = fields["country"], fields["latitude"], fields["longitude"]
-    if country and not is_code(country):
-        yield "country", not_a_code(country)
+    if (wrong := wrong_country(country)) is not None:
+        yield "country", wrong
     if not isinstance(latitude, float) or not isinstance(longitude, float):
         return
     most, asked = DEGREES["latitude"], "are latitude and longitude swapped?"

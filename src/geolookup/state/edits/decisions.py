@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
 from geolookup.state.clock import now_text
-from geolookup.state.edits.fields import checked_fields
+from geolookup.state.edits.fields import meant_fields
 from geolookup.state.edits.named import block_of
 from geolookup.state.edits.outbox.journal import cut_short, is_half_done, turned_round
 from geolookup.state.edits.outbox.operations import (
@@ -59,7 +59,7 @@ def amend(
     if fields:
         if not isinstance(edit, SettingFields):
             raise EditError(f"edit {number} is to {row.describe()}: it has no fields")
-        edit = replace(edit, fields=checked_fields({**edit.fields, **fields}))
+        edit = replace(edit, fields=meant_fields({**edit.fields, **fields}, edit.fields))
     if block is not None:
         if not isinstance(edit, TakingBlock):
             raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")

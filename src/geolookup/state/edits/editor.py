@@ -11,7 +11,7 @@ from geolookup.errors import EditError
 from geolookup.model import IPBlock, NewGeolocation
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits import decisions
-from geolookup.state.edits.fields import checked_fields, refuse_unknown
+from geolookup.state.edits.fields import meant_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.named import block_of
 from geolookup.state.edits.outbox.operations import (
@@ -91,22 +91,23 @@ class Editor:
         """Create a custom geolocation from all of its fields; text may be empty, coordinates are degrees.
 
         :returns: its provisional locid, at or below -10**15
-        :raises EditError: if a field is missing, unknown or cannot be
+        :raises EditError: if a field is missing, unknown or cannot be, or the country is in words and not a code
         """
-        return self._sessions.edit(EditSession.create, Create(fields=checked_fields(fields)))
+        return self._sessions.edit(EditSession.create, Create(fields=meant_fields(fields)))
 
     def update(self, locid: int, **fields: Any) -> None:
         """Change some or all of the fields; the others stay.
 
-        :raises EditError: if a field is unknown or cannot be, or nothing would change
+        :raises EditError: if a field is unknown or cannot be, a new country is in words, or nothing would change
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         :raises DefaultGeolocationError: if it is a default one
         """
         refuse_unknown(fields)
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
-            after = checked_fields({**laid.place.fields(), **fields})
-            if after == laid.place.fields():
+            before = laid.place.fields()
+            after = meant_fields({**before, **fields}, before)
+            if after == before:
                 raise EditError(f"geolocation {locid} has these values already: nothing was changed")
             session.add(Update(fields=after), local, shown)
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from geolookup.countries import wrong_country
 from geolookup.errors import EditError
 from geolookup.fields import FIELD_NAMES, FIELDS, UNKNOWN
 
@@ -47,6 +48,22 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         if not -most <= degrees <= most:
             raise EditError(f"{name} is a number of degrees from {-most:g} to {most:g}, not {value!r}")
         checked[name] = degrees + 0.0  # -0.0 and 0.0 are one place
+    return checked
+
+
+def meant_fields(fields: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`checked_fields` of what somebody writes in place of ``before``: also the country must be a code.
+
+    What the service sent, or an earlier version took, may stay as it is.
+
+    :raises EditError: as `checked_fields` does, or if a new country is not a code
+    """
+    checked = checked_fields(fields)
+    country = checked["country"]
+    if before is None or country != before["country"]:
+        wrong = wrong_country(country)
+        if wrong is not None:
+            raise EditError(wrong)
     return checked
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, in a process of its own and at a known moment: how far it came, what is safe, what to run next."""
+"""Ctrl-C and SIGTERM, in a process of its own, at a known moment: how far it came, what is safe, what to run next."""
 
 import array
 import fcntl
@@ -30,6 +30,9 @@ from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 
 INTERRUPTED = 130
+BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+#: How the sentence begins.
+HOW = {signal.SIGINT: "geolookup: interrupted", signal.SIGTERM: "geolookup: ended by SIGTERM"}
 #: Ctrl-C before or after a function, once it is called: {when} is the line before or after the call.
 SIGNALLED = """
 import functools, os, signal, sys
@@ -68,12 +71,12 @@ def command(*words: object, python: Sequence[str] = (sys.executable,), **options
     )
 
 
-def said(process: subprocess.Popen[bytes]) -> str:
+def said(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGINT) -> str:
     """What an interrupted process said on its last line of standard error."""
     _, error = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, error.decode()
+    assert process.returncode == 128 + number, error.decode()
     assert b"Traceback" not in error
-    return error.decode().splitlines()[-1].removeprefix("geolookup: interrupted")
+    return error.decode().splitlines()[-1].removeprefix(HOW[number])
 
 
 def signalled(where: str, *words: object, before: bool = True) -> str:
@@ -188,10 +191,13 @@ def signalled_between(name: str, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_ctrl_c_between_a_commit_and_its_publish_waits_for_the_publish(capsys: pytest.CaptureFixture[str]) -> None:
-    done = signalled_between("SIGINT", "custom", "add-block", "-3", "10.77.0.0/16")
-    assert done.returncode == INTERRUPTED
-    assert "interrupted: the edits are made" in done.stderr
+@BOTH
+def test_an_interrupt_between_a_commit_and_its_publish_waits_for_the_publish(
+    capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
+    done = signalled_between(number.name, "custom", "add-block", "-3", "10.77.0.0/16")
+    assert done.returncode == 128 + number
+    assert f"{HOW[number]}: the edits are made" in done.stderr
     assert run(["10.77.1.1", "--field", "locid"]) == 0
     assert capsys.readouterr().out == "-3\n"
 
@@ -245,13 +251,14 @@ class Interrupting(Upstream):
     def __init__(self, is_it: Callable[[str, str], bool]) -> None:
         super().__init__(Dials(), Random(1), time.monotonic)
         self.is_it = is_it
+        self.number = signal.SIGINT
         self.client: subprocess.Popen[bytes] | None = None
 
     def handle(self, method: str, target: str, headers: Any, body: bytes) -> Any:
         """Answer a request, or interrupt who sent it."""
         if self.client is not None and self.is_it(method, target):
             client, self.client = self.client, None
-            client.send_signal(signal.SIGINT)
+            client.send_signal(self.number)
             client.wait(60)
         return super().handle(method, target, headers, body)
 
@@ -273,17 +280,25 @@ def service(
         yield upstream, person
 
 
-def interrupted(upstream: Interrupting, at: Callable[[str, str], bool], *words: str) -> str:
+def interrupted(
+    upstream: Interrupting,
+    at: Callable[[str, str], bool],
+    *words: str,
+    number: signal.Signals = signal.SIGINT,
+) -> str:
     """What a command says that the service interrupts at such a request."""
-    upstream.is_it = at
+    upstream.is_it, upstream.number = at, number
     upstream.client = process = command(*words, python=forked())
-    return said(process)
+    return said(process, number)
 
 
-def test_a_push_says_what_was_sent_and_the_next_one_sends_nothing_twice(service: tuple[Interrupting, Person]) -> None:
+@BOTH
+def test_a_push_says_what_was_sent_and_the_next_one_sends_nothing_twice(
+    service: tuple[Interrupting, Person], number: signal.Signals
+) -> None:
     upstream, person = service
     creates = iter(range(10))
-    words = interrupted(upstream, lambda method, _: method == "POST" and next(creates) == 1, "push")
+    words = interrupted(upstream, lambda method, _: method == "POST" and next(creates) == 1, "push", number=number)
     assert words == (
         ": 1 of 3 edits reached the service, the next push asks the service what became of 1 before it sends anything "
         "again, 1 waits; `geolookup push` goes on from there"
@@ -301,8 +316,9 @@ def test_a_sync_says_what_goes_on_serving(service: tuple[Interrupting, Person]) 
     person("sync")
 
 
+@BOTH
 def test_a_refresh_says_both_and_its_monitor_hears_of_it(
-    service: tuple[Interrupting, Person], monkeypatch: pytest.MonkeyPatch
+    service: tuple[Interrupting, Person], monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     upstream, person = service
     pings: list[tuple[str, bytes]] = []
@@ -318,11 +334,14 @@ def test_a_refresh_says_both_and_its_monitor_hears_of_it(
     monkeypatch.setenv("GEOLOOKUP_PING_URL", f"{os.environ['GEOLOOKUP_URL']}/ping")
     sent = iter(range(100))
     words = interrupted(
-        upstream, lambda method, _: method == "GET" and len(person.there) == 3 and next(sent) == 0, "refresh"
+        upstream,
+        lambda method, _: method == "GET" and len(person.there) == 3 and next(sent) == 0,
+        "refresh",
+        number=number,
     )
     both = "3 of 3 edits reached the service; nothing was published, and generation 1 goes on serving"
     assert words == f": {both}; `geolookup refresh` goes on from there"
-    assert [target for target, _ in pings] == ["/ping/start", f"/ping/{INTERRUPTED}"]
+    assert [target for target, _ in pings] == ["/ping/start", f"/ping/{128 + number}"]
     assert both.encode() in pings[1][1]
 
 
@@ -389,11 +408,11 @@ def test_every_command_has_words_for_it() -> None:
     for path in _leaves(app):
         assert {path[0], " ".join(path)} & set(interrupt.SAID), path
         interrupt.begin([*path, "--json", "x"])
-        assert interrupt.sentence().startswith("interrupted: ")
+        assert interrupt.sentence(KeyboardInterrupt()).startswith("interrupted: ")
 
 
 def test_a_second_ctrl_c_ends_it_without_a_word_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    def again() -> str:
+    def again(*_arguments: object) -> str:
         raise KeyboardInterrupt
 
     error = io.StringIO()

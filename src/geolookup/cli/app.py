@@ -113,16 +113,18 @@ def run(arguments: list[str] | None = None) -> int:
     streams.prepare()
     colour.choose("auto")
     _log_to_standard_error()
-    code = _run(arguments)
-    try:
-        finished = streams.finished(code)
-    except KeyboardInterrupt:
-        return _interrupted()
-    return code if code == exit_codes.INTERRUPTED else finished  # Ctrl-C ends who reads the pipe, too
+    interrupt.begin(sys.argv[1:] if arguments is None else arguments)
+    with interrupt.at_sigterm():
+        code = _run(arguments)
+        try:
+            finished = streams.finished(code)
+        except KeyboardInterrupt as error:
+            return _interrupted(error)
+    # Ctrl-C ends who reads the pipe, too.
+    return code if code in (exit_codes.INTERRUPTED, exit_codes.TERMINATED) else finished
 
 
 def _run(arguments: list[str] | None) -> int:
-    interrupt.begin(sys.argv[1:] if arguments is None else arguments)
     try:
         result = app.main(args=arguments, prog_name="geolookup", standalone_mode=False)
     except GeoLookupError as error:
@@ -132,17 +134,17 @@ def _run(arguments: list[str] | None) -> int:
         with contextlib.suppress(OSError):  # standard error is full, so nobody can be told
             error.show()
         return exit_codes.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        return _interrupted()
+    except (click.Abort, KeyboardInterrupt) as error:
+        return _interrupted(error)
     except OSError as error:
         return streams.failed(error)
     return result if isinstance(result, int) else exit_codes.DONE
 
 
-def _interrupted() -> int:
+def _interrupted(error: BaseException) -> int:
     with contextlib.suppress(KeyboardInterrupt):  # the person is in a hurry
-        streams.fail(interrupt.sentence())
-    return exit_codes.INTERRUPTED
+        streams.fail(interrupt.sentence(error))
+    return interrupt.status(error)
 
 
 def _log_to_standard_error() -> None:

@@ -35,6 +35,8 @@ MALFORMED = 5
 BUSY = 75
 #: As shells have it: 128 and the number of SIGINT.
 INTERRUPTED = 130
+#: The same of SIGTERM, for the commands that do not serve.
+TERMINATED = 143
 
 _BUSY_IN_FULL = (
     "another run holds the lock: try again later, or wait for it (`--wait 10m`); under `set -e` it is mostly "
@@ -61,6 +63,10 @@ TABLE = {
     INTERRUPTED: (
         "interrupted",
         "interrupted by Ctrl-C: the last line says how far it came, what is safe, and what to run next",
+    ),
+    TERMINATED: (
+        "ended by SIGTERM",
+        "ended by SIGTERM (`kill`, `systemctl stop`): the last line says the same; servers end with 0",
     ),
 }
 

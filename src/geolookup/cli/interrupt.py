@@ -1,17 +1,20 @@
-"""What is said after Ctrl-C: how far a command came, what is safe, and what to run next.
+"""What is said after Ctrl-C and SIGTERM: how far a command came, what is safe, and what to run next.
 
-`app` catches the interrupt, for every command. The words are those of `SAID`. Their facts are found at that moment: a
-command tells here what it works on before it changes anything (`working_on`, `writing_to`), and how far it is
-(`Progress`).
+`app` catches the interrupt, for every command; what serves ends at SIGTERM in its own way. The words are those of
+`SAID`. Their facts are found at that moment: a command tells here what it works on before it changes anything
+(`working_on`, `writing_to`), and how far it is (`Progress`).
 """
 
 import contextlib
 import os
+import signal
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from geolookup.cli import exit_codes
 from geolookup.errors import GeoLookupError
+from geolookup.state.signals import Terminated, terminate
 
 if TYPE_CHECKING:
     from geolookup.state.directory import StateDirectory
@@ -70,6 +73,9 @@ _NOTHING = {
     "runs": "it did not serve yet, and nothing was changed; start it again",
 }
 
+#: They handle SIGTERM themselves, and what they start inherits no handler of ours.
+_SERVING = {"console", "serve", "share"}
+
 _facts: dict[str, Callable[[], str]] = {}
 _progress: "Progress | None" = None
 _command = "lookup"
@@ -105,6 +111,29 @@ def begin(words: list[str]) -> None:
     _progress = None
     given = [word for word in words if not word.startswith("-")]
     _command = next((name for name in (" ".join(given[:2]), *given[:1]) if name in SAID), "lookup")
+
+
+@contextlib.contextmanager
+def at_sigterm() -> Iterator[None]:
+    """Have SIGTERM interrupt the command, in the main thread and if nobody else handles it."""
+    if _command in _SERVING or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    try:
+        signal.signal(signal.SIGTERM, terminate)
+    except ValueError:  # another thread than the main one
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def status(error: BaseException) -> int:
+    """The exit status after an interrupt; click raises its own `Abort` from it."""
+    is_terminated = isinstance(error, Terminated) or isinstance(error.__cause__, Terminated)
+    return exit_codes.TERMINATED if is_terminated else exit_codes.INTERRUPTED
 
 
 def _asked() -> set[str]:
@@ -163,12 +192,13 @@ def _content(path: str) -> bytes | None:
         return None
 
 
-def sentence() -> str:
-    """What to tell a person whose Ctrl-C ended the command."""
+def sentence(error: BaseException) -> str:
+    """What to tell a person whose Ctrl-C ended the command, or who reads its log after SIGTERM."""
     facts = dict(_NOTHING)
     for name in _asked() & set(_facts):
         # Nobody needs a second problem now; the command says it when it runs again.
         with contextlib.suppress(GeoLookupError, OSError):
             facts[name] = _facts[name]()
     after = f" after {_progress}" if _progress is not None and _progress.done else ""
-    return f"interrupted{after}: {SAID[_command].format_map(facts)}"
+    how = "ended by SIGTERM" if status(error) == exit_codes.TERMINATED else "interrupted"
+    return f"{how}{after}: {SAID[_command].format_map(facts)}"

@@ -188,7 +188,7 @@ def test_the_settings_in_force_go_along_and_no_secret_does(
         assert TOKEN not in text
     assert "refresh --on-conflict mine --changed-exit-code 10" in service
     assert "refresh --on-conflict mine --changed-exit-code 10" in cron
-    assert "SuccessExitStatus=75 10\n" in service
+    assert "SuccessExitStatus=75 10 143\n" in service
     assert f"LoadCredential=geolookup.toml:{config}\n" in service
     assert "Environment=GEOLOOKUP_CONFIG=%d/geolookup.toml\n" in service
     assert f"GEOLOOKUP_CONFIG={shlex.quote(str(config))} " in cron

@@ -132,9 +132,9 @@ def refresh(
         failure = Failure(stage="start", message=str(error), error=error)
         report = RefreshReport(url=settings.url, began_at=now_text(), ended_at=now_text(), failures=[failure])
         return _tell(report, exit_codes.BUSY, as_json=as_json)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if monitor is not None and watched:
-            monitor.end(exit_codes.INTERRUPTED, interrupt.sentence())
+            monitor.end(interrupt.status(error), interrupt.sentence(error))
         raise
     except Exception:
         if monitor is not None:

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.state.current import Current
@@ -17,6 +17,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.locks import PUBLISH_WAIT_S
 from geolookup.state.publish import Publish, publishing
+from geolookup.state.signals import Terminated, terminate
 from geolookup.state.sqlite import RUN_WAIT_S
 
 if TYPE_CHECKING:
@@ -26,6 +27,12 @@ _log = logging.getLogger("geolookup")
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+
+#: How the signals that interrupt are handled, and what is raised then: who handles one in another way knows what to do.
+_INTERRUPTS: dict[int, tuple[Any, type[KeyboardInterrupt]]] = {
+    signal.SIGINT: (signal.default_int_handler, KeyboardInterrupt),
+    signal.SIGTERM: (terminate, Terminated),
+}
 
 #: A publish may remove what a question reads, again and again, but not this often.
 _READ_ATTEMPTS = 10
@@ -175,29 +182,26 @@ def _here() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """A body that Ctrl-C does not end: `KeyboardInterrupt` is raised after it instead.
+    """A body that neither Ctrl-C nor SIGTERM ends: what it raises is raised after it instead.
 
     The milliseconds between the commit of an edit and its publish are such a body: see `Sessions.transaction`.
-    Only in the main thread, since it is raised in no other one, and only if nobody handles SIGINT in another way.
+    Only in the main thread, since it is raised in no other one, and only if nobody handles the signal in another way.
     """
-    came = False
+    came: list[int] = []
 
-    def note(_number: int, _frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
+    def note(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
 
-    usual = signal.getsignal(signal.SIGINT)
+    usual = [number for number, (handler, _) in _INTERRUPTS.items() if signal.getsignal(number) is handler]
     try:
-        if usual is signal.default_int_handler:
-            signal.signal(signal.SIGINT, note)
+        for number in usual:
+            signal.signal(number, note)
     except ValueError:  # another thread than the main one
-        usual = None
-    if usual is not signal.default_int_handler:
-        yield
-        return
+        usual = []
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        for number in usual:
+            signal.signal(number, _INTERRUPTS[number][0])
         if came:
-            raise KeyboardInterrupt
+            raise _INTERRUPTS[came[0]][1]

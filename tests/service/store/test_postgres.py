@@ -82,6 +82,14 @@ def test_a_database_in_another_encoding_is_refused(postgres_server: PostgresServ
         postgres_server.execute("DROP DATABASE latin WITH (FORCE)")
 
 
+def test_a_schema_that_is_not_there_is_named_with_what_to_do(url: str, postgres_server: PostgresServer) -> None:
+    in_schema = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Dours"
+    with pytest.raises(ServiceError, match=r"there is no schema ours .*CREATE SCHEMA"):
+        Store.open(in_schema)
+    postgres_server.execute("CREATE SCHEMA ours", database=name_of(url))
+    Store.open(in_schema).close()
+
+
 def test_a_message_that_quotes_the_password_is_told_without_it() -> None:
     for url in ("postgresql://user:geheim@127.0.0.1/name", "postgresql://user@127.0.0.1/name?password=geheim"):
         with contextlib.closing(PostgreSQL(url)) as database:

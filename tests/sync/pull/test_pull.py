@@ -327,7 +327,7 @@ def test_vanished_custom_geolocations_are_reported_and_held_when_many(home: str)
         report = pull(directory, settings)
         assert report.difference is not None
         assert report.difference["custom_geolocations_gone"] == 10
-        assert "10 custom geolocations are gone" in report.warnings[0]
+        assert "10 custom geolocations are gone, and were not deleted here: " in report.warnings[0]
         with pytest.raises(HeldError, match="11 of 20"):
             pull(directory, settings)
 

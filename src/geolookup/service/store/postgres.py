@@ -93,13 +93,19 @@ class PostgreSQL(Database):
     def lock_schema(self, connection: Connection) -> None:
         """Until the transaction ends, let no other process create or migrate tables.
 
-        :raises ServiceError: if the database's encoding cannot hold every text
+        :raises ServiceError: if the database's encoding cannot hold every text, or it has no schema for the tables
         """
         self.prepare_wait(connection, _SCHEMA_WAIT_S)
         connection.execute(select(func.pg_advisory_xact_lock(_SCHEMA_LOCK)))
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
             raise ServiceError(f"{self.name}: has the encoding {encoding}: create a database whose encoding is UTF8")
+        if connection.execute(select(func.current_schema())).scalar_one() is None:
+            path = connection.exec_driver_sql("SHOW search_path").scalar_one()
+            raise ServiceError(
+                f"{self.name}: there is no schema {path} that this user may use: make it as the database's owner "
+                "(CREATE SCHEMA … AUTHORIZATION …), or correct search_path in the URL"
+            )
 
     def create_own(self, connection: Connection) -> None:
         """Create the sequence of locids."""

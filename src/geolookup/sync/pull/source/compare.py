@@ -71,7 +71,11 @@ def _compare(run: Run, baseline: Baseline, candidate: Candidate, staged: Staged,
         report.difference = difference
     if gone:
         report.warnings.append(
-            f"{count(len(gone), 'custom geolocation is', 'custom geolocations are')} gone that were not deleted here: "
+            count(
+                len(gone),
+                "custom geolocation is gone, and was not deleted here: ",
+                "custom geolocations are gone, and were not deleted here: ",
+            )
             + ", ".join(str(locid) for locid in sorted(gone, reverse=True)[:20])
         )
     return reasons_to_hold(

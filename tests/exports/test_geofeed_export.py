@@ -88,6 +88,15 @@ def test_private_addresses_are_refused_or_left_out(home: str, private: str) -> N
     assert "8.0.0.0/24,US,,city -1," in entries(text)
 
 
+def test_a_public_feed_of_private_addresses_alone_says_that_it_holds_none(home: str) -> None:
+    publish(home, [place(-1, "10.20.0.0/16", "fd00::/8", country="DE"), place(1, "8.0.0.0/24", country="US")])
+    text, written = feed(home, public_only=True)
+    assert entries(text) == []
+    assert written.ranges == 0
+    assert written.warnings == ("every range of what was asked for is left out: it holds no addresses",)
+    assert feed(home, layer="both", public_only=True)[1].ranges == 1
+
+
 def test_a_public_feed_has_the_public_part_of_a_range_that_is_both(home: str) -> None:
     publish(home, [place(-1, "9.255.255.0-11.0.0.255", country="US", city="x")])
     assert entries(feed(home, public_only=True)[0]) == ["9.255.255.0/24,US,,x,", "11.0.0.0/24,US,,x,"]

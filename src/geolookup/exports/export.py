@@ -34,6 +34,7 @@ _OPTIONS: dict[str, tuple[ExportForm, ...]] = {
 }
 _DETAILS: tuple[Detail, ...] = get_args(Detail)
 _LONGEST_TYPE = 100
+_NOTHING_COVERED = "nothing is covered in what was asked for"
 #: How far along, of a thousand, an export is when its content is in memory, and when its records are made.
 _COLLECTED, _RECORDED, _ALL = 300, 500, 1000
 
@@ -108,13 +109,12 @@ def export(
     if form == "geofeed" and not public_only:
         geofeed.require_public(content)
     with _opened(target) as out:
-        warnings = write(content, attributions, out, tell)
+        ranges, warnings = write(content, attributions, out, tell)
         tell(_ALL, _ALL)
-    if not content.covered():
-        warnings = (*warnings, "nothing is covered in what was asked for: it holds no addresses")
-    return Exported(
-        ranges=content.covered(), size_bytes=out.written, attributions=attributions, warnings=tuple(warnings)
-    )
+    if not ranges:
+        why = "every range of what was asked for is left out" if content.covered() else _NOTHING_COVERED
+        warnings = (*warnings, f"{why}: it holds no addresses")
+    return Exported(ranges=ranges, size_bytes=out.written, attributions=attributions, warnings=warnings)
 
 
 class _Counted(io.RawIOBase):
@@ -149,8 +149,10 @@ def _opened(target: str | os.PathLike[str] | BinaryIO) -> Iterator[_Counted]:
             yield _Counted(file)
 
 
-#: Writes content with attributions to a stream, and returns warnings.
-_Write: TypeAlias = Callable[[Content, tuple[str, ...], _Counted, Progress], tuple[str, ...]]
+#: How many ranges were written, and warnings.
+_Done: TypeAlias = tuple[int, tuple[str, ...]]
+#: Writes content with attributions to a stream.
+_Write: TypeAlias = Callable[[Content, tuple[str, ...], _Counted, Progress], _Done]
 
 
 def _check(form: str, layer: str | None, given: dict[str, bool]) -> None:
@@ -252,18 +254,18 @@ def feed(
 
 
 def _mmdb(detail: Detail, kind: str) -> _Write:
-    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
         encoded, warnings = database(content, attributions, detail, progress)
         for part in encoded.body:
             out.write(part)
         out.write(encoded.metadata(kind))
-        return warnings
+        return content.covered(), warnings
 
     return write
 
 
 def _geofeed(*, postal_codes: bool, public_only: bool) -> _Write:
-    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
         parts, left = feed(
             content,
             attributions,
@@ -273,17 +275,17 @@ def _geofeed(*, postal_codes: bool, public_only: bool) -> _Write:
         )
         for part in parts:
             out.write(part)
-        return tuple(left.warnings())
+        return left.ranges, tuple(left.warnings())
 
     return write
 
 
 def _csv(names: tuple[str, ...], *, networks: bool) -> _Write:
-    def write(content: Content, _: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+    def write(content: Content, _: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
         found = rows.Rows(content, names, networks=networks)
         for part in rows.csv_parts(found, _stage(progress, _COLLECTED, _ALL)):
             out.write(part)
-        return ()
+        return content.covered(), ()
 
     return write
 
@@ -291,10 +293,10 @@ def _csv(names: tuple[str, ...], *, networks: bool) -> _Write:
 def _parquet(names: tuple[str, ...], *, networks: bool) -> _Write:
     from geolookup.exports import parquet
 
-    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> tuple[str, ...]:
+    def write(content: Content, attributions: tuple[str, ...], out: _Counted, progress: Progress) -> _Done:
         found = rows.Rows(content, names, networks=networks)
         about = {"description": _describe(content, attributions), "published": _published(content)}
         parquet.write(found, cast("BinaryIO", out), about, _stage(progress, _COLLECTED, _ALL))
-        return ()
+        return content.covered(), ()
 
     return write

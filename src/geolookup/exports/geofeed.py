@@ -24,8 +24,9 @@ _LINES_AT_ONCE = 4096
 
 @dataclass(slots=True)
 class Left:
-    """What could not be written as it is: numbers of places."""
+    """What could not be written as it is: numbers of places; and ``ranges``, how many were written, if only in part."""
 
+    ranges: int = 0
     out: int = 0
     without_country: int = 0
     changed_cities: int = 0
@@ -61,16 +62,22 @@ def require_public(content: Content) -> None:
 def parts(
     content: Content, comments: Iterable[str], *, postal_codes: bool, public_only: bool, progress: Progress
 ) -> tuple[Iterator[bytes], Left]:
-    """The feed in parts of some lines each, and what could not be written as it is."""
+    """The feed in parts of some lines each, and what could not be written as it is, counted as the parts go."""
     left = Left()
     fields, numbers = _fields(content.places, left, postal_codes=postal_codes)
     families = [(4, content.four.with_values(numbers)), (6, content.six.with_values(numbers))]
     head = "".join(f"# {harmless(line, 1000)}\n" for line in comments)
-    return _lines(head, families, fields, public_only=public_only, progress=progress), left
+    return _lines(head, families, fields, left, public_only=public_only, progress=progress), left
 
 
 def _lines(
-    head: str, families: list[tuple[int, Segments]], fields: list[str], *, public_only: bool, progress: Progress
+    head: str,
+    families: list[tuple[int, Segments]],
+    fields: list[str],
+    left: Left,
+    *,
+    public_only: bool,
+    progress: Progress,
 ) -> Iterator[bytes]:
     total = sum(segments.covered() for _, segments in families)
     done = 0
@@ -78,7 +85,9 @@ def _lines(
     for version, segments in families:
         family = 4 if version == 4 else 6
         for first, last, value in segments.ranges(version):
-            for low, high in public_parts(version, first, last) if public_only else ((first, last),):
+            shown = list(public_parts(version, first, last)) if public_only else [(first, last)]
+            left.ranges += bool(shown)
+            for low, high in shown:
                 lines += [
                     f"{to_text(family, start)}/{length}{fields[value]}" for start, length in cidrs(version, low, high)
                 ]

@@ -1,5 +1,6 @@
 """``geolookup export``: the four formats, standard output, what is said, exit statuses."""
 
+import gzip
 import os
 import signal
 import subprocess
@@ -47,6 +48,16 @@ def test_an_mmdb_answers_and_what_was_left_out_is_said(tmp_path: Path, capsys: p
     assert run(["export", "mmdb", str(path), "--fields", "country", "--layer", "custom"]) == 0
     with maxminddb.open_database(path, maxminddb.MODE_MEMORY) as reader:
         assert (reader.metadata().database_type, reader.get("8.8.8.8")) == ("geolookup-Country", None)
+
+
+@pytest.mark.usefixtures("state")
+def test_a_compressed_file_is_said_to_be_smaller_than_what_was_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "ranges.csv.gz"
+    assert run(["export", "csv", str(path)]) == 0
+    size = len(gzip.decompress(path.read_bytes()))
+    assert capsys.readouterr().out == f"wrote {path}: 3 ranges, {size} bytes before compression\n"
 
 
 @pytest.mark.usefixtures("state")

@@ -173,7 +173,8 @@ def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, a
         report = {"target": target, "format": form, "ranges": done.ranges, "bytes": done.size_bytes}
         output.json_result({**report, "warnings": list(done.warnings), "attributions": list(done.attributions)})
     elif stream is None:
-        output.done(f"wrote {target}: {words.count(done.ranges, 'range')}, {_size(done.size_bytes)}")
+        packed = " before compression" if target.lower().endswith(".gz") else ""
+        output.done(f"wrote {target}: {words.count(done.ranges, 'range')}, {_size(done.size_bytes)}{packed}")
 
 
 def _size(count: int) -> str:

@@ -142,7 +142,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = 60.0
 
-    path_list: Annotated[str, _about("paths", "Where geolocations are listed.")] = "/geolocations"
+    path_list: Annotated[
+        str, _about("paths", "Where geolocations are listed. A query may follow, such as `?per_page=1000000`.")
+    ] = "/geolocations"
     path_create: Annotated[str, _about("paths", "Where a geolocation is created.")] = "/geolocations"
     path_update: Annotated[str, _about("paths", "Where a geolocation is updated.")] = "/geolocations"
     path_delete: Annotated[str, _about("paths", "Where a geolocation is deleted.")] = "/geolocations"

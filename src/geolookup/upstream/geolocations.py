@@ -13,12 +13,17 @@ from geolookup.model import PROVISIONAL_LOCID, ListFilters
 from geolookup.text import harmless
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
 from geolookup.upstream.listreader import ListReader
+from geolookup.upstream.paging import links_to_more
 from geolookup.upstream.values import whole
 
 # Larger chunks make the splitter's fixed costs small; most memory goes to the decoded batch, about ten times this.
 _CHUNK_BYTES = 256 << 10
 _STRONG_ETAG = re.compile(r'"[\x21\x23-\x7e]*"')  # RFC 9110 section 8.8.3, in ASCII
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
+_OF_PAGES = (
+    "geolookup does not read pages: let the service answer with the whole list. If it can be asked for longer pages, "
+    'put that into `path_list`, for example path_list = "/geolocations?per_page=1000000"'
+)
 
 
 class Listing:
@@ -31,14 +36,17 @@ class Listing:
     ``number_disagreements`` (blocks) and ``bytes_read`` (from the network). ``complete`` is true after everything was
     read and is complete: only then does iterating end normally.
 
+    ``top`` is how many were asked for at most; ``is_whole`` says that all were asked for: then one page is an error.
+
     :raises UpstreamAnswerError: while iterating, if the answer is cut short, not a JSON list, has something after
-        its end, or a different number of geolocations than declared
+        its end, a different number of geolocations than declared, or is one page of several
     :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout
     """
 
-    def __init__(self, body: Body, *, top: int | None = None) -> None:
+    def __init__(self, body: Body, *, top: int | None = None, is_whole: bool = False) -> None:
         self._body = body
         self._top = top
+        self._is_whole = is_whole
         self._decoder = RowDecoder()
         self._begun = False
         self.complete = False
@@ -108,7 +116,12 @@ class Listing:
         try:
             if self._body.headers.get("content-type", "").lower().startswith("application/problem+json"):
                 raise UpstreamAnswerError("the list is a problem report, though its status says that all is well")
-            reader = ListReader(self._decoder, clean=self._body.clean)
+            if self._is_whole and links_to_more(self._body.headers.get("link", "")):
+                raise UpstreamAnswerError(
+                    f"the list is one page of several: its header Link names the next. {_OF_PAGES}"
+                )
+            of_pages = _OF_PAGES if self._is_whole else None
+            reader = ListReader(self._decoder, clean=self._body.clean, of_pages=of_pages)
             for chunk in _joined(self._body):
                 if rows := reader.feed(chunk):
                     yield rows
@@ -166,10 +179,11 @@ class GeolocationsClient:
 
         The request is sent at once and tried again until an answer begins, but never after.
         """
+        params = {"top": top, **{name: str(filters.get(name) or "") or None for name in FILTER_NAMES}}
         try:
             body = self._transport.stream(
                 self._settings.path_list,
-                params={"top": top, **{name: str(filters.get(name) or "") or None for name in FILTER_NAMES}},
+                params=params,
                 headers={"If-None-Match": etag} if etag else None,
                 good=(200, 304) if etag else (200,),
             )
@@ -183,7 +197,7 @@ class GeolocationsClient:
                 problem_type=error.problem_type,
                 errors=error.errors,
             ) from error
-        return Listing(body, top=top)
+        return Listing(body, top=top, is_whole=not any(params.values()))
 
     def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:
         """Operation 2: create a custom geolocation from all of its fields; returns the locid from the service."""

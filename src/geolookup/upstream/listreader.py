@@ -2,7 +2,7 @@
 
 An array; one bare geolocation; or an object with exactly one array of geolocations in it, under any name. An array
 counts as one of geolocations after an object with a ``locid`` was found in it; the elements before that are then bad
-rows.
+rows. If the object says that the list is one page of several, that is an error.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,22 @@ from geolookup.http.splitter import Piece, Splitter
 from geolookup.reasons import reason
 from geolookup.text import harmless, unchanged
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
+from geolookup.upstream.paging import sign_of_more
 
 
 class ListReader:
     """Feed it chunks of any size, then `close` it; both return the geolocations that are complete.
 
+    ``of_pages`` says what to do if the list is one page of several; None if it may be one.
+
     :raises UpstreamAnswerError: from both, if the text is not JSON, is cut short, or has no list that can be recognised
     """
 
-    def __init__(self, decoder: RowDecoder, *, clean: Callable[[str], str] = unchanged) -> None:
+    def __init__(
+        self, decoder: RowDecoder, *, clean: Callable[[str], str] = unchanged, of_pages: str | None = None
+    ) -> None:
         self._decoder = decoder
+        self._of_pages = of_pages
         self._clean = clean
         self._splitter = Splitter(clean=clean)
         self._chosen: int | None = None
@@ -50,6 +56,8 @@ class ListReader:
         if self._chosen is None and self._splitter.empty_arrays != 1:
             names = ", ".join(harmless(self._clean(name), 20) for name in list(shell)[:8])
             raise UpstreamAnswerError(f"the answer is an object without a list of geolocations (it has: {names})")
+        if self._of_pages is not None and (sign := sign_of_more(shell, self._decoder.geolocations_seen)) is not None:
+            raise UpstreamAnswerError(f"the answer is one page of a list, not all of it: {sign}. {self._of_pages}")
         return []
 
     def _load_shell(self) -> dict[str, Any]:

@@ -16,6 +16,8 @@ _BLANKS = b" \t\r\n"
 # Of a geolocation, or of one of its blocks: a long list of blocks may stand before the locid.
 _KEY = re.compile(rb'"(?:locid|ipblocks|startip)"[ \t\r\n]*:')
 
+_OF_PAGES = "Save all pages in one file: as one JSON array, or one geolocation a line"
+
 
 def is_json(member: Member) -> bool:
     """Whether the text begins as an array or an object."""
@@ -61,7 +63,7 @@ def _is_lines(head: bytes) -> bool:
 
 
 def _as_list(member: Member, decoder: RowDecoder, _request: Request) -> Iterator[list[PulledGeolocation]]:
-    reader = ListReader(decoder)
+    reader = ListReader(decoder, of_pages=_OF_PAGES)
     try:
         with member.open() as stream:
             while chunk := stream.read(_CHUNK_BYTES):

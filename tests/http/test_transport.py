@@ -128,6 +128,12 @@ def test_a_redirect_is_not_followed_and_says_to_set_url() -> None:
         assert elsewhere.connections == 0
 
 
+def test_not_modified_without_a_condition_is_not_called_a_redirect() -> None:
+    said = str(refused(answer(b"", status="304 Not Modified")))
+    assert "redirect" not in said
+    assert "answered 304 (not modified), though the request had no condition" in said
+
+
 @pytest.mark.parametrize("status", [408, 429, 502, 503, 504])
 def test_an_idempotent_request_is_tried_again_and_ends(status: int) -> None:
     busy = answer(b"", status=f"{status} X")

@@ -111,6 +111,11 @@ def error_for(
             problem_type=problem.type,
             errors=problem.errors,
         )
+    if status == 304:
+        return UpstreamAnswerError(
+            f"{what}: the service answered 304 (not modified), though the request had no condition: there is nothing it"
+            " could be unchanged from. Look at the service, and at caches before it"
+        )
     if 300 <= status < 400:
         to = f" to {location}" if location else ""
         return UpstreamAnswerError(

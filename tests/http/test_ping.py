@@ -74,7 +74,7 @@ def test_whatever_the_monitor_does_the_run_goes_on_and_its_address_is_not_shown(
             assert "the monitor was not told" in shown[-2]
             assert server.requests[0].target == f"/{CANARY}/start"
     shown.append(str(monitor("http://127.0.0.1:9").start()))
-    assert "cannot be reached" in shown[-1]
+    assert "http://127.0.0.1:9 cannot be reached" in shown[-1]
     logged = [record.getMessage() + str(record.__dict__) for record in caplog.records]
     assert any("[secret]" in text for text in logged)
     for text in [*shown, *logged]:

@@ -186,6 +186,16 @@ def test_a_refused_connection_was_not_sent() -> None:
     with transport(server) as connection, pytest.raises(UpstreamUnavailableError) as caught:
         ask(connection, idempotent=False)
     assert caught.value.sent is False
+    assert str(caught.value) == f"GET /x: {server.url} cannot be reached: Connection refused"
+
+
+def test_the_address_of_an_error_has_no_user_path_or_query() -> None:
+    with (
+        transport("http://user:pass@127.0.0.1:9/base") as connection,
+        pytest.raises(UpstreamUnavailableError) as caught,
+    ):
+        ask(connection)
+    assert str(caught.value) == "GET /x: http://127.0.0.1:9 cannot be reached: Connection refused"
 
 
 def test_a_failed_tls_handshake_was_not_sent() -> None:

@@ -16,7 +16,7 @@ from geolookup.errors import SettingsError, UpstreamAnswerError
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import http_errors
+from geolookup.http.translate import address_of, http_errors
 from geolookup.http.waits import Waits
 from geolookup.reasons import reason
 from geolookup.settings.table import Settings
@@ -161,7 +161,7 @@ class Downloader:
         watch = Watch(self._settings.total_timeout_s, what, self._secrecy.clean)
         request.extensions["trace"] = watch.trace
         try:
-            with http_errors(what, watch=watch):
+            with http_errors(what, at=address_of(target), watch=watch):
                 response = client.send(request, stream=True)
             watch.over(response.extensions.get("network_stream"))
         except BaseException:

@@ -16,7 +16,7 @@ from geolookup.errors import GeoLookupError, UpstreamUnavailableError
 from geolookup.http.body import Watch
 from geolookup.http.problems import WORTH_WAITING
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import http_errors
+from geolookup.http.translate import address_of, http_errors
 from geolookup.settings.table import Settings
 
 #: The longest time for one attempt: a slow monitor must not delay the run.
@@ -74,8 +74,8 @@ class Monitor:
                 with attempt:
                     watch = Watch(self._timeout_s, "ping", secrecy.clean)
                     try:
-                        with http_errors("ping", watch=watch):
-                            request = client.build_request("POST", url, content=content, headers=headers)
+                        request = client.build_request("POST", url, content=content, headers=headers)
+                        with http_errors("ping", at=address_of(request.url), watch=watch):
                             request.extensions["trace"] = watch.trace
                             response = client.send(request, stream=True)
                             status = response.status_code

@@ -33,24 +33,34 @@ _OTHERS = (httpx.StreamError, httpcore.NetworkError, httpcore.TimeoutException, 
 
 
 @contextmanager
-def http_errors(what: str, *, body: bool = False, watch: Watching | None = None) -> Iterator[None]:
-    """Run a block that speaks HTTP. ``what`` names the request; ``body`` says that the answer has begun."""
+def http_errors(
+    what: str, *, at: str = "the service", body: bool = False, watch: Watching | None = None
+) -> Iterator[None]:
+    """Run a block that speaks HTTP.
+
+    ``what`` names the request, ``at`` what it is sent to (see `address_of`); ``body`` says that the answer has begun.
+    """
     try:
         yield
     except (httpx.HTTPError, httpx.InvalidURL, httpx.CookieConflict, h11.ProtocolError, OSError, *_OTHERS) as error:
         said = _reason(error)
         if watch is None:
-            raise _ours(what, error, harmless(said), body) from error
+            raise _ours(what, at, error, harmless(said), body) from error
         watch.check()
         # Some servers repeat the request in their answer: then the cause must not be shown either.
         raw = _raw(error)
         cause = error if watch.clean(raw) == raw else None
-        raise _ours(what, error, harmless(watch.clean(said)), body) from cause
+        raise _ours(what, harmless(watch.clean(at)), error, harmless(watch.clean(said)), body) from cause
 
 
-def _ours(what: str, error: Exception, said: str, body: bool) -> Exception:
+def address_of(url: httpx.URL) -> str:
+    """Scheme, host and port of an address, for messages: what follows them, and a user before them, may be secret."""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"
+
+
+def _ours(what: str, at: str, error: Exception, said: str, body: bool) -> Exception:
     if isinstance(error, _NOT_SENT):
-        return UpstreamUnavailableError(f"{what}: the service cannot be reached: {said}", sent=False)
+        return UpstreamUnavailableError(f"{what}: {at} cannot be reached: {said}", sent=False)
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
         return SettingsError(f"{what}: the address cannot be used: {said}")
     if isinstance(error, httpx.TimeoutException | httpcore.TimeoutException | TimeoutError):

@@ -19,7 +19,7 @@ from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, Upst
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import http_errors
+from geolookup.http.translate import address_of, http_errors
 from geolookup.http.waits import Waits
 from geolookup.reasons import reason
 from geolookup.settings.secrets import read_secret
@@ -214,7 +214,7 @@ class Transport:
         watch.over(self._stream)  # the connection that will most likely be used again
         request.extensions["trace"] = watch.trace
         try:
-            with http_errors(what, watch=watch):
+            with http_errors(what, at=address_of(request.url), watch=watch):
                 response = self._client.send(request, stream=True)
             self._stream = response.extensions.get("network_stream")
             watch.over(self._stream)

@@ -374,7 +374,8 @@ def _service(seen: Seen) -> Iterator[Finding]:
         return
     except UpstreamError as error:
         advice = "check `url` (`geolookup config show url`), the network, and whether the service runs"
-        yield Finding("service", "wrong", f"{settings.url}: {error}", advice)
+        said = str(error) if str(settings.url) in str(error) else f"{settings.url}: {error}"
+        yield Finding("service", "wrong", said, advice)
         return
     date = body.headers.get("date", "")
     with contextlib.suppress(ValueError, TypeError):

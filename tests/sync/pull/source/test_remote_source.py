@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 import geolookup
-from geolookup.errors import GeoLookupError, SettingsError, UpstreamAnswerError, UpstreamRefusedError
+from geolookup.errors import (
+    GeoLookupError,
+    SettingsError,
+    UpstreamAnswerError,
+    UpstreamRefusedError,
+    UpstreamUnavailableError,
+)
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources import definition
@@ -116,6 +122,16 @@ def test_a_redirect_to_plain_http_beyond_this_machine_is_not_followed(home: str)
     moved = answer(b"", status="302 Found", headers=["Location: http://geo.example/x.csv"])
     with RawServer(moved) as server, pytest.raises(UpstreamAnswerError, match="not https"):
         sync(home, f"{server.url}/x.csv")
+
+
+def test_an_address_that_cannot_be_reached_is_named_also_behind_a_redirect(home: str) -> None:
+    with pytest.raises(UpstreamUnavailableError, match=r"x\.csv: http://127\.0\.0\.1:9 cannot be reached: "):
+        sync(home, "http://127.0.0.1:9/x.csv")
+    moved = answer(b"", status="302 Found", headers=["Location: http://127.0.0.2:9/y.csv?key=abc"])
+    with RawServer(moved) as server, pytest.raises(UpstreamUnavailableError) as caught:
+        sync(home, f"{server.url}/x.csv")
+    assert f"{server.url}/x.csv: http://127.0.0.2:9 cannot be reached: " in str(caught.value)
+    assert "abc" not in str(caught.value)
 
 
 def test_after_a_404_the_month_before_is_tried_for_a_preset_that_says_so(

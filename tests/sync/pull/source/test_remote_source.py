@@ -8,6 +8,7 @@ import pytest
 import geolookup
 from geolookup.errors import (
     GeoLookupError,
+    HeldError,
     SettingsError,
     UpstreamAnswerError,
     UpstreamRefusedError,
@@ -70,6 +71,16 @@ def test_a_file_that_was_cut_short_is_never_published(home: str) -> None:
     with RawServer(Script([answer(CSV)[:-9]])) as server, pytest.raises(GeoLookupError):
         sync(home, f"{server.url}/x.csv")
     assert StateDirectory(home).current() is None
+
+
+def test_a_file_without_a_length_that_was_cut_between_rows_is_held_by_the_guard(home: str) -> None:
+    rows = [b"10.%d.%d.0,10.%d.%d.255,DE,Town %d\n" % (n // 256, n % 256, n // 256, n % 256, n) for n in range(400)]
+    head = b"HTTP/1.0 200 OK\r\n\r\nfirst,last,country,city\n"
+    with RawServer(head + b"".join(rows), head + b"".join(rows[:150])) as server:
+        assert sync(home, f"{server.url}/x.csv").outcome == "published"
+        with pytest.raises(HeldError, match="150 instead of 400"):
+            sync(home, f"{server.url}/x.csv")
+    assert StateDirectory(home).require_current().generation == 1
 
 
 @pytest.mark.parametrize(("auth", "secret"), [("bearer", CANARY), ("basic", f"account:{CANARY}"), ("header", CANARY)])

@@ -35,6 +35,24 @@ def test_a_pushed_office_has_the_services_locid_and_its_old_number_still_works(m
     assert (of_push(again), again.requests) == (0, 0)
 
 
+def test_what_a_push_says_has_the_services_numbers_and_the_names_of_sites(machine: Machine) -> None:
+    office, gone = machine.create(A), machine.create(B, city="Gone")
+    machine.editor.keep_sites({"Office": office}, file="sites.toml")
+    report = machine.push()
+    new, other = machine.editor.get(office).place.locid, machine.editor.get(gone).place.locid
+    assert sorted(line["what"] for line in report.edits) == sorted(
+        [
+            f"create geolocation {new} (Office)",
+            f"add 10.0.1.0-10.0.1.255 to {new} (Office)",
+            f"create geolocation {other}",
+            f"add 10.0.2.0-10.0.2.255 to {other}",
+        ]
+    )
+    machine.editor.delete(gone)
+    report = machine.push()
+    assert [line["what"] for line in report.edits] == [f"delete geolocation {other}"]
+
+
 def test_a_refused_edit_blocks_only_its_own_geolocation(machine: Machine, foreign: httpx.Client) -> None:
     machine.service.create(("10.0.1.0", "10.0.1.255"))
     one, two = machine.create(A, city="One"), machine.create(B, city="Two")

@@ -23,6 +23,7 @@ from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.edits.session import is_provisional
+from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.files import open_to_all
 from geolookup.state.marks import Mark, Start
 from geolookup.sync import failures
@@ -126,19 +127,39 @@ def push_locked(
 
 
 def count_left_over(directory: StateDirectory, report: PushReport) -> None:
-    """Count what is in the outbox now."""
+    """Count what is in the outbox now, and call the geolocations of its lines by what is known of them by now."""
     if not directory.edits.exists():
         return
     with directory.edits.reading() as database:
-        rows = Outbox(database).rows(*PENDING_STATES)
+        outbox = Outbox(database)
+        rows = outbox.rows(*PENDING_STATES)
+        named = _Named(outbox, SiteNames(database))
+        by_id = {row.id: row for row in outbox.rows()} if report.edits else {}
+    for line in report.edits:
+        if (row := by_id.get(line["edit"])) is not None:
+            line["what"] = named.describe(row)
     for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
         setattr(report, state.value, sum(row.state == state for row in rows))
     report.half_done = [
-        f"edit {row.id} is half done ({row.describe()}): lookups have all other blocks, and the service lacks some "
-        "until a push goes through"
+        f"edit {row.id} is half done ({named.describe(row)}): lookups have all other blocks, and the service lacks "
+        "some until a push goes through"
         for row in rows
         if is_half_done(row.journal)
     ]
+
+
+class _Named:
+    """How messages call the geolocations of edits: by the service's number if there is one, and by the site's name."""
+
+    def __init__(self, outbox: Outbox, names: SiteNames) -> None:
+        self._numbers = {local: number for number, local in outbox.sent.deleted_numbers().items()} | outbox.aliases()
+        self._sites = {local: site for site, local in names.locids().items()}
+
+    def describe(self, row: OutboxRow) -> str:
+        """An edit in words."""
+        number = self._numbers.get(row.locid, row.locid) if row.number is None else row.number
+        site = self._sites.get(row.locid)
+        return row.edit.describe(number) + (f" ({site})" if site is not None else "")
 
 
 def _refuses_everything(error: BaseException | None) -> bool:

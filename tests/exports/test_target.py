@@ -1,7 +1,10 @@
 """A file appears once it is complete and durable, or not at all; licences are heeded before anything is written."""
 
+import io
 import os
+import re
 import stat
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,18 @@ def test_a_file_is_replaced_and_keeps_its_mode(geo: geolookup.GeoLookup, tmp_pat
     assert path.read_text().startswith("first,last,")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert names(tmp_path) == ["x.csv"]
+
+
+@pytest.mark.parametrize("form", ["mmdb", "geofeed", "csv", "parquet"])
+def test_a_file_that_is_open_for_text_is_refused_with_what_to_do(
+    geo: geolookup.GeoLookup, tmp_path: Path, form: Any
+) -> None:
+    path = tmp_path / "x"
+    with path.open("w") as text, tempfile.NamedTemporaryFile("w") as wrapped:
+        for stream, name in ((text, str(path)), (wrapped, wrapped.name), (io.StringIO(), "StringIO"), (7, "int")):
+            with pytest.raises(geolookup.DataFileError, match=f'^{re.escape(name)}: takes no bytes: open it with "wb"'):
+                geolookup.export(geo, form, stream, layer="both")  # type: ignore[arg-type]
+    assert path.read_bytes() == b""
 
 
 @pytest.mark.parametrize("form", ["mmdb", "geofeed", "csv", "parquet"])

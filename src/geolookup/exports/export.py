@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, cast, get_args
 
-from geolookup.errors import SettingsError
+from geolookup.errors import DataFileError, SettingsError
 from geolookup.exports import geofeed, licences, rows
 from geolookup.exports.content import LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
@@ -95,6 +95,7 @@ def export(
         "public_only": public_only,
     }
     _check(form, layer, given)
+    _require_bytes(target)
     tell = progress or (lambda _done, _all: None)
     write = _writer(form, fields, database_type, networks=networks, postal_codes=postal_codes, public_only=public_only)
     chosen = layer or ("custom" if form == "geofeed" else "both")
@@ -147,6 +148,22 @@ def _opened(target: str | os.PathLike[str] | BinaryIO) -> Iterator[_Counted]:
                 yield _Counted(out)
         else:
             yield _Counted(file)
+
+
+def _require_bytes(target: object) -> None:
+    """See that a stream takes bytes; of some only a write tells."""
+    if isinstance(target, str | os.PathLike):
+        return
+    write = getattr(target, "write", None)
+    try:
+        if write is None or isinstance(target, io.TextIOBase):
+            raise TypeError
+        write(b"")
+    except TypeError:
+        shown = getattr(target, "name", None) or type(target).__name__
+        raise DataFileError(
+            f'{shown}: takes no bytes: open it with "wb", or give its name (of standard output, `sys.stdout.buffer`)'
+        ) from None
 
 
 #: How many ranges were written, and warnings.

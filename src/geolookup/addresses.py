@@ -153,7 +153,13 @@ def parse_range(first: str, last: str | None = None) -> "tuple[Family, int, int]
             family, value = parse(first)
             return family, value, value
         return _parse_network(first)
-    (family, low), (other, high) = parse(first), parse(last)
+    family, low = parse(first)
+    try:
+        other, high = parse(last)
+    except InvalidAddressError as error:
+        if (whole := _with_last_number(first, last)) is not None:
+            raise InvalidRangeError(f"{first}-{last} has a number as its last address: write {whole}") from error
+        raise
     if family != other:
         raise InvalidRangeError(f"{first} and {last} are not of one family: a range is IPv4 or IPv6")
     if low > high:
@@ -167,6 +173,8 @@ def _parse_network(text: str) -> "tuple[Family, int, int]":
     address, _, bits = text.partition("/")
     family, value = parse(address)
     width = 128 if ":" in address else 32
+    if (network_of := of_mask(address, bits)) is not None:
+        raise InvalidRangeError(f"{text!r} has a netmask: write {network_of}")
     if not (bits.isascii() and bits.isdecimal() and int(bits) <= width):
         raise InvalidRangeError(f"{text!r} is not a network: after the slash stands a number of bits, 0 to {width}")
     if width == 128 and family == 4:  # a network inside ::ffff:0:0/96
@@ -214,8 +222,42 @@ def explain(text: str) -> str:
     return f"{shown} is not an IP address"
 
 
+def _with_last_number(first: str, last: str) -> str | None:
+    """The range that is meant by an IPv4 address and a number in place of the last one, as scanners write it."""
+    if not (last.isascii() and last.isdecimal() and len(last) <= 3 and "." in first and _is_address(first)):
+        return None
+    before, _, number = first.rpartition(".")
+    return f"{first}-{before}.{int(last)}" if int(number) <= int(last) <= 255 else None
+
+
+def of_mask(address: str, mask: str) -> str | None:
+    """The network of an IPv4 address and a netmask, or the inverse of one as routers write it."""
+    if "." not in mask or not _is_address(mask) or not _is_address(address):
+        return None
+    (family, value), (other, bits) = parse(address), parse(mask)
+    host = bits ^ IPV4_MAX
+    if host & (host + 1):
+        host = bits  # of an inverse mask
+    if family != 4 or other != 4 or host & (host + 1):
+        return None
+    return f"{to_text(4, value & ~host)}/{32 - host.bit_length()}"
+
+
+def _of_pattern(text: str) -> str | None:
+    """The network that is meant by a pattern such as 10.7.*.*, or 10.7.x.x."""
+    labels = text.split(".")
+    numbers = [label for label in labels if label.isascii() and label.isdecimal() and len(label) <= 3]
+    rest = labels[len(numbers) :]
+    if not numbers or not rest or len(labels) > 4 or {*rest} - {"*", "x", "X"}:
+        return None
+    network = ".".join([*numbers, *["0"] * (4 - len(numbers))])
+    return f"{network}/{8 * len(numbers)}" if _is_address(network) else None
+
+
 def _known_kind(text: str) -> str | None:
     """What a text is if it is a URL, a network or range, an e-mail address or a host name, and what to do with it."""
+    if (network := _of_pattern(text)) is not None:
+        return f"a pattern, not an IP address: write {network}"
     before, scheme, rest = text.partition("://")
     if scheme and before.isascii() and before.replace("+", "").isalnum():
         host = _host(rest)
@@ -224,7 +266,11 @@ def _known_kind(text: str) -> str | None:
     first, slash, bits = text.partition("/")
     if slash and _is_address(first) and bits.isdecimal() and len(bits) <= len("128"):
         return f"a network, not an IP address: `geolookup {text}` shows what is in it"
+    if slash and (network := of_mask(first, bits)) is not None:
+        return f"a network with a netmask, not an IP address: write {network}"
     first, hyphen, last = text.partition("-")
+    if hyphen and (whole := _with_last_number(first.strip(), last.strip())) is not None:
+        return f"a range, not an IP address: write {whole}"
     if hyphen and _is_address(first.strip()) and _is_address(last.strip()):
         return f"a range, not an IP address: `geolookup {first.strip()}-{last.strip()}` shows what is in it"
     user, at, domain = text.rpartition("@")

@@ -246,6 +246,25 @@ def test_a_block_that_narrower_ones_keep_part_of_says_how_much(command: Command)
 
 
 @pytest.mark.parametrize(
+    ("block", "network"),
+    [
+        (["10.7.*.*"], "10.7.0.0/16"),
+        (["10.7.0.0/255.255.0.0"], "10.7.0.0/16"),
+        (["10.7.0.0", "255.255.0.0"], "10.7.0.0/16"),
+        (["10.7.0.5-99"], "10.7.0.5-10.7.0.99"),
+    ],
+)
+def test_a_block_that_is_written_otherwise_is_refused_with_what_to_write(
+    command: Command, block: list[str], network: str
+) -> None:
+    for words in (["add-block", -3, *block], ["replace-block", -3, "10.9.0.0/16", *block]):
+        command("custom", *words, exits=2)
+    command("custom", "add-block", -3, *block, exits=2)
+    assert f"write {network}\n" in command.error
+    assert command.json("outbox", "list") == []
+
+
+@pytest.mark.parametrize(
     ("given", "told"),
     [
         (["--country", "Germany", "--latitude", 1, "--longitude", 2], "not a code of two letters: write DE"),

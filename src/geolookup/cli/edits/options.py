@@ -1,6 +1,7 @@
 """What the commands that edit have in common: the editor, and the options for the fields."""
 
 import difflib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -8,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from geolookup.addresses import of_mask
 from geolookup.cli.options import load_settings, state_directory
 from geolookup.countries import in_capitals
 from geolookup.errors import InvalidAddressError
@@ -70,6 +72,9 @@ def ranges_of(words: Iterable[str], count: int) -> list[tuple[str, str | None]]:
     texts = _AROUND_DASH.sub("-", " ".join(words)).split()
     if len(texts) == count:
         return [range_ends(text) for text in texts]
+    for first, last in itertools.pairwise(texts):
+        if last.startswith("255.") and last != "255.255.255.255" and (meant := of_mask(first, last)) is not None:
+            raise click.UsageError(f"{last} is a netmask: write {meant}")
     if len(texts) == 2 * count and not any("-" in text or "/" in text for text in texts):
         return [(texts[at], texts[at + 1]) for at in range(0, len(texts), 2)]
     what = "a block" if count == 1 else f"{count} blocks"

@@ -1,5 +1,6 @@
-"""One editor for several threads, or in a forked child: each has its own transactions."""
+"""One editor for several threads or asyncio tasks, or in a forked child: each has its own transactions."""
 
+import asyncio
 import contextlib
 import os
 import threading
@@ -8,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from geolookup.errors import StateBusyError
+from geolookup.errors import EditError, StateBusyError
 from geolookup.state.edits import sessions
 from geolookup.state.edits.editor import Editor
 from tests.state.edits.editing import BERLIN, DEFAULTS
@@ -94,3 +95,73 @@ def test_an_edit_of_a_forked_child_is_not_part_of_the_transaction_of_its_parent(
                 os._exit(1)  # it returned, though its edit would never be committed
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 75
     assert cities(editor) == {"Berlin"}
+
+
+async def while_another_task_edits(editor: Editor, work: Callable[[], object], *, rehearses: bool = False) -> None:
+    """Call ``work`` in a task, and in a callback, while another one awaits in a transaction, which then rolls back."""
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def roll_back() -> None:
+        with contextlib.suppress(LookupError), editor.rehearsal() if rehearses else editor.transaction():
+            editor.create(**{**BERLIN, "city": "rolled back"})
+            begun.set()
+            await over.wait()
+            assert cities(editor) == {"rolled back"}
+            raise LookupError
+
+    async def working() -> None:
+        work()
+
+    rolled_back = asyncio.create_task(roll_back())
+    try:
+        await begun.wait()
+        await asyncio.create_task(working())
+        called: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(lambda: called.set_result(work()))
+        await called
+    finally:
+        over.set()
+        await rolled_back
+
+
+def test_an_edit_of_one_task_is_not_part_of_the_transaction_of_another(editor: Editor) -> None:
+    def edit() -> None:
+        assert cities(editor) == set()
+        with editor.rehearsal():
+            editor.create(**{**BERLIN, "city": "rehearsed"})
+            assert cities(editor) == {"rehearsed"}
+        with pytest.raises(EditError, match="another task is in a transaction of this editor"):
+            editor.create(**BERLIN)
+        with pytest.raises(EditError, match="another task is in a transaction"), editor.transaction():
+            pass
+
+    asyncio.run(while_another_task_edits(editor, edit))
+    assert cities(editor) == set()
+    editor.create(**BERLIN)
+    assert cities(editor) == {"Berlin"}
+
+
+def test_an_edit_of_one_task_is_not_forgotten_with_the_rehearsal_of_another(editor: Editor) -> None:
+    made = iter(["Bonn", "Ulm"])
+
+    def edit() -> None:
+        editor.create(**{**BERLIN, "city": next(made)})
+
+    asyncio.run(while_another_task_edits(editor, edit, rehearses=True))
+    assert cities(editor) == {"Bonn", "Ulm"}
+
+
+def test_a_transaction_around_the_whole_loop_has_the_edits_of_its_tasks(editor: Editor) -> None:
+    async def edit(city: str) -> None:
+        editor.create(**{**BERLIN, "city": city})
+        with editor.transaction():
+            await asyncio.sleep(0)
+            editor.create(**{**BERLIN, "city": city * 2})
+
+    async def edit_all() -> None:
+        await asyncio.gather(*map(edit, "abc"))
+
+    with editor.transaction():
+        asyncio.run(edit_all())
+        assert cities(editor) == {"a", "aa", "b", "bb", "c", "cc"}
+    assert len(editor.custom()) == 7

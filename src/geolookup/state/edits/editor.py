@@ -39,7 +39,8 @@ class Editor:
     From its return on, an edit is durable and pending: lookups in this process see it at once, in other processes on
     this machine within a second, and the next push sends it. Edits need no network, and are possible while a sync
     runs. A locid may be the service's or a provisional one, which works for ever. Threads may share an editor: each
-    has its own transactions, and one waits for the other.
+    has its own transactions, and one waits for the other. So may asyncio tasks, which cannot wait for each other in one
+    thread: see `transaction`.
 
     :raises NoStateError: at the first edit, if nothing has been published in ``home``
     """
@@ -68,6 +69,10 @@ class Editor:
     def transaction(self) -> Iterator[Self]:
         """Make all edits of a ``with`` at once, or none of them if it raises.
 
+        It belongs to the thread and the asyncio task that begin it. If the task awaits within it, an edit by another
+        task of the same thread is an error, and a question is answered without what is not committed yet.
+
+        :raises EditError: if another task of this thread is in a transaction
         :raises StateBusyError: if another process has been publishing for ten seconds
         :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
         """

@@ -4,10 +4,11 @@ import contextlib
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.state.current import Current
@@ -38,27 +39,55 @@ _INTERRUPTS: dict[int, tuple[Any, type[KeyboardInterrupt]]] = {
 _READ_ATTEMPTS = 10
 
 
+class _Here(NamedTuple):
+    """Who is in a session; ``task`` is the asyncio task, None outside of all."""
+
+    process: int
+    thread: int
+    task: object
+
+
 class Sessions:
-    """The sessions of one editor: one at a time in each thread. Whoever else wants to edit waits for the publish lock.
+    """The sessions of one editor: one at a time in each thread and asyncio task.
+
+    Another thread that wants to edit waits for the publish lock. Another task of the same thread is refused: if it
+    waited, nothing in that thread could go on.
 
     What is published, and the layer that the last session left, are kept from one session to the next.
     """
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
-        #: The session under way of each thread. A forked child is not in its parent's, which it could not commit.
-        self._under_way: dict[tuple[int, int], EditSession] = {}
+        #: The session under way of each thread and task, and whether its edits are kept. A forked child is not in its
+        #: parent's, which it could not commit.
+        self._under_way: dict[_Here, tuple[EditSession, bool]] = {}
         self._lists = Lists(directory.home)
         self._left: Left | None = None
 
     @property
     def _session(self) -> EditSession | None:
-        return self._under_way.get(_here())
+        here = _here()
+        found = self._under_way.get(here)
+        if found is None and here.task is not None:
+            found = self._under_way.get(here._replace(task=None))  # around the whole event loop
+        return None if found is None else found[0]
+
+    def _require_no_other_task(self) -> None:
+        """See that no other task of this thread is in a transaction: it holds the lock, and cannot go on meanwhile.
+
+        :raises EditError: if one is
+        """
+        here = _here()
+        if any(is_kept and other[:2] == here[:2] for other, (_, is_kept) in self._under_way.items()):
+            raise EditError(
+                "another task is in a transaction of this editor, in the same thread: make no `await` within a "
+                "transaction, or edit in a thread of its own (`asyncio.to_thread`)"
+            )
 
     @contextlib.contextmanager
-    def _entered(self, session: EditSession) -> Iterator[EditSession]:
+    def _entered(self, session: EditSession, *, is_kept: bool) -> Iterator[EditSession]:
         here = _here()
-        self._under_way[here] = session
+        self._under_way[here] = session, is_kept
         try:
             yield session
         finally:
@@ -70,6 +99,7 @@ class Sessions:
 
         Without ``wait`` it is refused if anybody else edits or publishes now.
 
+        :raises EditError: if another task of this thread is in a transaction
         :raises NoStateError: if nothing has been published
         :raises StateBusyError: if another process has been publishing for ten seconds
         :raises EditsDamagedError: if edits.db is damaged, gone, or older than what was published or pushed from it
@@ -77,6 +107,7 @@ class Sessions:
         if (outer := self._session) is not None:
             yield outer  # a transaction inside another is part of it
             return
+        self._require_no_other_task()
         directory = self._directory
         with publishing(
             directory.home, directory.locks, directory.local, wait_s=PUBLISH_WAIT_S if wait else 0.0
@@ -86,7 +117,7 @@ class Sessions:
                 with directory.edits.transaction(
                     wait_s=RUN_WAIT_S if wait else 0.0, may_be_new=not (current.edits or current.pushed)
                 ) as database:
-                    with self._entered(self._begin(database, current)) as session:
+                    with self._entered(self._begin(database, current), is_kept=True) as session:
                         yield session
                     head, layer = session.outbox.head, session.layer
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
@@ -130,7 +161,7 @@ class Sessions:
                 return session, opened.pop_all()
 
         session, opened = self._steadily(begin)
-        with opened, self._entered(session):
+        with opened, self._entered(session, is_kept=False):
             yield session
 
     def ask(self, question: Callable[[EditSession], _T]) -> _T:
@@ -176,8 +207,12 @@ class Sessions:
         self._left = Left(published.sequence, head, layer)
 
 
-def _here() -> tuple[int, int]:
-    return os.getpid(), threading.get_ident()
+def _here() -> _Here:
+    task = None
+    if (asyncio := sys.modules.get("asyncio")) is not None:  # without it there are no tasks
+        with contextlib.suppress(RuntimeError):  # no loop runs in this thread
+            task = asyncio.current_task()
+    return _Here(os.getpid(), threading.get_ident(), task)
 
 
 @contextlib.contextmanager

@@ -141,8 +141,9 @@ def _named(tables: list[_Table], name: str) -> _Table:
     for table in tables:
         if table.name == name:
             return table
-    known = ", ".join(table.name for table in tables) or "none"
-    raise SettingsError(f"unknown source {name!r:.60}: the sources in {settings_path()} are {known}")
+    known = ", ".join(table.name for table in tables)
+    there = f"the sources in {settings_path()} are {known}" if known else f"there are no sources in {settings_path()}"
+    raise SettingsError(f"unknown source {name!r:.60}: {there}")
 
 
 def _new_table(values: Mapping[str, Any]) -> _Table:

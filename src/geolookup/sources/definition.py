@@ -1,7 +1,9 @@
 """A source as a sync sees it: what the settings say about it, its preset filled in, and the address of a given day."""
 
+import contextlib
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -150,7 +152,7 @@ def name_of(location: str) -> str:
 def refuse_location(location: str) -> None:
     """Refuse what a person cannot have meant as a file or an address.
 
-    :raises SettingsError: if it is empty, or an address of another protocol than HTTP
+    :raises SettingsError: if it is empty, an address of another protocol than HTTP, or what can be read only once
     """
     if not location.strip():
         raise SettingsError("the name of the file is empty: give a file, a folder or an https address")
@@ -158,6 +160,17 @@ def refuse_location(location: str) -> None:
     if scheme is not None and scheme[1].lower() not in ("https", "http"):
         raise SettingsError(
             f"{location!r:.80}: {scheme[1]}:// cannot be fetched: give a file, a folder or an https address"
+        )
+    # Its kind is told before it is read, and a later sync reads it again.
+    is_stream = location == "-"
+    if not is_stream and not location.lower().startswith(("https://", "http://")):
+        with contextlib.suppress(OSError, ValueError):  # whoever reads it says what is wrong
+            mode = os.stat(os.path.expanduser(location)).st_mode
+            is_stream = not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    if is_stream:
+        raise SettingsError(
+            f"{location!r:.80}: a pipe or device cannot be a source, which is read more than once: save what comes "
+            "from it in a file, and give that"
         )
 
 

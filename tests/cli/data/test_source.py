@@ -56,6 +56,19 @@ def test_sources_are_added_listed_moved_and_removed(
     assert config.read_text().startswith("[[source]]\n")
 
 
+def test_who_removes_the_last_source_is_told_that_there_is_nothing_to_sync(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("office", "other"):
+        source("add", "office.csv", "--name", name)
+    source("remove", "other")
+    assert "the next `geolookup sync` goes without it" in capsys.readouterr().out
+    source("remove", "office")
+    assert "it was the last one, so there is nothing to sync until you add another" in capsys.readouterr().out
+    source("show", "office", code=2)
+    assert "unknown source 'office': no source is configured" in capsys.readouterr().err
+
+
 def test_an_empty_list_says_how_to_get_cities(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config.write_text("")
     source("list")
@@ -96,6 +109,8 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (["nowhere.csv"], 1, "nowhere.csv: reading failed"),
         ([""], 2, "the name of the file is empty"),
         (["ftp://geo.example/x.csv"], 2, "ftp:// cannot be fetched"),
+        (["-"], 2, "'-': a pipe or device cannot be a source"),
+        (["/dev/null"], 2, "'/dev/null': a pipe or device cannot be a source"),
         (["dbip-city-lte"], 2, "'dbip-city-lte' is neither a file nor a preset: did you mean dbip-city-lite?"),
         (["letter"], 1, "fits no kind of source"),
         (["office.csv", "--kind", "csv"], 2, "csv: must be one of"),
@@ -103,7 +118,7 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (["office.csv", "--name", "Custom!"], 2, "use a-z, 0-9 and -"),
         (["office.csv", "--name", "custom"], 2, "the custom layer has this name"),
         (["office.csv", "--max-age", "soon"], 2, "max_age"),
-        (["office.csv", "--before", "nobody"], 2, "unknown source 'nobody'"),
+        (["office.csv", "--before", "nobody"], 2, f"unknown source 'nobody': there are no sources in {config}"),
         (["office.csv", "--first", "--last"], 2, "one of --first, --before and --last"),
         (["http://geo.example/x.csv"], 2, "plain http:// is for loopback"),
         (["https://geo.example/{YEAR}.csv"], 2, "{YEAR} is unknown"),

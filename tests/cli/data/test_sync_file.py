@@ -1,6 +1,7 @@
 """``sync FILE``: a file or an address that becomes the only source, and what a person hears if it cannot."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from threading import Event
@@ -53,6 +54,13 @@ def test_the_kind_and_the_fields_can_be_given_and_are_remembered(
 def test_what_cannot_be_a_file_is_refused(file: str, reason: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert reason in said(capsys, "sync", file, code=2)
     assert reason in said(capsys, "check", file, code=2)
+
+
+def test_a_pipe_is_refused_before_anything_waits_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("-", "pipe", "/dev/null"):
+        for command in ("sync", "check"):
+            assert f"'{name}': a pipe or device cannot be a source" in said(capsys, command, name, code=2)
 
 
 def test_if_sources_are_configured_the_command_that_is_meant_is_said(

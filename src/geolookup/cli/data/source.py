@@ -239,8 +239,10 @@ def show(name: str, as_json: bool) -> int:
             found = _as_dict(configured, settings.url, _pulled(settings))
             break
     else:
-        known = ", ".join(source.name for source in settings.stack) or "none"
-        raise SettingsError(f"unknown source {name!r:.60}: the sources are {known}")
+        known = ", ".join(source.name for source in settings.stack)
+        raise SettingsError(
+            f"unknown source {name!r:.60}: {f'the sources are {known}' if known else 'no source is configured'}"
+        )
     if as_json:
         output.json_result(found)
         return exit_codes.DONE
@@ -300,7 +302,13 @@ def remove(name: str, as_json: bool) -> None:
     """
     interrupt.changing(settings_path())
     path = edit.remove_source(name)
-    _done(f"removed {name} from {path}: the next `geolookup sync` goes without it", {"removed": name}, path, as_json)
+    settings = load_settings()
+    follows = "the next `geolookup sync` goes without it"
+    if not settings.stack and not any(entry.get("given") for entry in _pulled(settings).values()):
+        follows = (
+            "it was the last one, so there is nothing to sync until you add another; what was published stays served"
+        )
+    _done(f"removed {name} from {path}: {follows}", {"removed": name}, path, as_json)
 
 
 @source.command()

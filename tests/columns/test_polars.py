@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-import geolookup.columns.polars  # noqa: F401 - registers the namespace
+from geolookup.columns.polars import geo as of  # which registers the namespace, too
 from geolookup.errors import ColumnError
 from geolookup.lookup.engine import GeoLookup
 
@@ -25,6 +25,15 @@ def test_an_expression_answers_with_country_region_city_and_locid(geo: GeoLookup
     assert found["country"].to_list() == COUNTRIES
     assert found["locid"].to_list() == [-1, None, None, 2, 1, None]
     assert found.row(4) == ("US", "CA", "city 1", 1, "default")
+
+
+def test_the_function_for_type_checkers_is_the_namespace(geo: GeoLookup) -> None:
+    frame = pl.DataFrame({"ip": ADDRESSES})
+    checked: list[pl.Expr] = [of("ip").country(geo=geo), of(pl.col("ip")).locate("city,locid", geo=geo)]
+    namespace = pl.col("ip").geo
+    assert frame.select(checked).equals(
+        frame.select(namespace.country(geo=geo), namespace.locate("city,locid", geo=geo))
+    )
 
 
 def test_locate_answers_with_a_struct_that_unnests(geo: GeoLookup) -> None:

@@ -20,7 +20,7 @@ __all__ = ["GeoAccessor"]
 
 
 @pd.api.extensions.register_series_accessor("geo")
-class GeoAccessor(Shortcuts):
+class GeoAccessor(Shortcuts[Any]):
     """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
 
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the

@@ -16,11 +16,11 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"this needs Polars: pip install 'geolookup[polars]' ({error})") from error
 
-__all__ = ["GeoNamespace"]
+__all__ = ["GeoNamespace", "geo"]
 
 
 @pl.api.register_expr_namespace("geo")
-class GeoNamespace(Shortcuts):
+class GeoNamespace(Shortcuts[pl.Expr]):
     """The geolocations of an expression's addresses: text, or integers that are IPv4 addresses.
 
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
@@ -30,12 +30,12 @@ class GeoNamespace(Shortcuts):
     `with_columns` leaves the addresses as they are. Give another name as always: `alias`, or a keyword.
     """
 
-    def __init__(self, expression: Any) -> None:
+    def __init__(self, expression: pl.Expr) -> None:
         self._expression = expression
 
     def locate(
         self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
-    ) -> Any:
+    ) -> pl.Expr:
         """A struct with one member for each field, each of them null if no block covers the address.
 
         :raises ColumnError: for an unknown field
@@ -50,7 +50,7 @@ class GeoNamespace(Shortcuts):
 
         return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix("_geo")
 
-    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
+    def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> pl.Expr:
         """One field of `fields.FIELDS`: null if no block covers the address.
 
         :raises ColumnError: for an unknown field
@@ -63,6 +63,11 @@ class GeoNamespace(Shortcuts):
             return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
 
         return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix(f"_{name}")
+
+
+def geo(column: str | pl.Expr) -> GeoNamespace:
+    """``geo("ip").country()`` is ``pl.col("ip").geo.country()`` for type checkers, which know no namespaces."""
+    return GeoNamespace(pl.col(column) if isinstance(column, str) else column)
 
 
 _KINDS = {pa.string(): pl.String, pa.float64(): pl.Float64, pa.int64(): pl.Int64, pa.bool_(): pl.Boolean}

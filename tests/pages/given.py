@@ -1,7 +1,6 @@
 """What the reader of a page has before the first command: the files that the page calls theirs."""
 
 import gzip
-import sqlite3
 from collections.abc import Callable
 from typing import Final
 
@@ -34,10 +33,6 @@ def visits(shell: PageShell) -> None:
     pq.write_table(pa.table({"client": ADDRESSES}), folder / "visits.parquet")
     lines = "".join(f'{{"ip": "{address}", "status": 200}}\n' for address in ADDRESSES)
     (folder / "log.ndjson.gz").write_bytes(gzip.compress(lines.encode()))
-    with sqlite3.connect(folder / "visits.db") as database:
-        database.execute("create table visits (ip text)")
-        database.executemany("insert into visits values (?)", [(address,) for address in ADDRESSES])
-    database.close()
     for name in ("addresses.txt", "vips.txt"):
         (folder / name).write_text("".join(f"{address}\n" for address in ADDRESSES))
 

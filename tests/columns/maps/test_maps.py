@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -238,6 +239,15 @@ def test_columns_of_every_kind_are_drawn(geo: GeoLookup) -> None:
     for wrong in (5, [1.5], [b"x"], pd.Series([1.5]), [object()]):
         with pytest.raises(ColumnError, match="addresses"):
             maps.draw(wrong, geo=geo)
+
+
+def test_a_file_and_a_table_are_not_taken_for_a_column(geo: GeoLookup) -> None:
+    for name in ("visits.csv", b"visits.csv", Path("visits.csv")):
+        with pytest.raises(ColumnError, match=r"not a column of addresses.*geolookup map FILE"):
+            maps.draw(name, geo=geo)
+    for table in (pd.DataFrame({"ip": COLUMN}), pl.DataFrame({"ip": COLUMN}), pa.table({"ip": COLUMN})):
+        with pytest.raises(ColumnError, match=r"a table.*its column of addresses"):
+            maps.draw(table, geo=geo)
 
 
 def test_a_map_of_nothing_is_drawn(geo: GeoLookup) -> None:

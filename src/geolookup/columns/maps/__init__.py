@@ -159,6 +159,10 @@ def _today() -> str:
 def _batches(addresses: Any) -> Iterator[tuple[str, Batch]]:
     from geolookup.columns.arrowlib import pa
 
+    if isinstance(addresses, str | bytes | os.PathLike):  # text can be iterated too, a character at a time
+        raise ColumnError("this is text, not a column of addresses: `geolookup map FILE` draws a map of a file")
+    if hasattr(addresses, "columns"):
+        raise ColumnError("this is a table: give its column of addresses, as in table['ip']")
     try:
         if hasattr(addresses, "to_arrow"):  # Polars
             addresses = addresses.to_arrow()

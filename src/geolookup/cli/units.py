@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from geolookup.errors import SettingsError
+from geolookup.state import readers
 
 USER = "geolookup"
 STATE = "/var/lib"
@@ -70,6 +71,29 @@ def exists(user: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+def hardening(home: str | None) -> tuple[str, ...]:
+    """What confines a unit that publishes; a directory that a group may read is made with the set-group-ID bit."""
+    if not _for_a_group(home):
+        return HARDENING
+    return tuple("RestrictSUIDSGID=no" if line == "RestrictSUIDSGID=yes" else line for line in HARDENING)
+
+
+def state_lines(home: str | None) -> tuple[list[str], list[str]]:
+    """What a unit says of the state's directory, ``/var/lib/geolookup`` if ``home`` is None; and the directories that
+    must be writable beside it.
+
+    systemd sets the mode and the group of a StateDirectory at each start. So one that a group may read is not named so.
+    """
+    state = state_directory(home or f"{STATE}/{USER}")
+    if state is None or _for_a_group(home):
+        return [], [home or f"{STATE}/{USER}"]
+    return [f"StateDirectory={state}", "StateDirectoryMode=0700"], []
+
+
+def _for_a_group(home: str | None) -> bool:
+    return readers.group_of(home or f"{STATE}/{USER}") is not None
 
 
 def state_directory(home: str) -> str | None:

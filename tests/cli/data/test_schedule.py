@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from geolookup.cli import units
 from geolookup.cli.data import schedule
 from geolookup.cli.data.schedule import Job
 from geolookup.errors import SettingsError
@@ -220,6 +221,25 @@ def test_a_chosen_state_is_written_by_whoever_owns_it(
     assert f"User={tmp_path.owner()}\n" in service
     assert f"ReadWritePaths={tmp_path}\n" in service
     assert "StateDirectory" not in service
+
+
+def test_a_state_that_a_group_may_read_stays_open_to_it(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, systemd: str
+) -> None:
+    monkeypatch.setattr(units, "STATE", str(tmp_path))
+    home = tmp_path / "geolookup"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(home))
+    assert "StateDirectory=geolookup\n" in command("refresh", "--print-systemd=service")
+    home.chmod(0o2750)
+    service = command("refresh", "--print-systemd=service")
+    assert "StateDirectory" not in service, "systemd would give it the mode 0700 and its user's group at each start"
+    assert f"ReadWritePaths={home}\n" in service
+    assert "RestrictSUIDSGID=no\n" in service, "what is published gets the set-group-ID bit"
+    assert "StateDirectory" not in command("share", "--print-systemd")
+    monkeypatch.delenv("GEOLOOKUP_HOME")
+    assert f"ReadWritePaths={home}\n" in command("refresh", "--print-systemd=service")
+    assert verified(systemd, tmp_path, service, schedule.timer_unit()) == "0:"
 
 
 def test_the_timer_makes_up_for_a_night_that_was_slept_through() -> None:

@@ -129,11 +129,8 @@ def service_unit(planned: Job) -> str:
         credential = name.removesuffix("_file")
         credentials.append((credential, path))
         environment[f"GEOLOOKUP_{name.upper()}"] = f"%d/{credential}"
-    writable = []
-    state = "geolookup" if planned.home is None else units.state_directory(planned.home)
+    state, writable = units.state_lines(planned.home)
     environment["GEOLOOKUP_HOME"] = "%S/geolookup" if planned.home is None else units.specifiers(planned.home)
-    if state is None and planned.home is not None:
-        writable.append(planned.home)
     if planned.textfile is not None:
         environment["GEOLOOKUP_TEXTFILE"] = units.specifiers(planned.textfile)
         writable.append(os.path.dirname(planned.textfile))
@@ -159,7 +156,7 @@ def service_unit(planned: Job) -> str:
         # The rest of the line as it stands is the path: no quotes.
         *(f"LoadCredential={name}:{units.specifiers(path)}" for name, path in credentials),
         f"User={units.user_of(planned.home)}",
-        *([] if state is None else [f"StateDirectory={state}", "StateDirectoryMode=0700"]),
+        *state,
         *(f"ReadWritePaths={units.quoted(units.specifiers(path))}" for path in writable),
         "UMask=0077",
         f"TimeoutStartSec={planned.longest_s:.0f}",
@@ -173,7 +170,7 @@ def service_unit(planned: Job) -> str:
         "RestartSec=15min",
         f"RestartPreventExitStatus={exit_codes.USAGE} {exit_codes.HELD}",
         "",
-        *units.HARDENING,
+        *units.hardening(planned.home),
         *units.places(paths),
         "",
     ]

@@ -33,9 +33,8 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
     if os.path.exists(settings_path()):
         credentials.append(("geolookup.toml", os.path.abspath(settings_path())))
         environment["GEOLOOKUP_CONFIG"] = "%d/geolookup.toml"
-    state = "geolookup" if home is None else units.state_directory(home)
+    state, writable = units.state_lines(home)
     environment["GEOLOOKUP_HOME"] = "%S/geolookup" if home is None else units.specifiers(home)
-    writable = [home] if state is None and home is not None else []
     files = [_absolute(str(given[name])) for name in _PATHS if given[name] not in (None, "-")]
     if given["access_log"] not in (None, "-"):
         writable.append(os.path.dirname(_absolute(str(given["access_log"]))))
@@ -55,7 +54,7 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
         *(f"Environment={units.quoted(f'{name}={value}')}" for name, value in sorted(environment.items())),
         *(f"LoadCredential={name}:{units.specifiers(path)}" for name, path in credentials),
         f"User={units.user_of(home)}",
-        *([] if state is None else [f"StateDirectory={state}", "StateDirectoryMode=0700"]),
+        *state,
         *(f"ReadWritePaths={units.quoted(units.specifiers(path))}" for path in writable),
         "UMask=0077",
         f"LimitNOFILE={_OPEN_FILES}",

@@ -271,6 +271,31 @@ def test_the_job_runs_this_very_installation(monkeypatch: pytest.MonkeyPatch) ->
     assert (result.returncode, "geolookup" in result.stdout) == (0, True)
 
 
+def test_sources_are_scheduled_without_a_service(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, systemd: str
+) -> None:
+    monkeypatch.delenv("GEOLOOKUP_URL")
+    config = tmp_path / "geolookup.toml"
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(config))
+    config.write_text(
+        '[[source]]\nname = "office"\nlocation = "office.csv"\n\n'
+        '[[source]]\nname = "ours"\nlocation = "/home/me/ours.csv"\n\n'
+        '[[source]]\nname = "theirs"\nlocation = "https://geo.example/x.mmdb"\ntoken_file = "/srv/theirs"\n'
+    )
+    service = command("refresh", "--print-systemd=service")
+    copied = "the service reads a copy of the settings in another folder"
+    assert command.error.splitlines()[-4:] == [
+        f"geolookup: let geolookup read {tmp_path}/office.csv (source office)",
+        f"geolookup: write {tmp_path}/office.csv in place of office.csv in {config} (source office): {copied}",
+        "geolookup: let geolookup read /home/me/ours.csv (source ours)",
+        "geolookup: give /srv/theirs to geolookup, with mode 0600 (source theirs)",
+    ]
+    assert "ProtectHome=read-only\n" in service
+    assert "GEOLOOKUP_URL" not in service
+    assert verified(systemd, tmp_path, service, schedule.timer_unit()) == "0:"
+    assert str(config) in command("refresh", "--print-cron")
+
+
 @pytest.mark.parametrize("name", [setting.name for setting in described() if setting.is_path])
 def test_every_setting_that_is_a_path_reaches_the_unit_and_the_crontab(name: str, tmp_path: Path) -> None:
     path = str(tmp_path / f"the-{name}")

@@ -105,7 +105,7 @@ def refresh(
 
     def started() -> None:
         nonlocal watched
-        _log.info("refresh of %s begins", settings.url)
+        _log.info("refresh%s begins", "" if settings.url is None else f" of {settings.url}")
         watched = monitor is not None
         if monitor is not None and (problem := monitor.start()) is not None:
             began.append(problem)

@@ -8,7 +8,8 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from geolookup.cli import exit_codes, units
 from geolookup.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.paths import settings_path
+from geolookup.settings.source import SOURCE_TABLE, SourceSettings
 from geolookup.settings.table import Settings, described
 from geolookup.sync.pull.pull import configured_url
 
@@ -33,9 +35,9 @@ class Job:
     """A refresh as a scheduler is to run it.
 
     ``command`` is the executable and its arguments, ``environment`` the settings that neither a file nor a default
-    gives, ``config`` the settings file if there is one. ``home`` and ``textfile`` are absolute, ``home`` None if
-    nobody chose it. ``secrets`` are files by their setting: ``token_file``, ``ping_url_file``. ``notes`` say what a
-    person must still do.
+    gives, ``config`` the settings file if there is one, ``sources`` the sources in it. ``home`` and ``textfile`` are
+    absolute, ``home`` None if nobody chose it. ``secrets`` are files by their setting: ``token_file``,
+    ``ping_url_file``. ``notes`` say what a person must still do.
     """
 
     command: tuple[str, ...]
@@ -47,14 +49,17 @@ class Job:
     longest_s: float
     succeeds_with: tuple[int, ...]
     notes: list[str] = field(default_factory=list)
+    sources: tuple[SourceSettings, ...] = ()
 
 
 def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int | None) -> Job:
     """The job for the settings in force and the command's own arguments.
 
-    :raises SettingsError: if no upstream is configured, or a value cannot be written into a unit or a crontab
+    :raises SettingsError: if there is neither a service nor another source, or a value cannot be written into a unit
+        or a crontab
     """
-    configured_url(settings)
+    if not settings.sources:
+        configured_url(settings)
     config = os.path.abspath(settings_path()) if os.path.exists(settings_path()) else None
     environment = environment_of(settings)
     secrets, notes = _secrets(settings)
@@ -70,6 +75,7 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
         longest_s=2 * settings.total_timeout_s + settings.max_wait_s + 600,
         succeeds_with=(exit_codes.BUSY, *(() if changed_exit_code is None else (changed_exit_code,))),
         notes=notes,
+        sources=settings.sources,
     )
     written = [*found.command, *environment.values(), *secrets.values(), config, found.home, found.textfile]
     for text in written:
@@ -111,7 +117,29 @@ def _secrets(settings: Settings) -> tuple[dict[str, str], list[str]]:
 
 def systemd_notes(planned: Job) -> list[str]:
     """What a person must still do before the units work."""
-    return [*planned.notes, *units.notes_of(planned.home, planned.command[0])]
+    return [*planned.notes, *units.notes_of(planned.home, planned.command[0]), *_source_notes(planned)]
+
+
+def _source_notes(planned: Job) -> Iterator[str]:
+    """What the files of the sources need: only the service's own secrets and the settings are handed over."""
+    user = units.user_of(planned.home)
+    written = {}
+    if planned.sources and planned.config is not None:
+        with open(planned.config, "rb") as file:
+            written = {table["name"]: table for table in tomllib.load(file)[SOURCE_TABLE]}
+    for source in planned.sources:
+        files = {"token_file": source.token_file, "location": "" if source.is_remote else source.location}
+        for key, path in files.items():
+            if not path:
+                continue
+            what = f"give {path} to {user}, with mode 0600" if key == "token_file" else f"let {user} read {path}"
+            yield f"{what} (source {source.name})"
+            text = written.get(source.name, {}).get(key, path)
+            if not os.path.isabs(text):
+                yield (
+                    f"write {path} in place of {text} in {planned.config} (source {source.name}): the service reads a "
+                    "copy of the settings in another folder"
+                )
 
 
 def service_unit(planned: Job) -> str:
@@ -134,7 +162,8 @@ def service_unit(planned: Job) -> str:
     if planned.textfile is not None:
         environment["GEOLOOKUP_TEXTFILE"] = units.specifiers(planned.textfile)
         writable.append(os.path.dirname(planned.textfile))
-    paths = [sys.prefix, sys.base_prefix, os.path.dirname(__file__), planned.command[0], *writable]
+    of_sources = [path for source in planned.sources for path in (source.location, source.token_file) if path]
+    paths = [sys.prefix, sys.base_prefix, os.path.dirname(__file__), planned.command[0], *writable, *of_sources]
     program, *arguments = planned.command
     lines = [
         f"# /etc/systemd/system/{SERVICE}",

@@ -112,7 +112,7 @@ def kind_of(opened: Opened) -> Kind:
     raise DataFileError(
         f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:\n"
         + "\n".join(f"  {kind.name}: {kind.summary}" for kind in KINDS)
-        + "\nTo have it read as one of them: --kind NAME"
+        + "\nTo have it read as one of them: --kind NAME, which `sync`, `check` and `source add` take"
     )
 
 

@@ -41,9 +41,10 @@ def test_a_file_that_is_no_database_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_text("locid,country\n" * 1000)
     before = path.read_bytes()
-    with pytest.raises(ServiceError, match=r"x\.db"):
+    with pytest.raises(ServiceError, match=r"x\.db: not an SQLite file: .* give it as --load"):
         Store.open(path)
     assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["x.db"]
 
 
 def test_another_programs_database_is_refused_and_kept(tmp_path: Path) -> None:

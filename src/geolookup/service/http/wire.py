@@ -132,6 +132,8 @@ def read_json(body: bytes) -> Any:
     :raises RequestRefusedError: ``malformed-json``; also for what readers treat differently: a member given twice, NaN
         or an infinity, or nesting or numbers that are far too long
     """
+    if not body:
+        raise RequestRefusedError("the body is empty: send JSON", problem="malformed-json")
     try:
         return json.loads(body.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
     except RecursionError as error:

@@ -17,6 +17,7 @@ from geolookup.service.store.schema import meta
 
 # Between two looks at a lock of another process: less than a transaction takes.
 _POLL_S = 0.0005
+_MAGIC = b"SQLite format 3\0"
 # Made once: to make a statement takes longer than to run it.
 _LAST = select(meta.c.last_custom)
 _GIVE = update(meta)
@@ -31,6 +32,7 @@ class SQLite(Database):
     def __init__(self, path: str, *, worker: bool = False) -> None:
         self.name = path
         self._closed = False
+        _refuse_other_files(path)
         with contextlib.ExitStack() as undo:
             self._locks = undo.enter_context(contextlib.ExitStack())
             if not worker:
@@ -186,6 +188,18 @@ def _flock(descriptor: int, deadline: float) -> Iterator[None]:
         yield
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _refuse_other_files(path: str) -> None:
+    """Before anything is put beside it: a person may have named the data that were to be loaded.
+
+    :raises ServiceError: if the file is there, and begins otherwise than a database of SQLite
+    """
+    if not os.path.isfile(path):
+        return
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # an error comes up again where it is used
+        if (beginning := file.read(len(_MAGIC))) and beginning != _MAGIC:
+            raise ServiceError(f"{path}: not an SQLite file: name a new file; to load this one, give it as --load")
 
 
 def _create_private(path: str) -> None:

@@ -108,6 +108,12 @@ def test_a_body_in_a_content_coding_is_415_and_says_how_to_send_it(
     assert answer.json()["detail"] == "send it as it is, without Content-Encoding: it is not decompressed here"
 
 
+def test_a_body_that_was_forgotten_is_called_so(reading: httpx.Client) -> None:
+    for path in ("/geolocations", "/lookup"):
+        answer = reading.post(path)
+        assert (answer.status_code, answer.json()["detail"]) == (400, "the body is empty: send JSON")
+
+
 def test_a_content_coding_without_a_body_or_without_effect_is_ignored(client: httpx.Client) -> None:
     assert client.get("/geolocations", headers={"Content-Encoding": "gzip"}).status_code == 200
     assert client.post("/geolocations", json=FIELDS, headers={"Content-Encoding": "identity"}).status_code == 201

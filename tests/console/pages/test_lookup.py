@@ -4,6 +4,7 @@ import gzip
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -132,6 +133,10 @@ def test_a_file_that_cannot_be_counted_says_why(mine: Visitor) -> None:
         assert said in answer.text
     packed = mine.post("/count", data=fields, files={"file": ("x.log.gz", gzip.compress(LOG.encode()))})
     assert "5 addresses found; 1 not covered" in packed.text
+    nothing = mine.post("/count", data=fields, files={"file": ("x.log", "no address\n")})
+    assert "0 addresses found" in nothing.text
+    assert "No address was found in it" in nothing.text
+    assert "No address was found in it" not in packed.text
     assert mine.post("/count", files={"file": ("x.log", LOG)}).status_code == 403
 
 
@@ -167,3 +172,18 @@ def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
 
 def test_a_url_is_called_so(mine: Visitor) -> None:
     assert "is a URL, not an IP address: look up its host, 8.8.8.8" in mine.get("/?q=http://8.8.8.8/x").text
+
+
+@pytest.mark.parametrize(
+    "asked", ["10.1.2.3:8080", "[::ffff:10.1.2.3]:80", '"10.1.2.3"', "10.1.2.3, 192.0.2.1", "10.1.2.3/32"]
+)
+def test_an_address_may_be_copied_out_of_a_log(mine: Visitor, asked: str) -> None:
+    answer = mine.get(f"/?q={quote(asked)}")
+    assert answer.status_code == 200
+    assert "not an IP address" not in answer.text
+    assert ">10.1.2.3<" in answer.text
+
+
+@pytest.mark.parametrize("asked", ["foo:80", "unknown", "10.1.2.3:80000", "x, 10.1.2.3"])
+def test_what_holds_no_address_is_no_address_in_any_form(mine: Visitor, asked: str) -> None:
+    assert "is not an IP address" in mine.get(f"/?q={quote(asked)}").text

@@ -12,8 +12,9 @@ from geolookup.console.console import Answer, Console, Page
 from geolookup.console.dropped import MAX_FILE_BYTES, count_dropped, dropped_name
 from geolookup.console.forms import READS, AnyRequest, query
 from geolookup.console.pages.edits import correction
-from geolookup.errors import GeoLookupError
+from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.exports.countries import countries
+from geolookup.lookup.log_field import read_field
 from geolookup.lookup.parts import pieces
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import IPBlock, Match, range_ends
@@ -46,7 +47,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
     geo = console.geo()
     if "://" in asked:
         parse(asked)  # a URL is no network, though it has a slash: this says what to look up
-    block = IPBlock.parse(*range_ends(asked))
+    block = _block(asked)
     if block.first != block.last:
         found, rest = geo.with_snapshot(lambda snapshot: pieces(snapshot, block, _MOST_PIECES))
         answers = {piece.match.geolocation if piece.match else None for piece in found}
@@ -65,6 +66,17 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
         "spot": world.spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
         "block": found_block,
     }
+
+
+def _block(asked: str) -> IPBlock:
+    """An address, network or range; an address also as it stands in a log: with a port, in quotes, in a list."""
+    try:
+        return IPBlock.parse(*range_ends(asked))
+    except InvalidAddressError:
+        found = read_field(asked)
+        if not found:
+            raise
+        return IPBlock.parse(found[0])
 
 
 def _explained_soon(snapshot: Snapshot) -> bool:

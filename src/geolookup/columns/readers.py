@@ -13,6 +13,7 @@ from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import check_columns
 from geolookup.errors import ColumnError, DataFileError
 from geolookup.reasons import reason
+from geolookup.text import count
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 
@@ -167,7 +168,7 @@ class CsvReader:
         bad: list[tuple[int, str]] = []
         for line, row, data in self._records():
             if row and len(row) != len(self._names):
-                what = f"has {len(row)} values, and the header names {len(self._names)} columns"
+                what = f"has {count(len(row), 'value')}, and the header names {len(self._names)} columns"
                 bad.append((len(lines) if self._as_is else line, what))
                 row = []
             if self._as_is or row:

@@ -64,6 +64,8 @@ def open_target(name: str) -> Iterator[BinaryIO]:
             yield device
         return
     folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise DataFileError(f"{name}: its folder is not there: make it first, or name another")
     with _writing_errors(name):
         descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
     try:

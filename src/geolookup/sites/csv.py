@@ -13,6 +13,7 @@ from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES
 from geolookup.reasons import reason
 from geolookup.sites.site import KEYS, Site, Where, block_text
 from geolookup.sources.files.bad_rows import BadRows
+from geolookup.text import count
 
 #: A site of thousands of blocks is one long value.
 _MAX_VALUE: Final = 1 << 26
@@ -60,7 +61,7 @@ def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator
                 continue
             where = Where(path=path, find=partial(_same, rows.line_num))
             if len(row) != len(header):
-                bad.add(where.error(f"has {len(row)} values, and the header names {len(header)} columns"))
+                bad.add(where.error(f"has {count(len(row), 'value')}, and the header names {len(header)} columns"))
                 continue
             values: dict[str, Any] = {name: value for name, value in zip(header, row, strict=True) if name in KEYS}
             values["name"] = values["name"].strip()  # a name has no blanks around it, and cells often do

@@ -32,6 +32,8 @@ def form_of(path: str, form: Form | None = None) -> Form:
     """
     if form is not None:
         return form
+    if os.path.isdir(path):
+        raise DataFileError(f"{path}: is a directory: give the name of a file")
     compression = compression_named(path)
     suffix = os.path.splitext(path if compression is None else path[: -len(compression.end)])[1].lower()
     if suffix == ".toml":

@@ -11,6 +11,7 @@ from typing import IO, TypeAlias, cast
 
 from geolookup.errors import DataFileError
 from geolookup.reasons import reason
+from geolookup.text import count
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -96,7 +97,7 @@ class CsvRows:
         width = len(self.header)
         for row in self._rows:
             if len(row) != width:
-                on_bad(self.error(f"has {len(row)} values, and the header names {width} columns"))
+                on_bad(self.error(f"has {count(len(row), 'value')}, and the header names {width} columns"))
             else:
                 yield row
 

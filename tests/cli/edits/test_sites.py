@@ -68,7 +68,7 @@ def test_a_plan_shows_and_an_apply_makes_the_changes_once(command: Command, file
     assert command("custom", "plan", file, "--prune-all") == (
         "sites in the file: 1 (1 as they are); to delete: 1 of 2\nblocks: 0 more, 0 to another site, 1 of 2 gone\n"
         "- delete geolocation (-3): city city -3, latitude 1.0, longitude 2.0; 10.9.0.0/16\n"
-        "1 change: `geolookup custom apply` makes them\n"
+        "1 change: `geolookup custom apply` makes it\n"
     )
 
 
@@ -178,9 +178,15 @@ def test_an_export_to_a_file_or_standard_output_applies_as_it_is(
     ]
 
 
+def test_a_folder_is_called_one(command: Command, tmp_path: Path) -> None:
+    for words in ("plan", "apply", "export"):
+        command("custom", words, tmp_path, exits=1)
+        assert f"{tmp_path}: is a directory: give the name of a file" in command.error
+
+
 def test_an_export_that_cannot_be_written_exits_with_1(command: Command, tmp_path: Path) -> None:
     command("custom", "export", tmp_path / "none" / "sites.toml", exits=1)
-    assert "sites.toml: writing failed: No such file" in command.error
+    assert "sites.toml: its folder is not there: make it first, or name another" in command.error
 
 
 def test_an_export_to_a_terminal_is_harmless_and_to_a_pipe_lossless(command: Command) -> None:

@@ -81,7 +81,7 @@ def test_bad_rows_are_named_with_their_line_and_pass_through(
     errors = capsys.readouterr().err
     assert [line.partition("in.csv, ")[2] for line in errors.splitlines()] == [
         "line 4: 'bad' is not an IP address",
-        "line 5: has 1 values, and the header names 2 columns",
+        "line 5: has 1 value, and the header names 2 columns",
         "line 6: has 3 values, and the header names 2 columns",
         "",
     ]

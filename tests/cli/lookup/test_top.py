@@ -135,7 +135,7 @@ def test_what_is_malformed_is_named_and_the_rest_counted(top: Command) -> None:
     code, _, err = top("ip,a\n8.8.8.8,1\n8.8.8.8\nx,2\n", name="v.csv")
     assert code == 5
     assert [line.rpartition("v.csv, ")[2] for line in err.splitlines()] == [
-        "line 3: has 1 values, and the header names 2 columns", "line 4: 'x' is not an IP address",
+        "line 3: has 1 value, and the header names 2 columns", "line 4: 'x' is not an IP address",
     ]  # fmt: skip
 
 
@@ -183,6 +183,20 @@ def test_a_log_needs_no_pyarrow() -> None:
         [sys.executable, "-c", program], input=b"8.8.8.8\n", capture_output=True, check=False, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_on_a_narrow_terminal_the_numbers_stay_whole(top: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, row in (
+        (60, ["US", "United", "States", "4", "66.7%", "█" * 22]),
+        (44, ["US", "United", "States", "4", "66.7%", "█" * 6]),
+        (38, ["US", "United", "States", "4", "66.7%"]),
+        (28, ["US", "Unit…", "4", "66.7%"]),
+    ):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        lines = top(LOG)[1].splitlines()
+        assert lines[1].split() == row, columns
+        assert lines[0].split() == ["country", "requests", "share"]
+        assert max(map(len, lines)) <= columns
 
 
 def test_bars_are_of_what_the_terminal_can_show() -> None:

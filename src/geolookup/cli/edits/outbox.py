@@ -131,7 +131,7 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
     rows = [row for row in asked_for if row.state in _DROPPED_STATES]
     names = editor.site_names()
     asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
-    if everything and not yes and not asks:
+    if everything and rows and not yes and not asks:
         raise click.UsageError(f"--all would drop {words.count(len(rows), 'edit')}: add --yes")
     if asks and rows:
         for row in rows:

@@ -92,9 +92,10 @@ def plan(
         impact.say_changed(*changed)
     if held:
         output.warn(f"`geolookup custom apply` needs --accept for this: {'; '.join(held)}")
+    number = len(found.edits)
     output.done(
-        f"{words.count(len(found.edits), 'change')}: `geolookup custom apply` makes them"
-        if found.edits
+        f"{words.count(number, 'change')}: `geolookup custom apply` makes {'it' if number == 1 else 'them'}"
+        if number
         else "nothing to change"
     )
     return tally.code

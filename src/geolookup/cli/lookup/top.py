@@ -1,7 +1,7 @@
 """``geolookup top``: where the addresses of a log are, as a table with bars."""
 
 import sys
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 import click
 
@@ -14,6 +14,10 @@ from geolookup.lookup import open as opening
 from geolookup.text import harmless
 
 _LABEL_LENGTH: Final = 60
+#: The width of a bar, the least that still shows anything, and what stands between two columns of the table.
+_BAR: Final = 24
+_LEAST_BAR: Final = 6
+_GAP: Final = 2
 _BLOCKS: Final = " ▏▎▍▌▋▊▉█"
 
 
@@ -88,23 +92,34 @@ def _document(counts: Counts, field: str, groups: list[Group], shown: list[Group
 
 
 def _say(counts: Counts, field: str, groups: list[Group], shown: list[Group]) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), expand=False)
-    for title in (field, counts.by, "share"):
-        table.add_column(title, justify="left" if title == field else "right", no_wrap=True, overflow="ellipsis")
-    table.add_column("", no_wrap=True, overflow="crop")
     most = max((group.count for group in shown), default=0)
     rest = sum(group.count for group in groups) - sum(group.count for group in shown)
-    rows = [(_label(group, field), group.count) for group in shown]
-    rows += [(f"and {len(groups) - len(shown)} more", rest)] if rest else []
-    for number, (label, found) in enumerate((*rows, ("not covered", counts.not_covered))):
-        bar = _bar(found, most) if number < len(shown) else ""
-        cells = (label, f"{found:,}", f"{100 * _share(found, counts):.1f}%", bar)
-        table.add_row(*map(Text, cells))
+    found = [(_label(group, field), group.count) for group in shown]
+    found += [(f"and {len(groups) - len(shown)} more", rest)] if rest else []
+    found.append(("not covered", counts.not_covered))
+    titles = (field, counts.by, "share")
+    rows = [(label, f"{number:,}", f"{100 * _share(number, counts):.1f}%") for label, number in found]
+    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     console = Console(highlight=False, color_system=None)
+    # On a narrow terminal the bars give way first, then the labels: a number that is cut is another number.
+    room = console.width - sum(widths[1:]) - _GAP * len(widths)
+    widths[0] = min(widths[0], max(room, 1))
+    width = min(_BAR, room - widths[0] - _GAP)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), expand=False)
+    for title, wide in zip(titles, widths, strict=True):
+        justify: Literal["left", "right"] = "left" if title == field else "right"
+        table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis", width=wide)
+    has_bars = width >= _LEAST_BAR
+    if has_bars:
+        table.add_column("", no_wrap=True, overflow="crop")
+    for number, (cells, (_, count)) in enumerate(zip(rows, found, strict=True)):
+        bar = _bar(count, most, width) if has_bars and number < len(shown) else ""
+        table.add_row(*map(Text, (*cells, bar) if has_bars else cells))
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
@@ -120,7 +135,7 @@ def _label(group: Group, field: str) -> str:
     return harmless(text, _LABEL_LENGTH)
 
 
-def _bar(number: int, most: int, width: int = 24) -> str:
+def _bar(number: int, most: int, width: int) -> str:
     try:
         _BLOCKS.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

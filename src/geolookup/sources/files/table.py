@@ -16,6 +16,7 @@ from geolookup.sources.files.limits import Limits
 from geolookup.sources.files.lines import Lines, has_surrogates
 from geolookup.sources.files.opened import Member
 from geolookup.sources.protocol import Gathered
+from geolookup.text import count
 
 CHUNK_ROWS = 32768
 NOT_UTF8 = "is not UTF-8: convert the file, for example with `iconv -f latin1 -t utf-8`"
@@ -139,7 +140,7 @@ class Table:
             if self._lines.undecoded and any(map(has_surrogates, row)):
                 chunk.bad(at, NOT_UTF8)
             elif len(row) < width or (exact and len(row) != width):
-                chunk.bad(at, f"has {len(row)} values, and {width} are needed")
+                chunk.bad(at, f"has {count(len(row), 'value')}, and {width} are needed")
             else:
                 good.append(at)
         return chunk.only(good)

@@ -13,6 +13,7 @@ from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.text import count
 
 _REGISTRIES = frozenset(("afrinic", "apnic", "arin", "lacnic", "ripencc", "iana", "nro"))
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
@@ -89,7 +90,7 @@ def _block(line: str, values: list[str], gathered: Gathered) -> tuple[int, int, 
     if has_surrogates(line):
         raise BadFieldError(NOT_UTF8)
     if len(values) < 7:
-        raise BadFieldError(f"has {len(values)} values, and 7 are needed")
+        raise BadFieldError(f"has {count(len(values), 'value')}, and 7 are needed")
     _, country, kind, start, value, _, status = (text.strip() for text in values[:7])
     if kind not in ("ipv4", "ipv6"):
         raise BadFieldError(f"its type {kind!r:.40} is not ipv4, ipv6 or asn")

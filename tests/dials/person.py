@@ -48,6 +48,18 @@ class Person:
             self("custom", "add-block", locid, block)
         return locid
 
+    def pushes_for_all_to_see(self) -> None:
+        """Push, and sync once the service has settled: a list shows what was pushed, and says so for sure."""
+        self("push")
+        settle()
+        self("sync")
+
+    def has(self, *blocks: str, **fields: Any) -> int:
+        """Create a geolocation that the service has and a list has shown; its number here, as `creates` gives it."""
+        locid = self.creates(*blocks, **fields)
+        self.pushes_for_all_to_see()
+        return locid
+
     def looks_up(self, *addresses: str) -> list[int]:
         """The locid of each address."""
         out = self("lookup", *addresses, "--format", "ndjson")

@@ -57,10 +57,7 @@ def test_capitals_that_a_colleague_changed_are_a_conflict_though_the_service_cha
     person: Person,
 ) -> None:
     person.upstream.dials = Dials(capitals=True)
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     person("custom", "update", locid, "--postalcode", "10115")
     place = person.upstream.places[-1]
     fields = tuple((place.as_fields() | {"city": "BeRLiN"}).values())
@@ -71,10 +68,7 @@ def test_capitals_that_a_colleague_changed_are_a_conflict_though_the_service_cha
 
 
 def test_what_somebody_deleted_after_a_list_had_it_is_not_brought_back(person: Person) -> None:
-    person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    person.has("10.1.0.0/24")
     person.upstream.colleague_changes(-1, None, who="colleague")
     person("refresh")
     assert person.looks_up("10.1.0.1") == [1]
@@ -98,10 +92,7 @@ def test_what_a_create_that_was_sent_again_makes_late_is_told_though_it_is_store
     person: Person,
 ) -> None:
     person.upstream.dials = Dials(capitals=True)
-    person.creates(city="Bonn", latitude=50.73)
-    person("push")
-    settle()
-    person("sync")
+    person.has(city="Bonn", latitude=50.73)
     person.creates(areacode="030")
     person.upstream.faults = ["before"]
     person("push", exits=1)
@@ -148,10 +139,7 @@ def test_a_twin_is_told_until_it_is_gone_or_has_blocks(person: Person) -> None:
 
 
 def test_a_refresh_that_misses_what_was_acknowledged_says_what_to_do(person: Person) -> None:
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     before = person.upstream.places[-1]
     person("custom", "add-block", locid, "10.2.0.0/24")
     person("push")
@@ -199,10 +187,7 @@ def test_a_number_that_has_another_of_our_branches_is_not_believed_though_nobody
 def test_what_somebody_else_wrote_is_seen_right_after_our_own_write(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
     person("custom", "update", locid, "--postalcode", "10115")
     person("push")
@@ -219,9 +204,7 @@ def test_what_was_deleted_though_a_colleague_had_given_it_a_block_stays_deleted_
     person: Person, monkeypatch: pytest.MonkeyPatch, others: int
 ) -> None:
     locids = [person.creates(postalcode=f"1011{number}") for number in range(others + 1)]
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     for locid in locids:
         person("custom", "delete", locid)
     place = person.upstream.places[-1]

@@ -16,10 +16,7 @@ from tests.dials.upstream import CLIENT, Place
 
 @pytest.mark.parametrize("fault", ["before", "after", "error", "busy"])
 def test_a_removal_that_is_cut_short_takes_no_other_block_out_of_lookups(person: Person, fault: str) -> None:
-    locid = person.creates("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")
     person.upstream.faults = ["", fault]  # all blocks are deleted, and the first does not come back
     person("refresh", exits=1)
@@ -35,10 +32,7 @@ def test_a_removal_that_is_cut_short_takes_no_other_block_out_of_lookups(person:
 
 
 def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was(person: Person) -> None:
-    locid = person.creates("10.1.0.0/24", "10.2.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")
     person.upstream.faults = ["", "busy"]
     person("push", exits=1)
@@ -52,10 +46,7 @@ def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was(person: Pe
 def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replica_shows(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locid = person.creates("10.1.0.0/24", "10.2.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
     person.upstream.frozen_s = time.monotonic()
@@ -68,10 +59,7 @@ def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replic
 def test_edits_in_a_row_are_no_conflicts_though_a_replica_shows_none_of_them(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
     person.upstream.frozen_s = time.monotonic()
     for postalcode in ("10115", "10117"):
@@ -128,9 +116,7 @@ def test_a_field_that_the_service_does_not_keep_is_sent_once_and_said_in_plans(p
     file.write_text(SITE)
     for _ in range(2):
         person("custom", "apply", file)
-        person("push")
-        settle()
-        person("sync")
+        person.pushes_for_all_to_see()
     before = len(person.upstream.log)
     for _ in range(2):
         assert "nothing to change" in person("custom", "plan", file)
@@ -160,10 +146,7 @@ def test_a_second_edit_before_a_sync_is_no_conflict_with_our_own_first(person: P
 @pytest.mark.parametrize("fault", ["after", "error"])
 def test_a_lost_create_is_found_though_the_service_stores_it_otherwise(person: Person, fault: str) -> None:
     person.upstream.dials = Dials(capitals=True)
-    person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    person.has("10.1.0.0/24")
     person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
     person.upstream.faults = [fault]
     person("push", exits=1)
@@ -274,10 +257,7 @@ def test_what_is_gone_and_shall_be_gone_waits_for_nobody(person: Person) -> None
 
 
 def test_an_acknowledged_edit_that_is_not_there_is_told_once(person: Person) -> None:
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     before = person.upstream.places[-1]
     person("custom", "add-block", locid, "10.2.0.0/24")
     person("push")
@@ -301,9 +281,7 @@ def test_a_retried_create_whose_geolocation_is_gone_is_made_anew(
     person("sync", exits=3)
     assert "answered that it made -1, which is not there" in person.said
     person("outbox", "retry", 1)
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     assert list(person.there) == [-2]
 
 
@@ -455,10 +433,7 @@ def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> N
 
 def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     person("custom", "add-block", locid, "10.9.0.0/24")
     person.upstream.colleague_changes(-1, None, who="colleague")
     blocks = [("172.16.0.0", "172.16.0.0")]
@@ -471,9 +446,7 @@ def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
 def test_a_number_that_a_deletion_freed_for_an_older_create_is_the_creates(person: Person) -> None:
     person.upstream.dials = Dials(reuse=True)
     first, second = person.creates("10.1.0.0/24"), person.creates("10.2.0.0/24", postalcode="10115")
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     person.creates("10.4.0.0/24", postalcode="10117")  # for which a list is read
     person("custom", "delete", second)
     person.creates("10.3.0.0/24", postalcode="10117")  # goes out after its equal
@@ -490,10 +463,7 @@ def test_a_number_that_a_deletion_freed_for_an_older_create_is_the_creates(perso
 def test_what_was_deleted_with_a_block_of_somebody_elses_is_gone_from_lookups_at_once(
     person: Person, deleted_by: str
 ) -> None:
-    locid = person.creates()
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has()
     person("custom", "delete", locid)
     given = replace(person.upstream.places[-1], blocks=frozenset({("10.1.0.0", "10.1.0.255")}))
     person.upstream.colleague_changes(-1, given, who="colleague")
@@ -508,10 +478,7 @@ def test_what_was_deleted_with_a_block_of_somebody_elses_is_gone_from_lookups_at
 
 def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     person.upstream.dials = Dials(reuse=True)
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
     person("custom", "delete", locid)
     person("push")
@@ -528,9 +495,7 @@ def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, mo
 
 def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(person: Person) -> None:
     locids = [person.creates(country="", city="", latitude=float(number)) for number in range(10)]
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     for locid in locids:
         person("custom", "update", locid, "--areacode", "030")
     before = person.upstream.lists

@@ -164,10 +164,7 @@ def test_a_copied_state_hides_no_new_owner_of_a_number_that_we_deleted(
     person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person.upstream.dials = Dials(reuse=True)
-    locid = person.creates("10.1.0.0/24")
-    person("push")
-    settle()
-    person("sync")
+    locid = person.has("10.1.0.0/24")
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
     person("custom", "delete", locid)
     person("push")
@@ -287,9 +284,7 @@ def test_a_counter_that_was_lowered_is_noticed_and_does_not_keep_edits_for_ever(
         assert f"`geolookup outbox restore {home}/edits.db` goes on with it as it is" in person.said
     person("outbox", "restore", f"{home}/edits.db")
     settle()
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     place = person.upstream.places[-1]
     person.upstream.colleague_changes(-1, Place(place.fields), who="colleague")
     person("sync")

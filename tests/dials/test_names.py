@@ -36,9 +36,7 @@ def test_a_name_of_its_own_is_learnt_from_an_update_that_was_held(person: Person
     person("custom", "apply", _site(tmp_path, "Köln"))
     person("push", exits=3)  # nobody has seen yet that this service calls it Cologne
     person("outbox", "retry", 3)
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     assert "stores city as 'Cologne'" in person.said
     assert _nights(person, _site(tmp_path, "Köln"), 0, 0) == [0, 0]
 
@@ -47,9 +45,7 @@ def test_a_name_that_a_service_keeps_as_it_was_is_told_once_and_not_sent_for_eve
     person: Person, tmp_path: Path
 ) -> None:
     person("custom", "apply", _site(tmp_path, "Cologne"))
-    person("push")
-    settle()
-    person("sync")
+    person.pushes_for_all_to_see()
     person.upstream.dials = Dials(names=True)
     assert _nights(person, _site(tmp_path, "Köln"), 3, 0, 0) == [1, 0, 0]
     person("custom", "plan", _site(tmp_path, "Köln"))

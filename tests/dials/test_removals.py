@@ -5,16 +5,7 @@ import time
 
 import pytest
 
-from tests.dials.person import Person, settle
-
-
-def given(person: Person, *blocks: str) -> int:
-    """A geolocation with these blocks, which a sync has shown: its number here."""
-    locid = person.creates(*blocks)
-    person("push")
-    settle()
-    person("sync")
-    return locid
+from tests.dials.person import Person
 
 
 def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,7 +17,7 @@ def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_removal_brings_back_a_block_of_ours_that_no_list_has_yet(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locid = given(person, "10.1.0.0/24", "10.2.0.0/24")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     behind(person, monkeypatch)
     person("custom", "add-block", locid, "10.3.0.0/24")
     person("push")
@@ -37,7 +28,7 @@ def test_a_removal_brings_back_a_block_of_ours_that_no_list_has_yet(
 
 
 def test_edits_and_lookups_of_then_go_by_what_a_half_done_removal_will_leave(person: Person) -> None:
-    locid = given(person, "10.1.0.0/24", "10.2.0.0/24")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     person("custom", "remove-block", locid, "10.2.0.0/24")
     person.upstream.faults = ["", "busy"]
     person("refresh", exits=1)  # which publishes a list without any block of it
@@ -51,7 +42,7 @@ def test_edits_and_lookups_of_then_go_by_what_a_half_done_removal_will_leave(per
 
 
 def test_more_deleted_than_a_replica_had_shown_is_told(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    locid = given(person, "10.1.0.0/24", "10.2.0.0/24")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
     behind(person, monkeypatch)
     place = person.upstream.places[-1]
     theirs = type(place)(place.fields, place.blocks | {("10.9.0.0", "10.9.0.255")})
@@ -62,7 +53,7 @@ def test_more_deleted_than_a_replica_had_shown_is_told(person: Person, monkeypat
 
 
 def test_a_removal_beside_which_other_blocks_are_missing_waits_and_retry_brings_them_back(person: Person) -> None:
-    locid = given(person, "10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
     place = person.upstream.places[-1]
     cleared = type(place)(place.fields, frozenset({("10.3.0.0", "10.3.0.255")}))
     person.upstream.colleague_changes(-1, cleared, who="another copy of this state, cut short")

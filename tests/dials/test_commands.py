@@ -11,49 +11,7 @@ from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place
 
-# Removals
-
-
-@pytest.mark.parametrize("fault", ["before", "after", "error", "busy"])
-def test_a_removal_that_is_cut_short_takes_no_other_block_out_of_lookups(person: Person, fault: str) -> None:
-    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
-    person("custom", "remove-block", locid, "10.2.0.0/24")
-    person.upstream.faults = ["", fault]  # all blocks are deleted, and the first does not come back
-    person("refresh", exits=1)
-    assert "10.2.0.0" in person.said
-    settle()
-    person("sync")
-    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
-    settle()
-    person("sync")
-    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
-
-
-def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was(person: Person) -> None:
-    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
-    person("custom", "remove-block", locid, "10.2.0.0/24")
-    person.upstream.faults = ["", "busy"]
-    person("push", exits=1)
-    assert person.there == {-1: ("Berlin", [])}
-    person("outbox", "drop", 4)
-    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
-
-
-def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replica_shows(
-    person: Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
-    person("custom", "remove-block", locid, "10.2.0.0/24")
-    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
-    person.upstream.frozen_s = time.monotonic()
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
-    person("sync")  # which still has both
-    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+# Behind a replica
 
 
 def test_edits_in_a_row_are_no_conflicts_though_a_replica_shows_none_of_them(
@@ -167,18 +125,6 @@ def test_a_create_that_was_applied_twice_is_told_until_it_is_kept(person: Person
     person("sync")
 
 
-def test_a_wrong_number_in_an_answer_is_not_believed_for_long(person: Person) -> None:
-    person.upstream.dials = Dials(lie=1.0)
-    person.creates("10.1.0.0/24")
-    person("push", exits=1)
-    person.upstream.dials = Dials()
-    settle()
-    person("sync")
-    settle()
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
-
-
 def test_a_create_that_a_push_saw_and_a_colleague_deleted_since_is_not_missed(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,32 +137,6 @@ def test_a_create_that_a_push_saw_and_a_colleague_deleted_since_is_not_missed(
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
     person("sync")
     assert person.looks_up("10.1.0.1") == [1]
-
-
-def test_an_edit_goes_to_the_right_number_once_its_push_learns_it(person: Person) -> None:
-    person.upstream.dials = Dials(lie=1.0)
-    locid = person.creates(country="", city="")
-    person("push")
-    person.upstream.dials = Dials()
-    settle()
-    person("custom", "add-block", locid, "10.1.0.0/24")
-    person("push")
-    assert person.there == {-1: ("", ["10.1.0.0"])}
-
-
-def test_an_edit_waits_if_its_push_learns_that_the_create_made_nothing(person: Person) -> None:
-    locid = person.creates(country="", city="")
-    person("push")
-    person.upstream.colleague_changes(-1, None, who="colleague")
-    settle()
-    person("custom", "add-block", locid, "10.1.0.0/24")
-    before = len(person.upstream.log)
-    person("push", exits=3)
-    assert "outbox adopt" in person.said
-    assert len(person.upstream.log) == before
-    person("outbox", "retry", 1)
-    person("push")
-    assert person.there == {-2: ("", ["10.1.0.0"])}
 
 
 def test_a_twin_of_a_place_that_was_changed_since_is_told_and_not_taken_for_it(person: Person) -> None:
@@ -353,75 +273,6 @@ def test_a_twin_is_told_of_though_one_list_is_the_first_and_the_last_to_show_how
     assert sorted(person.there) == [-2, -1]
 
 
-def test_a_number_that_a_create_never_had_is_free_for_the_one_that_gets_it(person: Person) -> None:
-    person.upstream.faults = ["as -2"]
-    gone = person.creates("10.1.0.0/24")
-    person("push", exits=1)  # the block finds nothing under this number
-    person.upstream.colleague_changes(-1, None, who="colleague")
-    person("custom", "delete", gone)
-    settle()
-    person("push", exits=3)
-    person.creates("10.2.0.0/24", postalcode="10115")
-    person("push", exits=3)
-    settle()
-    person("push", exits=3)
-    assert person.there == {-2: ("Berlin", ["10.2.0.0"])}
-    why = f"the service does not have geolocation {gone} under the number that it answered with: nothing was sent"
-    assert why in person("outbox", "show", 2)
-    person("outbox", "drop", 2)
-    person("push")
-    assert "gone already" in person.said
-    settle()
-    person("sync")
-    assert person.there == {-2: ("Berlin", ["10.2.0.0"])}
-    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -2]
-
-
-def test_a_block_that_may_have_gone_to_a_wrong_number_is_told_of(person: Person) -> None:
-    person.upstream.faults = ["after", "as -1", "error"]
-    person.creates(postalcode="10115")
-    second = person.creates("10.1.0.0/24", postalcode="10117")
-    person("push", exits=1)
-    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Berlin", [])}
-    settle()
-    person("sync", exits=3)
-    assert (
-        "locid -1 to a create that made -2: what was sent to -1 for it since may have changed something" in person.said
-    )
-    assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
-
-
-def test_what_a_colleague_made_under_a_wrong_number_is_not_taken_for_ours(person: Person) -> None:
-    person.upstream.faults = ["as -3", "as -1"]
-    first = person.creates(postalcode="10115")
-    person.creates(city="Bonn", latitude=50.73)
-    person("push")
-    like = {**ELSEWHERE, **BERLIN, "postalcode": "10999"}
-    assert person.upstream.colleague_creates(like, [("172.16.0.0", "172.16.0.0")], who="colleague") == -3
-    settle()
-    person("sync", exits=3)
-    assert "answered that it made -3, which is only like it (it may be -1)" in person.said
-    person("custom", "add-block", first, "10.1.0.0/24")
-    person("push", exits=3)
-    assert person.there[-3] == ("Berlin", ["172.16.0.0"])
-    person("outbox", "adopt", 1, -1)
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", []), -3: ("Berlin", ["172.16.0.0"])}
-
-
-def test_of_two_creates_with_wrong_numbers_neither_keeps_what_the_other_made(person: Person) -> None:
-    person.upstream.faults = ["as -7", "as -1"]
-    first = person.creates(postalcode="10115")
-    second = person.creates(postalcode="10117")
-    person("push")
-    person("custom", "delete", first)
-    settle()
-    person("push")
-    assert list(person.there) == [-2]
-    assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
-    assert json.loads(person("outbox", "list", "--json")) == []
-
-
 def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> None:
     person.creates("10.1.0.0/24")
     person.upstream.faults = ["conflict"]
@@ -429,34 +280,6 @@ def test_a_conflict_that_comes_after_the_work_makes_no_twin(person: Person) -> N
     settle()
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
-
-
-def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
-    person.upstream.dials = Dials(reuse=True)
-    locid = person.has("10.1.0.0/24")
-    person("custom", "add-block", locid, "10.9.0.0/24")
-    person.upstream.colleague_changes(-1, None, who="colleague")
-    blocks = [("172.16.0.0", "172.16.0.0")]
-    fields = {**person.upstream.dials.stored(ELSEWHERE)}
-    assert person.upstream.colleague_creates(fields, blocks, who="colleague") == -1
-    person("push", exits=3)
-    assert person.there == {-1: ("Sydney", ["172.16.0.0"])}
-
-
-def test_a_number_that_a_deletion_freed_for_an_older_create_is_the_creates(person: Person) -> None:
-    person.upstream.dials = Dials(reuse=True)
-    first, second = person.creates("10.1.0.0/24"), person.creates("10.2.0.0/24", postalcode="10115")
-    person.pushes_for_all_to_see()
-    person.creates("10.4.0.0/24", postalcode="10117")  # for which a list is read
-    person("custom", "delete", second)
-    person.creates("10.3.0.0/24", postalcode="10117")  # goes out after its equal
-    person("custom", "delete", first)  # goes out with the other deletion, before the create
-    person("push")
-    assert person.there == {-1: ("Berlin", ["10.3.0.0"]), -3: ("Berlin", ["10.4.0.0"])}
-    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1") == [1, 1, -1, -3]
-    settle()
-    person("sync")  # which tells nobody that a deletion is missing
-    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1") == [1, 1, -1, -3]
 
 
 @pytest.mark.parametrize("deleted_by", ["person", "colleague"])
@@ -474,23 +297,6 @@ def test_what_was_deleted_with_a_block_of_somebody_elses_is_gone_from_lookups_at
     person("push", "--on-conflict", "mine")
     assert person.there == {}
     assert person.looks_up("10.1.0.1") == [1]
-
-
-def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    person.upstream.dials = Dials(reuse=True)
-    locid = person.has("10.1.0.0/24")
-    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
-    person("custom", "delete", locid)
-    person("push")
-    theirs = [("172.16.0.0", "172.16.0.0")]
-    assert person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, theirs, who="colleague") == -1
-    person("sync")
-    assert person.looks_up("172.16.0.0", "10.1.0.1") == [-1, 1]
-    for command in ("show", "delete"):
-        person("custom", command, locid, exits=2)
-    person("custom", "add-block", locid, "10.9.0.0/24", exits=2)
-    person("push")
-    assert person.there == {-1: ("Berlin", ["172.16.0.0"])}
 
 
 def test_fifty_updates_of_places_without_texts_read_at_most_two_complete_lists(person: Person) -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.dials.person import Person
+from tests.dials.person import Person, settle
 
 
 def behind(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +64,45 @@ def test_a_removal_beside_which_other_blocks_are_missing_waits_and_retry_brings_
     person("outbox", "retry", 5)
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
+
+
+@pytest.mark.parametrize("fault", ["before", "after", "error", "busy"])
+def test_a_removal_that_is_cut_short_takes_no_other_block_out_of_lookups(person: Person, fault: str) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["", fault]  # all blocks are deleted, and the first does not come back
+    person("refresh", exits=1)
+    assert "10.2.0.0" in person.said
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.3.0.0"])}
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1") == [-1, 1, -1]
+
+
+def test_a_half_done_removal_that_is_dropped_puts_back_what_there_was(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["", "busy"]
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", [])}
+    person("outbox", "drop", 4)
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replica_shows(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person.upstream.frozen_s = time.monotonic()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    person("sync")  # which still has both
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]

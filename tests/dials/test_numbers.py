@@ -1,0 +1,160 @@
+"""Numbers that a service names wrongly, or gives again: whose a geolocation is, and what is sent to it."""
+
+import json
+
+import pytest
+
+from tests.dials.dials import Dials
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+
+
+def test_a_wrong_number_in_an_answer_is_not_believed_for_long(person: Person) -> None:
+    person.upstream.dials = Dials(lie=1.0)
+    person.creates("10.1.0.0/24")
+    person("push", exits=1)
+    person.upstream.dials = Dials()
+    settle()
+    person("sync")
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_an_edit_goes_to_the_right_number_once_its_push_learns_it(person: Person) -> None:
+    person.upstream.dials = Dials(lie=1.0)
+    locid = person.creates(country="", city="")
+    person("push")
+    person.upstream.dials = Dials()
+    settle()
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push")
+    assert person.there == {-1: ("", ["10.1.0.0"])}
+
+
+def test_an_edit_waits_if_its_push_learns_that_the_create_made_nothing(person: Person) -> None:
+    locid = person.creates(country="", city="")
+    person("push")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    settle()
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    before = len(person.upstream.log)
+    person("push", exits=3)
+    assert "outbox adopt" in person.said
+    assert len(person.upstream.log) == before
+    person("outbox", "retry", 1)
+    person("push")
+    assert person.there == {-2: ("", ["10.1.0.0"])}
+
+
+def test_a_number_that_a_create_never_had_is_free_for_the_one_that_gets_it(person: Person) -> None:
+    person.upstream.faults = ["as -2"]
+    gone = person.creates("10.1.0.0/24")
+    person("push", exits=1)  # the block finds nothing under this number
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    person("custom", "delete", gone)
+    settle()
+    person("push", exits=3)
+    person.creates("10.2.0.0/24", postalcode="10115")
+    person("push", exits=3)
+    settle()
+    person("push", exits=3)
+    assert person.there == {-2: ("Berlin", ["10.2.0.0"])}
+    why = f"the service does not have geolocation {gone} under the number that it answered with: nothing was sent"
+    assert why in person("outbox", "show", 2)
+    person("outbox", "drop", 2)
+    person("push")
+    assert "gone already" in person.said
+    settle()
+    person("sync")
+    assert person.there == {-2: ("Berlin", ["10.2.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [1, -2]
+
+
+def test_a_block_that_may_have_gone_to_a_wrong_number_is_told_of(person: Person) -> None:
+    person.upstream.faults = ["after", "as -1", "error"]
+    person.creates(postalcode="10115")
+    second = person.creates("10.1.0.0/24", postalcode="10117")
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Berlin", [])}
+    settle()
+    person("sync", exits=3)
+    assert (
+        "locid -1 to a create that made -2: what was sent to -1 for it since may have changed something" in person.said
+    )
+    assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
+
+
+def test_what_a_colleague_made_under_a_wrong_number_is_not_taken_for_ours(person: Person) -> None:
+    person.upstream.faults = ["as -3", "as -1"]
+    first = person.creates(postalcode="10115")
+    person.creates(city="Bonn", latitude=50.73)
+    person("push")
+    like = {**ELSEWHERE, **BERLIN, "postalcode": "10999"}
+    assert person.upstream.colleague_creates(like, [("172.16.0.0", "172.16.0.0")], who="colleague") == -3
+    settle()
+    person("sync", exits=3)
+    assert "answered that it made -3, which is only like it (it may be -1)" in person.said
+    person("custom", "add-block", first, "10.1.0.0/24")
+    person("push", exits=3)
+    assert person.there[-3] == ("Berlin", ["172.16.0.0"])
+    person("outbox", "adopt", 1, -1)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"]), -2: ("Bonn", []), -3: ("Berlin", ["172.16.0.0"])}
+
+
+def test_of_two_creates_with_wrong_numbers_neither_keeps_what_the_other_made(person: Person) -> None:
+    person.upstream.faults = ["as -7", "as -1"]
+    first = person.creates(postalcode="10115")
+    second = person.creates(postalcode="10117")
+    person("push")
+    person("custom", "delete", first)
+    settle()
+    person("push")
+    assert list(person.there) == [-2]
+    assert json.loads(person("custom", "show", second, "--json"))["locid"] == -2
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_nothing_goes_to_the_new_owner_of_a_number(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "add-block", locid, "10.9.0.0/24")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+    blocks = [("172.16.0.0", "172.16.0.0")]
+    fields = {**person.upstream.dials.stored(ELSEWHERE)}
+    assert person.upstream.colleague_creates(fields, blocks, who="colleague") == -1
+    person("push", exits=3)
+    assert person.there == {-1: ("Sydney", ["172.16.0.0"])}
+
+
+def test_a_number_that_a_deletion_freed_for_an_older_create_is_the_creates(person: Person) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    first, second = person.creates("10.1.0.0/24"), person.creates("10.2.0.0/24", postalcode="10115")
+    person.pushes_for_all_to_see()
+    person.creates("10.4.0.0/24", postalcode="10117")  # for which a list is read
+    person("custom", "delete", second)
+    person.creates("10.3.0.0/24", postalcode="10117")  # goes out after its equal
+    person("custom", "delete", first)  # goes out with the other deletion, before the create
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.3.0.0"]), -3: ("Berlin", ["10.4.0.0"])}
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1") == [1, 1, -1, -3]
+    settle()
+    person("sync")  # which tells nobody that a deletion is missing
+    assert person.looks_up("10.1.0.1", "10.2.0.1", "10.3.0.1", "10.4.0.1") == [1, 1, -1, -3]
+
+
+def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    person.upstream.dials = Dials(reuse=True)
+    locid = person.has("10.1.0.0/24")
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
+    person("custom", "delete", locid)
+    person("push")
+    theirs = [("172.16.0.0", "172.16.0.0")]
+    assert person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, theirs, who="colleague") == -1
+    person("sync")
+    assert person.looks_up("172.16.0.0", "10.1.0.1") == [-1, 1]
+    for command in ("show", "delete"):
+        person("custom", command, locid, exits=2)
+    person("custom", "add-block", locid, "10.9.0.0/24", exits=2)
+    person("push")
+    assert person.there == {-1: ("Berlin", ["172.16.0.0"])}

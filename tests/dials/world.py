@@ -386,7 +386,7 @@ class World:
         if len(self.machines) > 1 or not os.path.exists(machine.edits_path):
             return
         other = self._add_machine()
-        shutil.copytree(machine.home, other.home)
+        other.take_copy_of(machine)
         other.copied = machine.copied = True
         for wish in machine.wishes.all.values():
             wish.free = True

@@ -96,6 +96,24 @@ def test_what_an_older_copy_would_send_again_is_held_if_it_was_deleted_since(per
     assert person.there == {-2: ("Berlin", ["10.1.0.0"])}
 
 
+def test_a_create_of_an_older_copy_is_not_taken_for_an_equal_one_that_was_there_before_it_was_made(
+    person: Person, home: str
+) -> None:
+    equal = {**ELSEWHERE, "region": "", **BERLIN}
+    person.upstream.colleague_creates(equal, who="colleague")
+    person("sync")
+    locid = person.creates()
+    before = _copied(home)
+    person("push")
+    _put_back(home, before)
+    person("outbox", "restore", f"{home}/edits.db")
+    settle()
+    person("push")
+    person("custom", "add-block", locid, "10.1.0.0/24")
+    person("push")
+    assert person.there == {-1: ("Berlin", []), -2: ("Berlin", ["10.1.0.0"])}
+
+
 def test_an_edit_that_only_the_replaced_file_had_is_named_as_lost(person: Person, home: str) -> None:
     person.creates("10.1.0.0/24")
     person("push")

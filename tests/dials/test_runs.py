@@ -46,6 +46,7 @@ def test_on_a_plain_service_all_is_exact_and_nothing_waits_for_a_person(seed: in
         (720184, "lie"),
         (800032, "colleagues lost"),
         (800308, "row"),
+        (900028, "machines reboot"),
         (900033, "copied restore"),
         (1000011, "lost twice"),
         (2000444, "reuse"),

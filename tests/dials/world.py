@@ -19,7 +19,7 @@ from tests.dials.dials import turned
 from tests.dials.judge import Verdict, check_lookups, judge
 from tests.dials.machine import SETTLE_S, Machine, Time
 from tests.dials.upstream import CLIENT, Ends, Place, Upstream
-from tests.dials.wishes import Wish
+from tests.dials.wishes import Looks, Wish
 from tests.support.interleaved import interleave
 
 Step: TypeAlias = Callable[[Machine], None]
@@ -90,6 +90,7 @@ class World:
                 self._tell(f"{machine.name} {step.__name__.strip('_')}")
                 step(machine)
                 self.verdict.steps += 1
+                self._free_what_two_asked_for()
                 check_lookups(self.machines, self.verdict)
             self._come_to_rest()
             self._tell("rest")
@@ -320,10 +321,21 @@ class World:
             numbers = machine.numbers()
             for wish in machine.wishes.all.values():
                 wish.free = wish.free or numbers.get(wish.handle) == locid
-            looks = machine.wishes.looks(place.as_fields())
+        self._free_all_that_look(self.machines[0].wishes.looks(place.as_fields()))
+
+    def _free_what_two_asked_for(self) -> None:
+        """Two persons asked for equal geolocations: while an outcome is unknown, nobody can tell which is whose."""
+        asked: dict[Looks, str] = {}
+        for machine in self.machines:
             for wish in machine.wishes.all.values():
-                if any(version.looks == looks for _, version in wish.versions):
-                    wish.free = True
+                for looks in [version.looks for _, version in wish.versions if version.looks is not None]:
+                    if asked.setdefault(looks, machine.name) != machine.name:
+                        self._free_all_that_look(looks)
+
+    def _free_all_that_look(self, looks: Looks) -> None:
+        for machine in self.machines:
+            for wish in machine.wishes.all.values():
+                wish.free = wish.free or any(version.looks == looks for _, version in wish.versions)
 
     # Clocks and files
 

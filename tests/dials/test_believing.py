@@ -184,6 +184,21 @@ def test_a_number_that_has_another_of_our_branches_is_not_believed_though_nobody
     assert "what was sent to -2 for it since may have changed something else" in person.said
 
 
+def test_a_create_is_not_doubted_if_its_list_shows_by_another_how_the_service_names_the_town(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.dials = Dials(names=True)
+    monkeypatch.setenv("GEOLOOKUP_PUSH_CONNECTIONS", "1")
+    locids = [person.creates("10.1.0.0/24", city="Köln"), person.creates("10.2.0.0/24", city="Köln", areacode="02")]
+    person.upstream.faults = ["", "", "", "before"]  # the block of the second is lost, so that an edit of it waits
+    person("push", exits=1)
+    settle()
+    person("sync")
+    person("push")
+    assert person.there == {-1: ("Cologne", ["10.1.0.0"]), -2: ("Cologne", ["10.2.0.0"])}
+    assert [json.loads(person("custom", "show", locid, "--json"))["locid"] for locid in locids] == [-1, -2]
+
+
 def test_what_somebody_else_wrote_is_seen_right_after_our_own_write(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,12 +119,16 @@ class _Account:
             if conclusive and (shown or row.seen is not None):
                 self._conclude(row)
             elif conclusive:
-                unfound.append((_doubt(row.edit.fields, place), row, place))
+                unfound.append((_doubt(row.edit.fields, place), row, place, later))
         # By now it is known how the service stored what this list is the first to show. Those whose number is surely
         # another's go first: they give it up, and one of the others may have made what is there.
         self._forms = Forms(self._outbox.sent.stored_forms())
-        for _, row, place in sorted(unfound, key=lambda each: each[0]):
-            self._find_create(row, place)
+        for _, row, place, later in sorted(unfound, key=lambda each: each[0]):
+            if self._look_at(row, place, later)[0]:
+                created.append(row)
+                self._conclude(row)
+            else:
+                self._find_create(row, place)
         return created
 
     def _each(self) -> Iterator[tuple[OutboxRow, list[OutboxRow]]]:

@@ -88,6 +88,32 @@ def test_a_field_that_the_service_does_not_keep_is_sent_once_and_said_in_plans(p
     assert len(person.upstream.log) == before + 1
 
 
+def test_second_edits_of_several_geolocations_are_no_conflicts_with_our_own_first(person: Person) -> None:
+    person.upstream.dials = Dials(capitals=True)
+    locids = [person.creates(city=city) for city in ("Berlin", "Bonn", "Kiel")]
+    person.pushes_for_all_to_see()
+    for city in ("Berlin Mitte", "Berlin West"):
+        for locid in locids:
+            person("custom", "update", locid, "--city", city)
+        person("push")
+        settle()  # nothing was read since: the push itself sees first what the service made of its first edit
+    assert {city for city, _ in person.there.values()} == {"BERLIN WEST"}
+
+
+@pytest.mark.parametrize("fault", ["", "before", "after"])
+def test_an_edit_that_the_service_rounds_away_is_no_conflict_with_the_next(person: Person, fault: str) -> None:
+    person.upstream.dials = Dials(digits=2)
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--latitude", "52.521")  # stored as what was there before: 52.52
+    person.upstream.faults = [fault]
+    person("push", exits=1 if fault else 0)
+    settle()
+    person("custom", "update", locid, "--postalcode", "10115")
+    person("push")
+    place = person.upstream.places[-1].as_fields()
+    assert (place["latitude"], place["postalcode"]) == (52.52, "10115")
+
+
 def test_a_second_edit_before_a_sync_is_no_conflict_with_our_own_first(person: Person) -> None:
     person.upstream.dials = Dials(capitals=True, digits=2)
     locid = person.creates("10.1.0.0/24")

@@ -170,7 +170,7 @@ class Attempts:
         read = self.view.read
         with self.outbox() as outbox:
             recent = outbox.sent.recent(row.locid)
-            learn(outbox, recent, found)
+            learn(outbox, recent, found, read, self.settings.settle_s)
             forms = Forms(outbox.sent.stored_forms())
         return with_ours(found, locid, recent, forms, read, self.settings.settle_s)
 

@@ -276,8 +276,8 @@ class Groups:
         ended = []
         with self._attempts.outbox() as outbox:
             for member in begun:
-                if member.look is not None and member.look.found is not None:
-                    learn(outbox, list(member.look.recent), member.look.found)
+                if (look := member.look) is not None:
+                    learn(outbox, look.recent, look.found, look.read, look.settle_s)
                 if member.overwrites is not None:
                     outbox.made_against(outbox.row(member.row.id), member.overwrites)
                 if isinstance(member.answer, Decision):

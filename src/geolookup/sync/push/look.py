@@ -1,7 +1,7 @@
 """Looking at a geolocation before something is written to it: what is read, and what this machine knows better."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.errors import UpstreamError
@@ -59,7 +59,8 @@ class Look:
 
     It reads lists that are filtered, and short; if none has the geolocation, this look cannot tell. ``recent`` are the
     edits of the geolocation that were acknowledged lately, ``first`` says that nothing was written to it by this push.
-    ``found`` is what was read, ``requests`` how many lists; ``failed`` says that one could not be.
+    ``found`` is what was read at the moment ``read``, ``requests`` how many lists were; ``failed`` says that one could
+    not be.
     """
 
     row: OutboxRow
@@ -70,12 +71,13 @@ class Look:
     on_conflict: OnConflict
     settle_s: float
     found: Geolocation | None = None
+    read: Mark = field(default_factory=lambda: Mark.now(NEWEST))
     requests: int = 0
     failed: bool = False
 
     def decision(self, client: GeolocationsClient) -> Decision | None:
         """What speaks against the request, or ``send``; None if this cannot be told, or the service not be read."""
-        read = Mark.now(NEWEST)
+        self.read = Mark.now(NEWEST)
         try:
             for listed in filtered(client, self.number, guesses(self.row)):
                 self.requests += 1
@@ -94,20 +96,34 @@ class Look:
                 return against
         if not isinstance(self.row.edit, Overwriting):
             return Decision(what="send", reason="edited here")
-        theirs = with_ours(self.found, self.number, self.recent, self.own.forms, read, self.settle_s)
-        return reconcile.before_sending(self.row, theirs, on_conflict=self.on_conflict, own=self.own)
+        theirs = with_ours(self.found, self.number, self.recent, self.own.forms, self.read, self.settle_s)
+        shown = first_shown(self.recent, self.found, self.read, self.settle_s)
+        own = self.own if shown is None else self.own.with_stored(shown.payload["fields"], self.found.fields())
+        return reconcile.before_sending(self.row, theirs, on_conflict=self.on_conflict, own=own)
 
 
-def learn(outbox: Outbox, recent: list[OutboxRow], found: Geolocation | None) -> None:
+def first_shown(
+    recent: Sequence[OutboxRow], found: Geolocation | None, read: Mark, settle_s: float
+) -> OutboxRow | None:
+    """The newest edit of the fields that the service acknowledged, if this is the first to show what it made of them.
+
+    What is as it was before that edit may be a replica's that does not have it yet. If it must have it, this is how the
+    service stores the edit: it may have rounded it away.
+    """
+    newest = next((row for row in reversed(recent) if isinstance(row.edit, SettingFields)), None)
+    if newest is None or found is None or newest.stored is not None:
+        return None
+    must_be_there = newest.acknowledged is not None and is_conclusive(read, newest.acknowledged, settle_s)
+    if found.fields() == (newest.base or {}).get("fields") and not must_be_there:
+        return None
+    return newest if may_be_stored(newest.payload["fields"], found.fields()) else None
+
+
+def learn(outbox: Outbox, recent: Sequence[OutboxRow], found: Geolocation | None, read: Mark, settle_s: float) -> None:
     """Keep what the service made of the newest fields that it acknowledged, if this shows them first."""
-    for row in reversed(recent):
-        if isinstance(row.edit, SettingFields):
-            before = (row.base or {}).get("fields")
-            if found is None or row.stored is not None or found.fields() == before:
-                return
-            if may_be_stored(row.edit.fields, found.fields()):
-                outbox.change(row.id, stored=found.fields())
-            return
+    shown = first_shown(recent, found, read, settle_s)
+    if shown is not None and found is not None:
+        outbox.change(shown.id, stored=found.fields())
 
 
 def _may_be_from_before(row: OutboxRow, found: Geolocation | None, forms: Forms) -> bool:

@@ -1,7 +1,7 @@
 """What to do with an edit, given what the service has: the rules alone, without network or database."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
 from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
@@ -127,6 +127,10 @@ class Own:
 
     stored: tuple[tuple[Fields, Fields], ...] = ()
     forms: Forms = field(default_factory=lambda: Forms(()))
+
+    def with_stored(self, sent: Fields, stored: Fields) -> "Own":
+        """The same, and what the service was just seen to make of something."""
+        return replace(self, stored=(*self.stored, (sent, stored)))
 
     def are(self, place: Geolocation, fields: Fields) -> bool:
         """Whether a geolocation has these fields, or what the service made of them when they were sent."""

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from geolookup.state import clock
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place
@@ -119,6 +120,45 @@ def test_what_another_create_turns_out_to_have_made_is_no_twin(person: Person) -
     person("push")
     person("sync")
     assert sorted(person.there) == [-2, -1]
+
+
+def test_a_create_that_was_put_off_after_its_work_is_found_by_the_next_push(person: Person) -> None:
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["busy after"]
+    person("push", exits=1)
+    person("push", exits=1)
+    assert "the outcome is unknown, and settles in" in person.said
+    settle()
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_a_create_that_was_put_off_and_sent_again_at_once_is_told_if_it_was_made_twice(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_MAX_WAIT_S", "4000")
+    monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
+    person.creates("10.1.0.0/24")
+    person.upstream.faults = ["busy after"]
+    person("push")
+    assert person.there == {-1: ("Berlin", []), -2: ("Berlin", ["10.1.0.0"])}
+    settle()
+    person("sync", exits=3)
+    assert "geolookup outbox keep -1" in person.said
+
+
+def test_what_a_create_that_was_put_off_has_made_is_told_though_the_create_was_changed_since(person: Person) -> None:
+    locid = person.creates("10.1.0.0/24")
+    person.upstream.faults = ["busy after"]
+    person("push", exits=1)
+    person("outbox", "edit", 1, "--city", "Bonn", "--latitude", "50.73")
+    settle()
+    person("push", exits=3)
+    assert "the service has the same already" in person.said
+    assert person.there == {-1: ("Berlin", [])}
+    person("outbox", "adopt", 1, -1)
+    person("push")
+    assert json.loads(person("custom", "show", locid, "--json"))["locid"] == -1
 
 
 def test_a_twin_is_told_until_it_is_gone_or_has_blocks(person: Person) -> None:

@@ -106,3 +106,43 @@ def test_after_an_acknowledged_delete_all_the_blocks_come_back_whatever_a_replic
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
     person("sync")  # which still has both
     assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+
+
+def test_a_removal_that_was_put_off_after_its_work_goes_on(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["busy after"]
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", [])}
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, 1]
+    person("push")
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_a_block_that_a_late_deletion_takes_after_all_is_told(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["later"]  # that the other is put back is answered by: it is there
+    person("push")
+    settle()
+    person("sync", exits=3)
+    assert person.there == {-1: ("Berlin", [])}
+    assert "acknowledged that it took back 10.1.0.0-10.1.0.255, and does not have it" in person.said
+    person("sync")
+
+
+@pytest.mark.parametrize("later", ["remove", "replace", "clear"])
+def test_a_block_that_a_later_edit_takes_is_not_missed(person: Person, later: str) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24", "10.3.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person("push")
+    if later == "remove":
+        person("custom", "remove-block", locid, "10.1.0.0/24")
+    elif later == "replace":
+        person("custom", "replace-block", locid, "10.1.0.0/24", "10.4.0.0/24")
+    else:
+        person("custom", "clear-blocks", locid)
+    person.pushes_for_all_to_see()
+    assert person.looks_up("10.1.0.1") == [1]

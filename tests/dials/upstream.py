@@ -73,7 +73,8 @@ class Upstream:
 
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
     answer, "conflict" 409 after the work, "as -7" an answer that names this number after the work, "busy" 429 before
-    it, "missing" 404 of a replica that is behind. ``log`` has every write that was applied, ``lists`` how many complete
+    it, "busy after" 429 after it, "later" a yes at once and the work a moment later, "missing" 404 of a replica that is
+    behind. ``log`` has every write that was applied, ``lists`` how many complete
     lists were answered, ``requests`` how many requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
     """
@@ -213,6 +214,10 @@ class Upstream:
             return self._fail(self.faults.pop(0), apply)
         if self._random.random() < self.dials.lost:
             return self._lose(apply)
+        if self.dials.throttled and self._random.random() < self.dials.throttled:
+            if self._random.random() < 0.5:
+                apply()
+            return _busy(self._random.choice([1, 3600]))
         if what != "create" and self._behind(locid):
             return _problem(404, "unknown-geolocation")
         answer = apply()
@@ -237,12 +242,17 @@ class Upstream:
 
     def _fail(self, how: str, apply: Callable[[], Response]) -> Response:
         if how == "busy":
-            return Response(status=429, body=b"", headers=(("retry-after", "3600"),))
+            return _busy(3600)
+        if how == "later":
+            self._late.append(_Late(due_s=self._now() + 0.1, apply=apply))
+            return _answer(200, {"totalMatchingBlocks": 0, "customerDefinedMatchingBlocks": 0})
         if how == "missing":
             return _problem(404, "unknown-geolocation")
         answer = apply() if how != "before" else None
         if how == "error":
             return _problem(500, "oops")
+        if how == "busy after":
+            return _busy(3600)
         if how == "conflict":
             return _problem(409, "conflict")
         if how.startswith("as "):
@@ -338,6 +348,10 @@ def _row(locid: int, place: Place) -> dict[str, Any]:
         block = IPBlock.parse(startip, endip)
         blocks.append({"startip": startip, "endip": endip, "startipnum": block.first, "endipnum": block.last})
     return {"locid": locid, **place.as_fields(), "ipblocks": blocks}
+
+
+def _busy(seconds: int) -> Response:
+    return Response(status=429, body=b"", headers=(("retry-after", str(seconds)),))
 
 
 def _answer(status: int, body: dict[str, Any]) -> Response:

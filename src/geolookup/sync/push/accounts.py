@@ -214,7 +214,9 @@ class _Account:
         if added is not None:
             return added in blocks or added in freed or any(isinstance(other.edit, ClearBlocks) for other in later)
         if isinstance(row.edit, RemoveBlock):
-            return row.edit.block not in blocks or row.edit.block in taken
+            cleared = any(isinstance(other.edit, ClearBlocks) for other in later)
+            is_back = cleared or not put_back(row) - blocks - freed
+            return is_back and (row.edit.block not in blocks or row.edit.block in taken)
         return not blocks or bool(taken)  # all were taken away
 
     def _find_create(self, row: OutboxRow, place: Geolocation | None) -> None:
@@ -327,10 +329,18 @@ class _Account:
             if may_be_stored(row.edit.fields, found, renamed=True):
                 # Perhaps its own name for it: a person is told, and no program sends it again night after night.
                 self._outbox.change(row.id, stored=found)
-        self._notice(
-            row,
-            f"the service acknowledged this, and does not have it: {row.describe()}: do it again if it still matters",
-        )
+        missing = put_back(row) - set(place.ipblocks) if place is not None else set()
+        if missing:
+            reason = (
+                f"the service acknowledged that it took back {', '.join(map(str, sorted(missing)))}, "
+                f"and does not have it: {row.describe()}: add it again if it still matters"
+            )
+        else:
+            reason = (
+                f"the service acknowledged this, and does not have it: {row.describe()}: "
+                "do it again if it still matters"
+            )
+        self._notice(row, reason)
 
     def _notice(self, row: OutboxRow, reason: str) -> None:
         number = row.number or self._aliases.get(row.locid, row.locid)
@@ -360,6 +370,12 @@ def blocks_freed(row: OutboxRow) -> set[IPBlock]:
     """The blocks that an edit takes away, as far as it names them."""
     block = getattr(row.edit, "block", None)
     return {block} if row.edit.frees_blocks and block is not None else set()
+
+
+def put_back(row: OutboxRow) -> set[IPBlock]:
+    """The blocks that a removal, which deletes all, gave back to its geolocation."""
+    journal = row.journal or {}
+    return set(blocks_of(journal["restored"])) if isinstance(row.edit, RemoveBlock) and "restored" in journal else set()
 
 
 def _is_another(row: OutboxRow, place: Geolocation) -> bool:

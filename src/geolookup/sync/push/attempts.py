@@ -330,7 +330,8 @@ class Attempts:
                 return RequestOutcome.AGAIN, None
             case UpstreamUnavailableError(status=408 | 429):
                 self._silent = 0
-                self._not_applied(row, answer)
+                with self.outbox() as outbox:
+                    outbox.put_off(row, problem=str(answer))
                 return RequestOutcome.AGAIN, None
             case UpstreamUnavailableError() | UpstreamAnswerError():
                 status = answer.status if isinstance(answer, UpstreamUnavailableError) else None

@@ -217,6 +217,9 @@ class Pusher:
         """An attempt whose process died ends now, when it is found."""
         with self._attempts.outbox() as outbox:
             found = outbox.mark()
+            for row in outbox.rows(State.QUEUED):
+                if row.was_put_off:  # by an earlier push: whether it was applied all the same, the service shows
+                    outbox.change(row.id, state=State.UNKNOWN)
             for row in outbox.rows(*UNDER_WAY):
                 if row.state == State.UNKNOWN:
                     if row.ended is None:  # by an earlier release

@@ -235,9 +235,9 @@ class Outbox:
         changes: dict[str, Any] = {"state": State.SENDING, "attempts": row.attempts + 1, "problem": None}
         if row.state == State.UNKNOWN:
             changes["journal"] = {**(row.journal or {}), "resent": True}
-        else:
+        elif not row.was_put_off:
             changes["attempted_at"], changes["attempted"] = now_text(), self.mark()
-        if baseline is not None:
+        if baseline is not None and not row.was_put_off:
             # What a person was shown stays known, even if the list is a replica's that does not have it yet.
             shown = self.baselines.of(row) if (row.journal or {}).get("resent") else {}
             changes["baseline"] = self.baselines.keep({**shown, **baseline} if shown else baseline)
@@ -253,12 +253,26 @@ class Outbox:
 
     def undo_attempt(self, row: OutboxRow, *, sent: bool, problem: str) -> None:
         """Note that an attempt was surely not applied: the edit is as ``row`` was before it."""
-        attempts = row.attempts + sent
-        changes: dict[str, Any] = {"state": row.state, "attempts": attempts, "problem": problem, "journal": row.journal}
+        changes: dict[str, Any] = {"journal": row.journal}
+        if row.state != State.UNKNOWN:
+            changes["baseline"] = row.baseline
+        self._back_to(row, attempts=row.attempts + sent, problem=problem, **changes)
+
+    def put_off(self, row: OutboxRow, *, problem: str) -> None:
+        """Note that the service asked for an attempt at another time: the edit is as ``row`` was before it.
+
+        What a proxy sent again may have been applied all the same. So what tells of that stays: how far a removal is,
+        and what the service had before a create.
+        """
+        changes: dict[str, Any] = {}
+        if isinstance(row.edit, Create):
+            changes["journal"] = {**(self.row(row.id).journal or {}), "put_off": True}
+        self._back_to(row, attempts=row.attempts + 1, problem=problem, **changes)
+
+    def _back_to(self, row: OutboxRow, **changes: Any) -> None:
         if row.state != State.UNKNOWN:
             changes["ended_at"], changes["ended"] = now_text(), self.mark()
-            changes["baseline"] = row.baseline
-        self.change(row.id, **changes)
+        self.change(row.id, state=row.state, **changes)
 
     def made_against(self, row: OutboxRow, theirs: dict[str, Any]) -> OutboxRow:
         """Note that a person has an edit overwrite this, as if it had been made against it; the edit as it is then.
@@ -280,7 +294,7 @@ class Outbox:
         What an earlier attempt made, if it arrived, has the form in which it was sent: that is kept.
         """
         sent = list((row.journal or {}).get("sent", ()))
-        if isinstance(row.edit, Create) and row.attempts and row.state != State.QUEUED:
+        if isinstance(row.edit, Create) and row.attempts and (row.state != State.QUEUED or row.was_put_off):
             sent.append(row.edit.fields)
         self.change(
             row.id,

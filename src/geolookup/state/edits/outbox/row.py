@@ -57,8 +57,8 @@ class OutboxRow:
     first attempt of a create that may have arrived; ``attempted_at`` is that attempt's moment. ``journal`` holds what
     the edit needs remembered: a removal's progress (see `sync.reconcile`), what the service had (``theirs``) if that is
     why an edit is held, ``resent`` for a create that was sent again although an earlier attempt may yet land,
-    ``adopted`` the number that a person gave to one. Moments are texts of `clock.now_text`, None if not reached.
-    ``problem`` says in words what stands in the way.
+    ``put_off`` for one that the service asked for at another time, ``adopted`` the number that a person gave to one.
+    Moments are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
 
     ``attempted``, ``ended`` and ``acknowledged`` are the marks of those moments: these order what happened, texts are
     for people. ``concluded`` is the counter of the first list that was conclusive for an acknowledged edit: a list
@@ -105,6 +105,11 @@ class OutboxRow:
     def never_sent(self) -> bool:
         """Whether no service can have heard of the edit."""
         return self.state == State.QUEUED and not self.attempts and self.attempted_at is None and self.journal is None
+
+    @property
+    def was_put_off(self) -> bool:
+        """Whether the service asked for a create at another time, and may have applied it all the same."""
+        return bool((self.journal or {}).get("put_off"))
 
     def describe(self) -> str:
         """The edit in words."""
@@ -238,7 +243,7 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
 def was_sent_again(row: OutboxRow) -> bool:
     """Whether a create was sent again, or changed after it was sent: an earlier request may still arrive."""
     journal = row.journal or {}
-    return bool(journal.get("resent") or journal.get("sent"))
+    return bool(journal.get("resent") or journal.get("sent") or row.was_put_off)
 
 
 def as_column(name: str, value: Any) -> Any:

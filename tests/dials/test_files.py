@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -178,13 +179,16 @@ def _goes_elsewhere(home: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("GEOLOOKUP_HOME", str(path))
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["by our request", "and that was gone already"])
 def test_a_copied_state_hides_no_new_owner_of_a_number_that_we_deleted(
-    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     person.upstream.dials = Dials(reuse=True)
     locid = person.has("10.1.0.0/24")
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")  # no list is conclusive for the deletion
     person("custom", "delete", locid)
+    if gone:
+        person.upstream.colleague_changes(-1, None, who="colleague")
     person("push")
     assert person.upstream.colleague_creates(ELSEWHERE, [("172.16.0.0", "172.16.0.0")], who="colleague") == -1
     person("sync")
@@ -208,6 +212,21 @@ def test_a_copied_state_does_not_count_on_keys_whose_age_nobody_knows(
     monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "0")
     person("push")
     assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+
+
+def test_on_a_machine_that_has_long_been_up_a_copied_state_settles_from_when_it_was_found_there(
+    person: Person, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.upstream.frozen_s = time.monotonic()
+    person.creates("10.1.0.0/24")
+    person("push")
+    person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
+    _goes_elsewhere(home, tmp_path / "copy", monkeypatch)
+    monkeypatch.setattr(clock, "boot_s", lambda: 1e6 + time.monotonic())
+    monkeypatch.setenv("GEOLOOKUP_SETTLE_S", "600")
+    person("push")
+    person("sync")  # by a replica that has neither
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -2]
 
 
 def test_what_was_made_after_the_last_push_is_sent_from_a_backup_without_a_question(person: Person, home: str) -> None:

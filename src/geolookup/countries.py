@@ -18,15 +18,15 @@ def in_capitals(text: str) -> str:
     return text.upper() if is_code(text) else text
 
 
-def wrong_country(text: str) -> str | None:
+def wrong_country(text: str, whose: str = "its") -> str | None:
     """Why a person cannot mean a text as a country; None if they can, and if it is empty."""
-    return not_a_code(text) if text and not is_code(text) else None
+    return not_a_code(text, whose) if text and not is_code(text) else None
 
 
-def not_a_code(text: str) -> str:
+def not_a_code(text: str, whose: str = "its") -> str:
     """Why a text is not a country, and the code to write in its place if that is known."""
     code = _codes().get(_plain(text))
-    return f"its country {text!r:.40} is not a code of two letters" + (f": write {code}" if code else "")
+    return f"{whose} country {text!r:.40} is not a code of two letters" + (f": write {code}" if code else "")
 
 
 def _plain(name: str) -> str:

@@ -253,5 +253,13 @@ def test_wrong_usage_is_told(state: str, capsys: pytest.CaptureFixture[str], opt
 
 
 def test_filters_that_nothing_fits_are_told(state: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["list", "--networks", "--country", "Germany"]) == 0
+    assert run(["list", "--networks", "--city", "nowhere"]) == 0
     assert capsys.readouterr() == ("", "geolookup: no address fits\n")
+    assert run(["list", "--city", "nowhere"]) == 0
+    assert capsys.readouterr() == ("", "geolookup: no geolocation fits\n")
+    for options, what in ((["--networks"], "address"), ([], "geolocation"), (["--field", "city"], "geolocation")):
+        assert run(["list", *options, "--country", "Germany"]) == 0
+        why = "the country 'Germany' is not a code of two letters: write DE"
+        assert capsys.readouterr() == ("", f"geolookup: no {what} fits: {why}\n")
+    assert run(["list", "--city", "nowhere", "--json"]) == 0
+    assert capsys.readouterr() == ("[]\n", "geolookup: no geolocation fits\n")

@@ -17,9 +17,16 @@ _FIELDS = ("locid", *DEFAULT_FIELDS)
 
 
 def write_blocks(
-    geo: GeoLookup, filters: ListFilters, layer: LayerChoice | None, form: str, *, networks: bool, as_json: bool
+    geo: GeoLookup,
+    filters: ListFilters,
+    layer: LayerChoice | None,
+    form: str,
+    *,
+    networks: bool,
+    as_json: bool,
+    nothing_fits: str | None,
 ) -> None:
-    """Write what fits to standard output, ascending, IPv4 first.
+    """Write what fits to standard output, ascending, IPv4 first; ``nothing_fits`` is said if nothing does.
 
     Networks as text are one a line and nothing else, as few as possible; everywhere else each row has its place.
     """
@@ -45,7 +52,7 @@ def write_blocks(
         for lines in _lines(rows):
             sys.stdout.write(lines)
     if not rows.any():
-        output.note("geolookup: no address fits" if any(filters.values()) else "geolookup: nothing is covered")
+        output.note(f"geolookup: {nothing_fits or 'nothing is covered'}")
 
 
 def _unsaid(_done: int, _all: int) -> None:

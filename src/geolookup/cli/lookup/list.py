@@ -3,7 +3,7 @@
 import heapq
 import os
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, cast
 
 import click
@@ -11,6 +11,7 @@ import click
 from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.options import chosen_fields, json_option
+from geolookup.countries import wrong_country
 from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.lookup import open as opening
 from geolookup.model import Geolocation, ListFilters
@@ -81,13 +82,25 @@ def list_geolocations(
         if blocks or networks:
             from geolookup.cli.lookup.blocks import write_blocks  # late: numpy takes longer than a short list
 
-            write_blocks(geo, cast("ListFilters", filters), layer, form, networks=networks, as_json=as_json)
+            write_blocks(
+                geo,
+                cast("ListFilters", filters),
+                layer,
+                form,
+                networks=networks,
+                as_json=as_json,
+                nothing_fits=_nothing_fits("address", filters),
+            )
             return
         home = geo.status().home
     directory = StateDirectory(home)
     current = directory.require_current()
     parts = parts_of(current.published)
-    rows = islice(_rows(directory, current, parts, layer, filters), top)
+    found = _rows(directory, current, parts, layer, filters)
+    first = tuple(islice(found, 1))
+    if not first and (why := _nothing_fits("geolocation", filters)) is not None:
+        output.note(f"geolookup: {why}")
+    rows = islice(chain(first, found), top)
     if as_json or only is not None:
         each = (
             {"locid": place.locid, **place.fields(), "blocks": count, "source": name} for place, count, name in rows
@@ -99,6 +112,14 @@ def list_geolocations(
         for place, count, name in rows:
             of = (name,) if several else ()
             row(str(place.locid), fields_text(place.fields()), words.count(count, "block"), *of)
+
+
+def _nothing_fits(what: str, filters: dict[str, Any]) -> str | None:
+    """That nothing fits the filters, and why if that is known; None if there are none."""
+    if not any(filters.values()):
+        return None
+    why = wrong_country(filters["country"] or "", "the")
+    return f"no {what} fits" + (f": {why}" if why else "")
 
 
 def _rows(

@@ -76,6 +76,7 @@ def said(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGIN
     _, error = process.communicate(timeout=60)
     assert process.returncode == 128 + number, error.decode()
     assert b"Traceback" not in error
+    assert number == signal.SIGINT or not {"", "Aborted!"} & {*error.decode().splitlines()}  # no ^C to stand below
     return error.decode().splitlines()[-1].removeprefix(HOW[number])
 
 

@@ -14,6 +14,7 @@ from geolookup.cli.groups.help import MAX_WIDTH, Wrapping
 from geolookup.cli.groups.lazy import Announced, LazyGroup, colour_option
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
+from geolookup.state.signals import Terminated
 
 _COMMANDS = {
     "lookup": Announced("lookup.lookup", "lookup", "Look up addresses (the default command)."),
@@ -75,6 +76,8 @@ class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no
             sys.stdout.flush()
         except BrokenPipeError as error:
             return streams.failed(error)
+        except Terminated as error:
+            raise click.Abort from error  # of any other interrupt click writes an empty line first, below the ^C
         return result
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 #: How many rows of a table are laid out together on a terminal.
 _LAID_OUT = 500
+#: A word of a table that is longer may be broken to fit the terminal: a URL, or a path.
+_LONG_WORD = 24
 #: What the object and the row of a part of a range have more than those of an address.
 _PART_NAMES = ("addresses", "share")
 #: A larger number of addresses is written as a power.
@@ -74,17 +76,30 @@ def _write_table(names: Sequence[str], rows: list[tuple[str, ...]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in names:
-        drawn.add_column(name, overflow="fold")
-    for cells in rows:
-        drawn.add_row(*(Text(harmless(cell, 10_000)) for cell in cells))
     wanted = colour.is_wanted()
     # What rich finds out for itself is whether it is a terminal: that, and how many colours, is decided here.
     console = Console(
         file=sys.stdout, color_system="standard" if wanted else None, no_color=not wanted, highlight=False
     )
+    if _least_width(names, rows) > console.width:
+        for cells in rows:
+            click.echo("  ".join(harmless(cell, 10_000) for cell in cells if cell))
+        return
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in names:
+        drawn.add_column(name, overflow="fold")
+    for cells in rows:
+        drawn.add_row(*(Text(harmless(cell, 10_000)) for cell in cells))
     console.print(drawn)
+
+
+def _least_width(names: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The columns of a terminal that a table needs if it is to break no word but the longest."""
+    longest = [
+        max((len(word) for cell in column for word in cell.split()), default=0)
+        for column in zip(names, *rows, strict=True)
+    ]
+    return sum(min(length, _LONG_WORD) for length in longest) + 2 * (len(names) - 1)
 
 
 def row(*cells: str) -> None:

@@ -193,6 +193,13 @@ def test_what_is_no_list_is_refused(text: str, size: int) -> None:
         read(text.encode(), size)
 
 
+def test_an_object_whose_rows_have_no_locid_is_told_what_is_missing() -> None:
+    with pytest.raises(UpstreamAnswerError, match=r"no array in it has an object with a locid \(it has: n, items\)"):
+        read(b'{"n":1,"items":[{"id":1,"country":"DE"}]}')
+    with pytest.raises(UpstreamAnswerError, match=r"without a list of geolocations \(it has: message\)"):
+        read(b'{"message":"hello"}')
+
+
 def test_an_object_cut_at_any_offset_is_refused() -> None:
     for text in (b'{"n":2,"data":[{"locid":1},{"locid":2}],"m":[]}', b'{"locid":1,"ipblocks":[{"startip":"1.1.1.1"}]}'):
         for end in range(len(text)):

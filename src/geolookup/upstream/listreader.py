@@ -55,7 +55,8 @@ class ListReader:
             return self._decoder.values([shell])
         if self._chosen is None and self._splitter.empty_arrays != 1:
             names = ", ".join(harmless(self._clean(name), 20) for name in list(shell)[:8])
-            raise UpstreamAnswerError(f"the answer is an object without a list of geolocations (it has: {names})")
+            why = "" if self._undecided < 0 else ": no array in it has an object with a locid"
+            raise UpstreamAnswerError(f"the answer is an object without a list of geolocations{why} (it has: {names})")
         if self._of_pages is not None and (sign := sign_of_more(shell, self._decoder.geolocations_seen)) is not None:
             raise UpstreamAnswerError(f"the answer is one page of a list, not all of it: {sign}. {self._of_pages}")
         return []

@@ -130,6 +130,11 @@ def test_what_cannot_be_believed_is_never_published(home: str, what: str, first:
     assert StateDirectory(home).held() is None
 
 
+def test_a_list_without_a_good_row_says_what_is_wrong_with_the_first(home: str) -> None:
+    with pytest.raises(PullError, match="good; the first: locid is missing or not a whole number: nothing was"):
+        pull_from(home, answer(b'[{"id":1,"country":"DE"}]'))
+
+
 def test_a_slow_drip_ends_at_the_total_timeout(home: str) -> None:
     body = json.dumps(many(2)).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body)

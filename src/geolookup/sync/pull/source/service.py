@@ -152,7 +152,8 @@ def _refuse_what_is_broken(run: Run, name: str, url: str, listing: Listing, repo
                 f"{bad} of {rows} {what} were left out: `geolookup check --source {name}` names them"
             )
     if listing.geolocations_seen == listing.rejected_geolocations:
-        raise PullError(f"{url}: not one geolocation of the list is good: nothing was published")
+        said = f"; the first: {listing.rejected[0].reason}" if listing.rejected else ""
+        raise PullError(f"{url}: not one geolocation of the list is good{said}: nothing was published")
 
 
 def _may_be_capped(run: Run, definition: Definition, url: str, count: int) -> bool:

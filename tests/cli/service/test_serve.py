@@ -165,7 +165,7 @@ def test_a_name_that_is_none_is_refused_and_nothing_is_kept(tmp_path: Path) -> N
     ("arguments", "status", "said"),
     [
         (("--host", "0.0.0.0"), 1, r"0\.0\.0\.0.*without tokens.*serve-token"),
-        (("--tokens", "none"), 2, "none: the tokens cannot be read: No such file"),
+        (("--tokens", "none"), 2, "none: the tokens cannot be read: No such file.*: `geolookup serve-token` makes one"),
         (("--trusted-proxy", "nginx"), 2, "trusted proxy 'nginx'"),
         (("--access-log", "none/log"), 2, "none/log: the access log cannot be written"),
         (("--workers", "0"), 2, "--workers"),

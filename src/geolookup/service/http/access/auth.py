@@ -219,7 +219,8 @@ def _read(path: str) -> Keys:
         # Without waiting for a writer if it is a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise SettingsError(f"{path}: the tokens cannot be read: {error.strerror}") from error
+        advice = ": `geolookup serve-token` makes one" if isinstance(error, FileNotFoundError) else ""
+        raise SettingsError(f"{path}: the tokens cannot be read: {error.strerror}{advice}") from error
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, descriptor)
         found = os.fstat(descriptor)

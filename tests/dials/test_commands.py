@@ -4,9 +4,11 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from geolookup.sync.pull.source import service
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place
@@ -212,6 +214,33 @@ def test_an_acknowledged_edit_that_is_not_there_is_told_once(person: Person) -> 
     person("sync", exits=3)
     assert "acknowledged this, and does not have it" in person.said
     person("sync")
+
+
+@pytest.mark.parametrize("command", ["sync", "push", "refresh"])
+def test_what_a_run_found_and_could_not_say_is_told_by_the_next(
+    person: Person, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    locid = person.has("10.1.0.0/24")
+    before = person.upstream.places[-1]
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push")
+    person.upstream.colleague_changes(-1, before, who="the service, which lost it")
+    settle()
+    with monkeypatch.context() as patch:
+        patch.setattr(service, "late_twins", _dies)  # by then the list was held against what was acknowledged
+        with pytest.raises(_DiedError):
+            person("sync")
+    person(command, exits=3)
+    assert "acknowledged this, and does not have it" in person.said
+    person(command)
+
+
+class _DiedError(BaseException):
+    """The process died here."""
+
+
+def _dies(*_: object) -> NoReturn:
+    raise _DiedError
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["keys ignored", "keys honoured"])

@@ -158,3 +158,18 @@ def test_a_number_that_we_deleted_is_nothing_of_ours_any_more(person: Person, mo
     person("custom", "add-block", locid, "10.9.0.0/24", exits=2)
     person("push")
     assert person.there == {-1: ("Berlin", ["172.16.0.0"])}
+
+
+def test_a_wrong_number_that_somebody_elses_branch_got_is_not_believed_if_what_was_sent_is_there(
+    person: Person,
+) -> None:
+    person.creates(areacode="030")
+    person.upstream.faults = ["as -2"]  # which nothing has yet
+    person("push")
+    assert person.upstream.colleague_creates({**ELSEWHERE, **BERLIN}, who="colleague") == -2
+    settle()
+    person("sync", exits=3)
+    assert "answered that it made -2, which is only like it (it may be -1)" in person.said
+    person("outbox", "adopt", 1, -1)
+    person("push")
+    assert person.there == {-1: ("Berlin", []), -2: ("Berlin", [])}

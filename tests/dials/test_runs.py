@@ -57,8 +57,12 @@ def test_what_once_went_wrong(seed: int, names: str) -> None:
     assert not verdict.bad, verdict.story
 
 
-def test_what_once_went_wrong_over_two_connections() -> None:
-    verdict = World(800011, frozenset({"lie", "normalise"}), connections=2).play()
+@pytest.mark.parametrize(
+    ("seed", "names", "connections"),
+    [(800011, "lie normalise", 2), (1100002, "lie machines", 2), (1100021, "lie lost", 4)],
+)
+def test_what_once_went_wrong_over_several_connections(seed: int, names: str, connections: int) -> None:
+    verdict = World(seed, frozenset(names.split()), connections=connections).play()
     assert not verdict.bad, verdict.story
 
 

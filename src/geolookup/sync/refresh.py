@@ -29,6 +29,7 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.report import PushReport
+from geolookup.sync.untold import told_at_the_end
 
 #: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
 RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
@@ -180,7 +181,8 @@ def _run(
             _pull(directory, settings, None, report, url_moved, None, progress)
             return
         # One connection, and one reading of the secret, which standard input gives only once.
-        with Transport(settings) as transport:
+        with told_at_the_end(directory) as untold, Transport(settings) as transport:
+            report.push = PushReport(url=configured_url(settings), notices=untold)
             unmodified = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
             if report.push is not None and report.push.service_refuses:
                 report.skipped = "the service refuses every request, so the list was not asked for"
@@ -208,8 +210,8 @@ def _push(
     progress: RefreshProgress,
 ) -> Start | None:
     began = time.monotonic()
-    push = report.push = PushReport(url=configured_url(settings))
-    unmodified = None
+    push, unmodified = report.push, None
+    assert push is not None
     try:
         if directory.local.pending():
             require_same_upstream(directory, settings, url_moved=url_moved)

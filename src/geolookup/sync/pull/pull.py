@@ -14,6 +14,7 @@ from geolookup.sync.pull.record import record_done, record_failed
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress as PullProgress
 from geolookup.sync.pull.sources import pull_all
+from geolookup.sync.untold import told_at_the_end
 
 
 def pull(
@@ -38,6 +39,7 @@ def pull(
     """
     report = PullReport(url=settings.url)
     with directory.locks.run(), failures.noted(directory.home, "sync", "pull"), contextlib.ExitStack() as opened:
+        report.tell(opened.enter_context(told_at_the_end(directory)))
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
         pull_locked(directory, settings, transport, report, given=given, url_moved=url_moved, progress=progress)
     return report

@@ -38,6 +38,11 @@ class PullReport:
     bytes_read: int = 0
     sources: list[dict[str, Any]] = field(default_factory=list)
 
+    def tell(self, notices: list[dict[str, Any]]) -> None:
+        """Add notices, and what they say to the warnings."""
+        self.notices += notices
+        self.warnings += [notice["reason"] for notice in notices]
+
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json`` and report.json."""
         return {name: getattr(self, name) for name in self.__slots__}

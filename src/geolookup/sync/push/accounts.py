@@ -22,8 +22,9 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRo
 from geolookup.state.marks import Start, is_conclusive
 from geolookup.sync.push.matching.creates import shown
 from geolookup.sync.push.matching.likeness import Fields, Forms, like, may_be_stored
-from geolookup.sync.push.matching.matching import Candidates, match_creates
+from geolookup.sync.push.matching.matching import Candidates, is_new, match_creates
 from geolookup.sync.push.matching.wanted import note_twins, wanted
+from geolookup.sync.push.reconcile import same_fields
 
 
 @dataclass(slots=True, kw_only=True)
@@ -282,10 +283,11 @@ class _Account:
         self._notice(row, reason)
 
     def _is_misnamed(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow]) -> bool:
-        """Whether a create was answered with a number that is another create's.
+        """Whether a create was answered with a number that is another's.
 
-        Alone, what is there could be how a service that drops fields stores this one. It is not if what this one sent
-        is there as well, under a number that nothing here was given; and no later list can be clearer than that.
+        Alone, what is there could be how a service that drops fields stores this one. It is not if just what this one
+        sent is there as well, under a number that nothing here was given; and no later list can be clearer than that.
+        Of what another create here sent, it is not either if the other is the same as this service stores it.
         """
         if not isinstance(row.edit, Create) or place is None or self._forms.same(row.edit.fields, place.fields()):
             return False
@@ -293,9 +295,11 @@ class _Account:
         if any(isinstance(other.edit, SettingFields) and self._forms.same(other.edit.fields, found) for other in later):
             return False  # we made it so
         fields, ours = row.edit.fields, self._outbox.created_here()
-        return self._is_of_another_create(row, place) and any(
-            locid not in ours and self._forms.same(fields, other.fields()) for locid, other in self._places.items()
-        )
+        others = [other for locid, other in self._places.items() if locid not in ours]
+        if any(same_fields(other, fields) and is_new(other, self._outbox.baselines.of(row)) for other in others):
+            return True
+        same = self._forms.same
+        return self._is_of_another_create(row, place) and any(same(fields, other.fields()) for other in others)
 
     def _is_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:
         """Whether a geolocation is just what another create of ours sent: branches in one town are like each other."""
@@ -344,8 +348,7 @@ class _Account:
 
     def _notice(self, row: OutboxRow, reason: str) -> None:
         number = row.number or self._aliases.get(row.locid, row.locid)
-        self._findings.notices.append({"edit": row.id, "locid": number, "reason": reason})
-        self._outbox.record("notice", reason, locid=row.locid)
+        self._findings.notices.append(self._outbox.notice(row, number, reason))
 
 
 def _doubt(sent: Fields, place: Geolocation | None) -> int:

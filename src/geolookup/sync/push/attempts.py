@@ -170,7 +170,7 @@ class Attempts:
         read = self.view.read
         with self.outbox() as outbox:
             recent = outbox.sent.recent(row.locid)
-            learn(outbox, recent, found, read, self.settings.settle_s)
+            learn(outbox, row, recent, found, read, self.settings.settle_s)
             forms = Forms(outbox.sent.stored_forms())
         return with_ours(found, locid, recent, forms, read, self.settings.settle_s)
 
@@ -192,9 +192,8 @@ class Attempts:
     def notice(self, row: OutboxRow, words: str, about: Any = None) -> None:
         """Tell a person of something that no edit waits for."""
         locid = self.service_locid(row)
-        self.report.notices.append({"edit": row.id, "locid": locid, "reason": words})
         with self.outbox() as outbox:
-            outbox.record("notice", words, locid=row.locid, after=about)
+            self.report.notices.append(outbox.notice(row, locid, words, after=about))
 
     def log(self, row: OutboxRow, reason: str) -> None:
         """Add an edit's line to the report."""

@@ -277,7 +277,7 @@ class Groups:
         with self._attempts.outbox() as outbox:
             for member in begun:
                 if (look := member.look) is not None:
-                    learn(outbox, look.recent, look.found, look.read, look.settle_s)
+                    learn(outbox, look.row, look.recent, look.found, look.read, look.settle_s)
                 if member.overwrites is not None:
                     outbox.made_against(outbox.row(member.row.id), member.overwrites)
                 if isinstance(member.answer, Decision):

@@ -6,6 +6,7 @@ from typing import Any
 
 from geolookup.errors import UpstreamError
 from geolookup.model import Geolocation
+from geolookup.state.edits.layer import blocks_had
 from geolookup.state.edits.outbox.operations import Create, Overwriting, SettingFields
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
@@ -97,19 +98,22 @@ class Look:
         if not isinstance(self.row.edit, Overwriting):
             return Decision(what="send", reason="edited here")
         theirs = with_ours(self.found, self.number, self.recent, self.own.forms, self.read, self.settle_s)
-        shown = first_shown(self.recent, self.found, self.read, self.settle_s)
+        shown = first_shown(self.row, self.recent, self.found, self.read, self.settle_s)
         own = self.own if shown is None else self.own.with_stored(shown.payload["fields"], self.found.fields())
         return reconcile.before_sending(self.row, theirs, on_conflict=self.on_conflict, own=own)
 
 
 def first_shown(
-    recent: Sequence[OutboxRow], found: Geolocation | None, read: Mark, settle_s: float
+    row: OutboxRow, recent: Sequence[OutboxRow], found: Geolocation | None, read: Mark, settle_s: float
 ) -> OutboxRow | None:
     """The newest edit of the fields that the service acknowledged, if this is the first to show what it made of them.
 
-    What is as it was before that edit may be a replica's that does not have it yet. If it must have it, this is how the
-    service stores the edit: it may have rounded it away.
+    ``recent`` are the edits before ``row`` that no list is conclusive for. What is as it was before that edit may be a
+    replica's that does not have it yet. If it must have it, this is how the service stores the edit: it may have
+    rounded it away. With blocks that nobody here knows, it may be somebody else's who was given our number.
     """
+    if found is not None and not set(found.ipblocks) <= blocks_had([*recent, row]):
+        return None
     newest = next((row for row in reversed(recent) if isinstance(row.edit, SettingFields)), None)
     if newest is None or found is None or newest.stored is not None:
         return None
@@ -119,9 +123,11 @@ def first_shown(
     return newest if may_be_stored(newest.payload["fields"], found.fields()) else None
 
 
-def learn(outbox: Outbox, recent: Sequence[OutboxRow], found: Geolocation | None, read: Mark, settle_s: float) -> None:
+def learn(
+    outbox: Outbox, row: OutboxRow, recent: Sequence[OutboxRow], found: Geolocation | None, read: Mark, settle_s: float
+) -> None:
     """Keep what the service made of the newest fields that it acknowledged, if this shows them first."""
-    shown = first_shown(recent, found, read, settle_s)
+    shown = first_shown(row, recent, found, read, settle_s)
     if shown is not None and found is not None:
         outbox.change(shown.id, stored=found.fields())
 

@@ -39,6 +39,7 @@ from geolookup.sync.push.removal import remove_block
 from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.sending import Sender
 from geolookup.sync.push.view import ServiceView
+from geolookup.sync.untold import told_at_the_end
 from geolookup.upstream.geolocations import GeolocationsClient
 
 #: Told the edits dealt with so far, and how many there are.
@@ -81,8 +82,13 @@ def push(
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     began = time.monotonic()
     report = PushReport(url=url)
-    with directory.locks.run(), failures.noted(directory.home, "push", "push") as failed:
+    with (
+        directory.locks.run(),
+        failures.noted(directory.home, "push", "push") as failed,
+        contextlib.ExitStack() as opened,
+    ):
         directory.check_edits()
+        report.notices += opened.enter_context(told_at_the_end(directory))
         if (warning := open_to_all(directory.home)) is not None:
             report.warnings.append(warning)
         if check is not None or directory.local.pending():

@@ -26,6 +26,7 @@ from geolookup.state.edits.outbox.row import (
 from geolookup.state.edits.outbox.sent import Sent
 from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
 from geolookup.state.edits.outbox.twins import Twins
+from geolookup.state.edits.outbox.untold import Untold
 from geolookup.state.marks import Begun, Mark
 from geolookup.state.sqlite import END_OF_INTEGERS
 
@@ -64,6 +65,11 @@ class Outbox:
     def twins(self) -> Twins:
         """What creates made in addition to their own."""
         return Twins(self._database)
+
+    @property
+    def untold(self) -> Untold:
+        """Notices that nobody was told of yet."""
+        return Untold(self._database)
 
     def add(
         self,
@@ -352,6 +358,16 @@ class Outbox:
     ) -> None:
         """Add a line to the history in this same transaction; see `Edits.record`."""
         insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=step)
+
+    def notice(self, row: OutboxRow, number: int, reason: str, *, after: Any = None) -> dict[str, Any]:
+        """Note what a person must be told, in the history, and until a run has ended that tells it.
+
+        :returns: its line of a report: the ``edit``, the ``locid`` (``number``) and the ``reason``
+        """
+        self.record("notice", reason, locid=row.locid, after=after)
+        told = {"edit": row.id, "locid": number, "reason": reason}
+        self.untold.add(told)
+        return told
 
     def setting(self, name: str) -> str | None:
         """Something kept by name, or None."""

@@ -9,6 +9,7 @@ from geolookup.model import IPBlock
 from geolookup.reasons import reason
 from geolookup.state.edits.outbox.row import read_row
 from geolookup.state.edits.outbox.schema import RESTORING
+from geolookup.state.edits.outbox.untold import UNTOLD, read_untold
 from geolookup.state.marks import Mark
 
 if TYPE_CHECKING:
@@ -51,11 +52,12 @@ def _sound_history(row: dict[str, Any]) -> None:
 
 
 #: What each row of the other tables must be.
-_SOUND: dict[str, Callable[[dict[str, Any]], None]] = {
+_SOUND: dict[str, Callable[[dict[str, Any]], object]] = {
     "baselines": _sound_baseline,
     "custom": _sound_custom,
     "counters": lambda row: _whole(row, "value"),
     "history": _sound_history,
+    "settings": lambda row: row["name"] == UNTOLD and read_untold(str(row["value"])),
     "twins": lambda row: _whole(row, "locid", "edit"),
 }
 

@@ -214,8 +214,8 @@ def _hold_against(run: Run, cache: Cache, start: Start, report: PullReport) -> N
         return
     places = {place.locid: place for place in cache.custom()}
     findings = hold_against(run.directory, run.settings, start, places)
-    report.notices += findings.notices
-    report.warnings += findings.warnings + [notice["reason"] for notice in findings.notices]
+    report.warnings += findings.warnings
+    report.tell(findings.notices)
 
 
 def _look_for_twins(run: Run, cache: Cache, report: PullReport) -> None:

@@ -191,7 +191,9 @@ class PushMachine(RuleBasedStateMachine):
     def foreign_create(self, city: str, equal: bool) -> None:
         fields = fields_of(city)
         window_open = self.world.service.in_flight or any(
-            row.operation == "create" and row.state in (State.SENDING, State.UNKNOWN) for row in self.world.rows()
+            row.operation == "create"
+            and (row.state in (State.SENDING, State.UNKNOWN) or (row.state == State.QUEUED and row.was_put_off))
+            for row in self.world.rows()
         )
         if window_open or not equal:
             fields["areacode"] = "foreign"

@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditsDamagedError
+from geolookup.reasons import reason
 from geolookup.state.edits.outbox.schema import RESTORING
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Untold:
             try:
                 return read_untold(str(row["value"]))
             except ValueError as error:
-                raise EditsDamagedError(f"edits.db: settings {UNTOLD!r} is damaged ({error}): {RESTORING}") from error
+                raise EditsDamagedError(
+                    f"edits.db: settings {UNTOLD!r} is damaged ({reason(error)}): {RESTORING}"
+                ) from error
         return []
 
     def add(self, notice: dict[str, Any]) -> None:

@@ -145,7 +145,7 @@ def test_an_edit_that_could_not_be_loaded_is_not_written(file: Path) -> None:
     ):
         with pytest.raises(SettingsError):
             add_source(values, "last")
-    with pytest.raises(SettingsError, match=r"unknown source 'x': the sources in .* are office, dbip, feed"):
+    with pytest.raises(SettingsError, match=r"unknown source 'x': .* has the sources office, dbip, feed"):
         remove_source("x")
     with pytest.raises(SettingsError, match="unknown source 'x'"):
         add_source({"name": "new", "location": "/x"}, Before("x"))

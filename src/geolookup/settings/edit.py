@@ -142,8 +142,8 @@ def _named(tables: list[_Table], name: str) -> _Table:
         if table.name == name:
             return table
     known = ", ".join(table.name for table in tables)
-    there = f"the sources in {settings_path()} are {known}" if known else f"there are no sources in {settings_path()}"
-    raise SettingsError(f"unknown source {name!r:.60}: {there}")
+    has = f"has the sources {known}" if known else "has no sources"
+    raise SettingsError(f"unknown source {name!r:.60}: {settings_path()} {has}")
 
 
 def _new_table(values: Mapping[str, Any]) -> _Table:

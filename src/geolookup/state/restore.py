@@ -102,7 +102,9 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
             if (problem := _problem(path, temporary)) is None:
                 return path
             problems.append(problem)
-    why = f"each backup of edits.db is damaged: {'; '.join(problems)}" if problems else "there is no backup of edits.db"
+    why = "there is no backup of edits.db"
+    if problems:
+        why = f"all backups of edits.db are damaged: {'; '.join(problems)}"
     raise EditsDamagedError(
         f"{directory.home}: {why}; `geolookup outbox restore --empty` starts with an empty file, without the edits "
         "that are pending here"

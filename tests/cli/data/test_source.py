@@ -118,7 +118,7 @@ def test_what_could_not_be_pulled_is_refused_and_nothing_is_written(
         (["office.csv", "--name", "Custom!"], 2, "use a-z, 0-9 and -"),
         (["office.csv", "--name", "custom"], 2, "the custom layer has this name"),
         (["office.csv", "--max-age", "soon"], 2, "max_age"),
-        (["office.csv", "--before", "nobody"], 2, f"unknown source 'nobody': there are no sources in {config}"),
+        (["office.csv", "--before", "nobody"], 2, f"unknown source 'nobody': {config} has no sources"),
         (["office.csv", "--first", "--last"], 2, "one of --first, --before and --last"),
         (["http://geo.example/x.csv"], 2, "plain http:// is for loopback"),
         (["https://geo.example/{YEAR}.csv"], 2, "{YEAR} is unknown"),

@@ -84,7 +84,7 @@ def test_a_database_in_another_encoding_is_refused(postgres_server: PostgresServ
 
 def test_a_schema_that_is_not_there_is_named_with_what_to_do(url: str, postgres_server: PostgresServer) -> None:
     in_schema = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3Dours"
-    with pytest.raises(ServiceError, match=r"there is no schema ours .*CREATE SCHEMA"):
+    with pytest.raises(ServiceError, match=r"the schema ours is missing, or this user may not use it: .*CREATE SCHEMA"):
         Store.open(in_schema)
     postgres_server.execute("CREATE SCHEMA ours", database=name_of(url))
     Store.open(in_schema).close()

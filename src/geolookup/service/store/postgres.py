@@ -103,8 +103,8 @@ class PostgreSQL(Database):
         if connection.execute(select(func.current_schema())).scalar_one() is None:
             path = connection.exec_driver_sql("SHOW search_path").scalar_one()
             raise ServiceError(
-                f"{self.name}: there is no schema {path} that this user may use: make it as the database's owner "
-                "(CREATE SCHEMA … AUTHORIZATION …), or correct search_path in the URL"
+                f"{self.name}: the schema {path} is missing, or this user may not use it: make it as the "
+                "database's owner (CREATE SCHEMA … AUTHORIZATION …), or correct search_path in the URL"
             )
 
     def create_own(self, connection: Connection) -> None:

@@ -209,7 +209,8 @@ class Sessions:
 
 def _here() -> _Here:
     task = None
-    if (asyncio := sys.modules.get("asyncio")) is not None:  # without it there are no tasks
+    # A program that never imported asyncio has no tasks, and need not pay for its import.
+    if (asyncio := sys.modules.get("asyncio")) is not None:
         with contextlib.suppress(RuntimeError):  # no loop runs in this thread
             task = asyncio.current_task()
     return _Here(os.getpid(), threading.get_ident(), task)

@@ -15,10 +15,11 @@ import numpy as np
 
 from benchmarks.common import arguments, print_table
 from benchmarks.generator import ARRAYS, GENERATION, SEED, Array, Size, generate, locations
-from geolookup import __version__, addresses
+from geolookup import __version__
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import VERSION
-from geolookup.model import FIELD_NAMES
+from geolookup.model import addresses
+from geolookup.model.types import FIELD_NAMES
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.sync.pull.source.staging import Staging

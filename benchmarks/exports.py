@@ -60,7 +60,7 @@ def _check(home: str, path: str, every: int) -> dict[str, int]:
     import maxminddb
 
     import geolookup
-    from geolookup.addresses import to_text
+    from geolookup.model.addresses import to_text
 
     asked = wrong = 0
     with geolookup.open(home, stale="serve") as geo, maxminddb.open_database(path) as reader:

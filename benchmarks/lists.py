@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.data import DataSet
 from benchmarks.generator import Array
-from geolookup import addresses
-from geolookup.model import FIELD_NAMES
+from geolookup.model import addresses
+from geolookup.model.types import FIELD_NAMES
 from geolookup.sources.blocks import MASKED
 from geolookup.sources.detect import open_source
 from geolookup.sources.places import Places

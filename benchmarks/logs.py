@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.common import MIB, ROOT, arguments, environment, load_average, print_table, usage_mib
 from benchmarks.data import FULL, SMALL, DataSet
-from geolookup.addresses import to_text
+from geolookup.model.addresses import to_text
 
 _TARGET = 1.3
 _AGENTS = (

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import maxminddb
 import numpy as np
 
+from geolookup.files.limits import Limits
 from geolookup.index.layout import EMPTY
 from geolookup.index.reader import IndexReader
-from geolookup.sources.files.limits import Limits
 from geolookup.sources.mmdb.metadata import read_metadata
 from geolookup.sources.mmdb.shapes import Recogniser
 from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses

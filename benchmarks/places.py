@@ -25,9 +25,9 @@ def write_texts(home: str, path: str) -> None:
     """One address of each place that has any, a line each, in no order."""
     import numpy as np
 
-    from geolookup import addresses
     from geolookup.index.layout import EMPTY
     from geolookup.index.segments import segments_v4, segments_v6
+    from geolookup.model import addresses
     from geolookup.state.served import open_served
 
     reader = open_served(home).base

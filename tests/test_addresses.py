@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup import addresses
 from geolookup.errors import InvalidAddressError, InvalidRangeError
+from geolookup.model import addresses
 
 # Few characters, so that what is nearly an address comes up often.
 nearly_ipv4 = st.lists(

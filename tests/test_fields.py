@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, FILTER_NAMES, TEXT_NAMES, UNKNOWN, Field
-from geolookup.model import Geolocation, ListFilters, NewGeolocation
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, FILTER_NAMES, TEXT_NAMES, UNKNOWN, Field
+from geolookup.model.types import Geolocation, ListFilters, NewGeolocation
 from geolookup.service.store.store import Store
 from geolookup.sources.places import PlaceFields
 from geolookup.state.edits.editor import Editor
@@ -22,14 +22,14 @@ MOST_FILES = 6
 #: All that adding the field ``timezone`` takes: (file, what stands there, what takes its place).
 NINTH_FIELD = [
     (
-        "fields.py",
+        "model/fields.py",
         '    Field("areacode", "area code"),\n',
         '    Field("areacode", "area code"),\n    Field("timezone", "time zone", later=True),\n',
     ),
-    ("model.py", "    areacode: str\n    ipblocks", "    areacode: str\n    timezone: str\n    ipblocks"),
-    ("model.py", "    areacode: str\n\n", "    areacode: str\n    timezone: str\n\n"),
+    ("model/types.py", "    areacode: str\n    ipblocks", "    areacode: str\n    timezone: str\n    ipblocks"),
+    ("model/types.py", "    areacode: str\n\n", "    areacode: str\n    timezone: str\n\n"),
     (
-        "model.py",
+        "model/types.py",
         "    def flat(self)",
         '    @property\n    def timezone(self) -> str:\n        """."""\n        return ""\n\n    def flat(self)',
     ),

@@ -2,8 +2,8 @@
 
 import pickle
 
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import Geolocation, geolocation_of
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation, geolocation_of
 
 VALUES = ("DE", "BE", "Berlin", "10115", 52.5, None, "", "30")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup import plainjson
+from geolookup.base import plainjson
 from tests.support.examples import examples
 
 values = st.recursive(
@@ -52,7 +52,7 @@ def test_what_is_no_json_is_a_value_error(data: bytes) -> None:
 def test_text_that_is_cut_short_is_a_value_error_where_nobody_has_imported_json() -> None:
     program = (
         "import sys\n"
-        "from geolookup import plainjson\n"
+        "from geolookup.base import plainjson\n"
         "assert 'json' not in sys.modules\n"
         "try:\n"
         '    plainjson.loads(b\'{"version": "1\')\n'

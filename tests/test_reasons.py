@@ -1,4 +1,4 @@
-"""No words of a library or of Python reach a person: messages quote their exceptions by way of `geolookup.reasons`."""
+"""No words of a library or of Python reach a person: messages quote their exceptions by way of `base.reasons`."""
 
 import ast
 import csv
@@ -18,8 +18,8 @@ import pytest
 
 import geolookup
 from geolookup import errors
+from geolookup.base.reasons import reason
 from geolookup.cli.app import run
-from geolookup.reasons import reason
 
 SOURCE = Path(geolookup.__file__).parent
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.text import harmless_json
+from geolookup.base.text import harmless_json
 
 
 @given(st.text())

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[1] / "src" / "geolookup_data"
 VERSION = "2.0.2"
 #: Of npm's archive of world-atlas, as its registry states it.
 INTEGRITY = "sha512-IXfV0qwlKXpckz1FhwXVwKRjiIhOnWttOskm5CtxMsjgE/MXAYRHWJqgXOpM8IkcPBoXnyTU5lFHcYa5ChG0LQ=="

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from geolookup.lookup.engine import GeoLookup
     from geolookup.lookup.first import open_editor
     from geolookup.lookup.open import open  # noqa: A004 - `geolookup.open` is the library's front door
-    from geolookup.model import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
-    from geolookup.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
+    from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
+    from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.edits.editor import Editor
@@ -132,31 +132,31 @@ __all__ = [
 
 #: Where each name is, and under which name if that is another; errors are in `errors`.
 _HOMES = {
-    "AnswerSince": "reports",
-    "CoveringBlock": "reports",
+    "AnswerSince": "model.reports",
+    "CoveringBlock": "model.reports",
     "EditState": "state.edits.outbox.row:State",
     "Editor": "state.edits.editor",
-    "Explanation": "reports",
+    "Explanation": "model.reports",
     "ExportForm": "exports.export",
     "Exported": "exports.export",
     "GeoLookup": "lookup.engine",
-    "Geolocation": "model",
-    "IPBlock": "model",
+    "Geolocation": "model.types",
+    "IPBlock": "model.types",
     "Laid": "state.edits.layer",
-    "Layer": "model",
+    "Layer": "model.types",
     "LayerChoice": "exports.content",
-    "Match": "model",
-    "NewGeolocation": "model",
+    "Match": "model.types",
+    "NewGeolocation": "model.types",
     "Operation": "state.edits.outbox.operations",
     "OutboxRow": "state.edits.outbox.row",
     "Reference": "state.generations.kept",
-    "Segment": "model",
+    "Segment": "model.types",
     "Settings": "settings.table",
     "SourceSettings": "settings.source",
-    "RunFailure": "reports",
-    "SourceStatus": "reports",
-    "StaleRule": "model",
-    "Status": "reports",
+    "RunFailure": "model.reports",
+    "SourceStatus": "model.reports",
+    "StaleRule": "model.types",
+    "Status": "model.reports",
     "__version__": "_version",
     "export": "exports.export",
     "open": "lookup.open",

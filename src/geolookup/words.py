@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from geolookup.model import IPBlock
+from geolookup.base.text import addresses, plain
+from geolookup.base.text import count as count  # handed on: whoever words something counts
+from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 from geolookup.state.edits.winners import Winners
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.report import PushReport
-from geolookup.text import addresses, plain
-from geolookup.text import count as count  # handed on: whoever words something counts
 
 _LEFT_OVER = ("queued", "unknown", "held", "rejected")
 

@@ -16,9 +16,9 @@ from random import Random
 from typing import Any
 
 import click
-import geolookup_data
 import pytest
 
+import geolookup_data
 from geolookup.cli import interrupt
 from geolookup.cli.app import app, run
 from geolookup.state.edits.editor import Editor

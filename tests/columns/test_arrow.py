@@ -120,7 +120,7 @@ def test_whole_numbers_are_ipv4_addresses(either_geo: GeoLookup, kind: Any) -> N
 def test_columns_agree_with_single_lookups_on_colliding_blocks(
     tmp_path_factory: pytest.TempPathFactory, addresses: Any, ranges: Any, pure: bool
 ) -> None:
-    from geolookup.addresses import to_text
+    from geolookup.model.addresses import to_text
 
     def at(family: int, number: int) -> str:
         return to_text(family, ADDRESSES[family][number % len(ADDRESSES[family])])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.lookup.first import open_editor
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from tests.console.pages.test_custom import new
 from tests.support.users.running_console import RunningConsole
 

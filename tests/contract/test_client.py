@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from geolookup.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
-from geolookup.service.http.access.auth import Scope, line_for, new_token
-from geolookup.service.http.access.limits import Limits
-from geolookup.service.process.options import Options
 from geolookup.settings.table import Settings
 from geolookup.upstream.geolocations import GeolocationsClient
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
+from geolookup.web.access.auth import Scope, line_for, new_token
+from geolookup.web.access.limits import Limits
+from geolookup.web.process.options import Options
 from tests.contract.answers import BLOCKS, PATH, blocks_of, refused
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.hotels import RATE_PLAN, hotel

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.model import FIELD_NAMES
+from geolookup.model.types import FIELD_NAMES
 from tests.dials.dials import MEANINGS, Dials, turned
 from tests.dials.faces import OverHttp
 from tests.dials.machine import Time

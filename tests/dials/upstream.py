@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.model.types import FIELD_NAMES, IPBlock
 from tests.dials.dials import Dials
 
 Ends = tuple[str, str]

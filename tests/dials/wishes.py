@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from geolookup.model import FIELD_NAMES
+from geolookup.model.types import FIELD_NAMES
 
 Ends = tuple[str, str]
 #: Eight fields as the service would store them: what a person calls the same place.

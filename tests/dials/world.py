@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from geolookup.errors import EditError
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.sites.plan import apply_sites
 from geolookup.sites.site import Site
 from tests.dials.dials import turned

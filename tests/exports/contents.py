@@ -7,8 +7,8 @@ import numpy as np
 
 from geolookup.exports.content import Content, Places
 from geolookup.exports.segments import Segments
-from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.layout import EMPTY
+from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 FOUR, SIX = 0x08000000, 0x2400 << 112
 

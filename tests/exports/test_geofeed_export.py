@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup.addresses import IPV4_MAX, IPV6_MAX, parse_range
 from geolookup.exports import geofeed, public
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, parse_range
 from geolookup.sources.places import PlaceFields
 from tests.exports.contents import FOUR, SIX, content_of
 from tests.exports.states import publish_sources

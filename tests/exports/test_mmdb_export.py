@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import geolookup
 from geolookup.exports.countries import countries
 from geolookup.exports.mmdb.record import record
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory

@@ -16,7 +16,7 @@ from pyarrow import parquet
 import geolookup
 import geolookup.exports
 from geolookup.exports import rows
-from geolookup.fields import FIELD_NAMES
+from geolookup.model.fields import FIELD_NAMES
 from tests.exports.contents import FOUR, SIX, content_of
 from tests.exports.states import publish_sources
 from tests.support.data.source_files import read_all

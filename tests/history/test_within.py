@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.history.within import changes_within
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from tests.index.building import blocks
 from tests.index.test_compare import END, Side, opened, sides
 from tests.oracle import all_answers

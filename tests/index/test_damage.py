@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from geolookup import plainjson
+from geolookup.base import plainjson
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.index import layout
 from geolookup.index.builder import IndexBuilder

@@ -14,7 +14,6 @@ from typing import Literal
 import pytest
 
 import geolookup
-from geolookup import addresses
 from geolookup.errors import (
     IndexDamagedError,
     StateDamagedError,
@@ -22,6 +21,7 @@ from geolookup.errors import (
 )
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model import addresses
 from tests.support.data.states import place, publish
 
 pytestmark = pytest.mark.usefixtures("reader")

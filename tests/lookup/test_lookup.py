@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup import addresses
 from geolookup.errors import (
     InvalidAddressError,
     NoStateError,
@@ -26,6 +25,7 @@ from geolookup.errors import (
     StateError,
 )
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model import addresses
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.data.states import place, publish
 from tests.support.examples import examples

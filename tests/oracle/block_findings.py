@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 
 
 def findings(places: list[Geolocation], gone: set[int]) -> set[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from geolookup.errors import UpstreamAnswerError, UpstreamAuthError, UpstreamRefusedError, UpstreamUnavailableError
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.upstream.decode import PulledGeolocation
 
 Ends = tuple[str, str]

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 
-from geolookup.addresses import parse
 from geolookup.cli.lookup.annotate import Annotator
 from geolookup.cli.tally import Tally
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.addresses import parse
 
 
 class _Recording(Annotator):

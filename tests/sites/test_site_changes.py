@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError, EditError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
+from geolookup.model.types import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import apply_sites, export_sites, plan_sites
 from geolookup.sites.site import Site

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import DataFileError
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.model.types import FIELD_NAMES, IPBlock
 from geolookup.sites.file import form_of, read_sites, write_sites
 from geolookup.sites.site import Site, block_text
 from tests.support.examples import examples

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from geolookup.errors import DataFileError, GeoLookupError, PullError
+from geolookup.files.limits import Limits
 from geolookup.sources.detect import KINDS, open_source
-from geolookup.sources.files.limits import Limits
 from tests.support.data.source_files import EXAMPLE_KINDS, Example, examples, in_order, read_all
 
 _TEXT_KINDS = [at for at, kind in enumerate(EXAMPLE_KINDS) if kind != "mmdb"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.fields import FIRST_OWN_LOCID
+from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.sources.locids import Numbering, place_digest
 from geolookup.sources.places import PlaceFields, Places
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.state import locks as locks_module
 from geolookup.state.current import read_current

@@ -13,16 +13,16 @@ import pyarrow as pa
 import geolookup
 from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
-from geolookup.fields import FIELD_NAMES, UNKNOWN
+from geolookup.model.fields import FIELD_NAMES, UNKNOWN
 from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.http import wire
 from geolookup.service.store.store import Store
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import export_sites
 from geolookup.state.edits.editor import Editor
 from geolookup.state.verify import verify
 from geolookup.upstream.decode import RowDecoder
+from geolookup.web import wire
 from tests.support.data.lists import item
 from tests.support.data.states import publish
 

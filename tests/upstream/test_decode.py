@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup import addresses
 from geolookup.errors import GeoLookupError, UpstreamAnswerError
+from geolookup.model import addresses
 from geolookup.upstream import decode
 from geolookup.upstream.decode import KEPT_REJECTIONS, PulledGeolocation, RowDecoder
 from geolookup.upstream.values import MAX_TEXT

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import click
 
-from geolookup.sources.files.content import content_of
+from geolookup.files.content import content_of
 
 #: No address is longer, and a line without an end must not fill the memory.
 _MAX_LINE_BYTES = 4096

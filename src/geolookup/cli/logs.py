@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 import click
 
+from geolookup.base.text import harmless, harmless_below
 from geolookup.cli.output import json_line
-from geolookup.text import harmless, harmless_below
 
 Format: TypeAlias = Literal["text", "json"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 import msgspec
 
+from geolookup.base.reasons import reason
 from geolookup.cli import interrupt, streams
 from geolookup.errors import ColumnError, SettingsError
-from geolookup.reasons import reason
 from geolookup.settings import moments
 from geolookup.settings.durations import seconds
 from geolookup.settings.load import load

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 import click
 import msgspec
 
+from geolookup.base.text import harmless
 from geolookup.cli import colour, interrupt, streams
 from geolookup.cli.plain import harmless_lines, malformed_line, match_line, not_covered_line
-from geolookup.model import FLAT_NAMES, Match, flat_not_covered
-from geolookup.text import harmless
+from geolookup.model.types import FLAT_NAMES, Match, flat_not_covered
 
 
 class Write(Protocol):

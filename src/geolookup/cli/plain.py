@@ -1,6 +1,6 @@
 """The one line that a person reads for an address. Light, since ``geolookup 8.8.8.8`` prints nothing else."""
 
-from geolookup.text import harmless, place_text
+from geolookup.base.text import harmless, place_text
 
 
 def match_line(

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.addresses import parse, to_text
 from geolookup.columns.arrowlib import pa, pc
 from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, Taken
 from geolookup.errors import ColumnError, IndexDamagedError
-from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.reader import IndexReader
+from geolookup.model.addresses import parse, to_text
+from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 #: What each field is in a result. Text is dictionary-encoded; `decoded` makes it plain.
 TYPES: Final = {

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.addresses import parse
 from geolookup.columns.answers import Answers, decoded, is_text
 from geolookup.columns.arrowlib import pa, pc
 from geolookup.columns.default_geo import default_geo
@@ -19,6 +18,7 @@ from geolookup.columns.kernel import BAD
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.addresses import parse
 
 Errors: TypeAlias = Literal["null", "raise"]
 #: What a malformed text means: an address, or None for none. It raises InvalidAddressError if it means something else.

@@ -5,7 +5,7 @@ from typing import Final
 
 from geolookup.errors import ColumnError
 from geolookup.lookup import fields
-from geolookup.model import FLAT_NAMES
+from geolookup.model.types import FLAT_NAMES
 
 #: Every field, in the order in which an address's object has them.
 FIELDS: Final = FLAT_NAMES[1:]

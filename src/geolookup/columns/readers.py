@@ -8,12 +8,12 @@ from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from geolookup.addresses import to_text
+from geolookup.base.reasons import reason
+from geolookup.base.text import count
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.fields import check_columns
 from geolookup.errors import ColumnError, DataFileError
-from geolookup.reasons import reason
-from geolookup.text import count
+from geolookup.model.addresses import to_text
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 

@@ -4,10 +4,10 @@ from typing import Any, Final
 
 import msgspec
 
-from geolookup.addresses import IPV4_MAX, to_text
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import FIELD_NAMES, Geolocation, Match
+from geolookup.model.addresses import IPV4_MAX, to_text
+from geolookup.model.types import FIELD_NAMES, Geolocation, Match
 
 #: The fields that have a function ``geo_FIELD``; ``geo_json`` has all of an address's object.
 FUNCTION_FIELDS: Final = ("locid", *FIELD_NAMES, "source")

@@ -7,12 +7,12 @@ from typing import Any, BinaryIO, Protocol
 
 import msgspec
 
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrowlib import pa
 from geolookup.columns.readers import Chunk, Form, Reader
 from geolookup.errors import DataFileError
-from geolookup.reasons import reason
-from geolookup.text import harmless
 
 _KNOWN_ANSWERS = 1 << 14
 _LINE_ENDS = (b"\r\n", b"\n")

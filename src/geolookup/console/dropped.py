@@ -9,7 +9,7 @@ from geolookup.columns.counts.files import batches_of
 from geolookup.console.console import Console
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.errors import GeoLookupError
-from geolookup.sources.files.content import content_of
+from geolookup.files.content import content_of
 
 #: Bytes of a file that a browser may send: it is kept in a temporary file while it is read.
 MAX_FILE_BYTES = 4 << 30

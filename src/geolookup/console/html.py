@@ -8,10 +8,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from geolookup import words
+from geolookup.base.text import harmless
 from geolookup.settings.durations import in_words
 from geolookup.settings.moments import shown as moment
 from geolookup.sites.site import block_text
-from geolookup.text import harmless
 
 #: No text that a page shows is longer; the rest can be seen in the file, or by the command line.
 _MAX_SHOWN = 300

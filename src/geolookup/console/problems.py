@@ -6,6 +6,7 @@ from typing import Any
 from litestar import Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException
 
+from geolookup.base.text import harmless
 from geolookup.console.console import Answer, Console
 from geolookup.console.entry import refusals
 from geolookup.console.forms import TOKEN, AnyRequest
@@ -25,8 +26,7 @@ from geolookup.errors import (
     UnknownGeolocationError,
     UpstreamError,
 )
-from geolookup.service.http.problems import ASKS_FOR_METHODS, PROBLEMS, note, problem
-from geolookup.text import harmless
+from geolookup.web.problems import ASKS_FOR_METHODS, PROBLEMS, note, problem
 
 logger = logging.getLogger("geolookup.console")
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from geolookup.errors import IndexDamagedError, SettingsError
 from geolookup.exports.segments import Segments, joined
-from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.compare import texts_of
 from geolookup.index.flatten import EMPTY, I64, U32, Array, Flags
 from geolookup.index.walk import walk
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
+from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError, MissingExtraError
 from geolookup.exports.content import Progress
 from geolookup.exports.rows import Rows
-from geolookup.fields import DEGREES
-from geolookup.reasons import reason
+from geolookup.model.fields import DEGREES
 
 try:
     import pyarrow as pa

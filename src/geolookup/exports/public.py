@@ -8,9 +8,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from geolookup.addresses import IPV4_MAX, IPV6_MAX, parse_range, to_text
 from geolookup.exports.segments import Segments
 from geolookup.index.layout import EMPTY
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, parse_range, to_text
 
 _SET_ASIDE: Final = {
     4: (

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from geolookup.addresses import cidrs, to_text
 from geolookup.exports.content import Content, Places, Progress
 from geolookup.exports.segments import Segments
-from geolookup.fields import DEGREES, FIELD_NAMES
 from geolookup.index.flatten import EMPTY, U32, Flags
-from geolookup.model import FLAT_NAMES, ListFilters
+from geolookup.model.addresses import cidrs, to_text
+from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.types import FLAT_NAMES, ListFilters
 
 _ENDS = ("first", "last")
 _NETWORK = "network"

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.index.flatten import EMPTY, U32, U64
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 
 _CHUNK = 1 << 16
 

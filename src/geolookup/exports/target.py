@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import DataFileError
 
 if TYPE_CHECKING:

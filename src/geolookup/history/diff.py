@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from geolookup.base.reasons import reason
 from geolookup.errors import StateDamagedError
 from geolookup.history.held import is_held, meant, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
-from geolookup.reasons import reason
 from geolookup.state.current import Current, Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences

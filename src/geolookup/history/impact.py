@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup.addresses import parse
 from geolookup.index.compare import Change, LayerPair, changed_answers
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
-from geolookup.model import Match
+from geolookup.model.addresses import parse
+from geolookup.model.types import Match
 from geolookup.state import files
 from geolookup.state.edits.layer import Laid
 from geolookup.state.publish import compile_overlay

@@ -8,10 +8,10 @@ from geolookup.index.compare import LayerPair
 from geolookup.index.layers import source_of
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.lookup.snapshot import OpenLayer
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
+    from geolookup.model.addresses import Family
 
 #: Ranges that are named of those with the same change.
 NAMED_RANGES = 3

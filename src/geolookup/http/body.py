@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 
 import httpx
 
+from geolookup.base.text import unchanged
 from geolookup.errors import UpstreamAnswerError
 from geolookup.http.deadlines import DEADLINES
 from geolookup.http.translate import TotalTimeoutError, http_errors
-from geolookup.text import unchanged
 
 _PRODUCED_AT_ONCE = 1 << 20
 # Lists of geolocations shrink about tenfold; a body that grows two hundredfold past its first megabytes is not a list.

@@ -10,17 +10,17 @@ from urllib.parse import quote
 import httpx
 import stamina
 
-from geolookup import addresses
 from geolookup._version import __version__
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import SettingsError, UpstreamAnswerError
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
 from geolookup.http.translate import address_of, http_errors
 from geolookup.http.waits import Waits
-from geolookup.reasons import reason
+from geolookup.model import addresses
 from geolookup.settings.table import Settings
-from geolookup.text import harmless
 
 MOST_REDIRECTS = 5
 _FIRST_WAIT_S = 0.5

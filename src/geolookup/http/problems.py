@@ -13,9 +13,9 @@ from typing import Protocol
 
 import msgspec
 
+from geolookup.base.text import harmless
 from geolookup.errors import UpstreamAnswerError, UpstreamAuthError, UpstreamError, UpstreamRefusedError
 from geolookup.errors import UpstreamUnavailableError as Unavailable
-from geolookup.text import harmless
 
 #: Statuses after which an idempotent request may be sent again.
 WORTH_WAITING = frozenset({408, 429, 502, 503, 504})

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from geolookup import plainjson
+from geolookup.base import plainjson
+from geolookup.base.text import harmless, unchanged
 from geolookup.errors import UpstreamAnswerError
-from geolookup.text import harmless, unchanged
 
 #: The most bytes that one element may have, and the most levels that brackets may be nested in it.
 MAX_ELEMENT_BYTES = 256 << 20

@@ -8,9 +8,9 @@ import h11
 import httpcore
 import httpx
 
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamUnavailableError
-from geolookup.reasons import reason
-from geolookup.text import harmless
 
 
 class TotalTimeoutError(UpstreamUnavailableError):

@@ -13,18 +13,18 @@ import httpx
 import msgspec
 import stamina
 
-from geolookup import addresses
 from geolookup._version import __version__
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import error_of
 from geolookup.http.secrecy import Secrecy
 from geolookup.http.translate import address_of, http_errors
 from geolookup.http.waits import Waits
-from geolookup.reasons import reason
+from geolookup.model import addresses
 from geolookup.settings.secrets import read_secret
 from geolookup.settings.table import Settings
-from geolookup.text import harmless
 
 #: The most bytes of an answer that is read whole.
 MAX_ANSWER_BYTES = 16 << 20

@@ -1,4 +1,4 @@
-/* Strict address text: what geolookup.addresses.parse accepts, and nothing else. */
+/* Strict address text: what geolookup.model.addresses.parse accepts, and nothing else. */
 
 #include <stdint.h>
 

@@ -10,9 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.errors import IndexFileError
-from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.index import flatten
 from geolookup.index.layout import WIDE_EMPTY
 from geolookup.index.scratch.column import Column
@@ -21,7 +19,9 @@ from geolookup.index.scratch.seen import Seen
 from geolookup.index.scratch.texts import Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.writer import IndexSummary, string_table, unwritable, write_errors, write_index
-from geolookup.model import Geolocation, field_values
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
+from geolookup.model.types import Geolocation, field_values
 
 _LOW64 = (1 << 64) - 1
 #: With a folder for what is large: how many blocks of a family, and how many locations, are collected in memory.

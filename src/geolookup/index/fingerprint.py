@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from geolookup.errors import IndexDamagedError
-from geolookup.fields import DEGREES, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES
 from geolookup.index.compare import degrees_as_numbers, texts_of
 from geolookup.index.walk import Stretch, walk
+from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES
 
 if TYPE_CHECKING:
     from geolookup.index.compare import LayerPair

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from sortedcontainers import SortedList
 
-from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.index.layout import EMPTY
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 
 U32: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 U64: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]

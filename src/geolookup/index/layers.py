@@ -4,8 +4,8 @@ from geolookup.index.reader import EMPTY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
     from geolookup.index.reader import IndexReader
+    from geolookup.model.addresses import Family
 
 
 def source_of(reader: "IndexReader", slot: int) -> str:

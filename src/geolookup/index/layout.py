@@ -7,7 +7,7 @@ multiple of 64, and sections stand in order of item size, largest first, so ever
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing.
 """
 
-from geolookup.fields import DEGREES, LATER_NAMES, TEXT_NAMES
+from geolookup.model.fields import DEGREES, LATER_NAMES, TEXT_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

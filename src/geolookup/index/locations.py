@@ -3,9 +3,9 @@
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing.
 """
 
-from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.index.layout import SOURCES
 from geolookup.index.mapped import damaged, failed
+from geolookup.model.fields import FIELD_NAMES, FIELDS
 
 try:
     # What `bisect` wraps, without that module's own import.

@@ -7,9 +7,8 @@ import mmap
 import os
 import sys
 
-from geolookup import plainjson
+from geolookup.base import plainjson
 from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
-from geolookup.fields import FIELDS
 from geolookup.index.layout import (
     ALIGNMENT,
     BIG_ENDIAN,
@@ -27,6 +26,7 @@ from geolookup.index.layout import (
     TABLE_LENGTH,
     WIDE_EMPTY,
 )
+from geolookup.model.fields import FIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def map_file(name: str) -> mmap.mmap:
             raise IndexDamagedError(f"{name}: not an index file, or truncated: it has {status.st_size} bytes")
         mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
-        from geolookup.reasons import reason  # late: a plain lookup passes here and meets no damage
+        from geolookup.base.reasons import reason  # late: a plain lookup passes here and meets no damage
 
         raise IndexFileError(f"{name}: cannot be mapped: {reason(error)}") from error
     finally:

@@ -8,14 +8,14 @@ for a null.
 import os
 from typing import TYPE_CHECKING, Final
 
-from geolookup.fields import FIELDS
+from geolookup.model.fields import FIELDS
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from geolookup.index import _native
     from geolookup.index.reader import IndexReader
-    from geolookup.model import Geolocation
+    from geolookup.model.types import Geolocation
 
 OVERLAY: Final = 0x80000000
 BAD: Final = 0xFFFFFFFE

@@ -6,7 +6,6 @@ same time whatever the file's size. However damaged the file is, it does not cra
 
 import os
 
-from geolookup.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.index.layout import (
     EMPTY,
     ITEM_FORMATS,
@@ -16,6 +15,7 @@ from geolookup.index.layout import (
 )
 from geolookup.index.locations import Locations
 from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, read_header, section_arrays
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 
 try:
     # What `bisect` wraps, without that module's own import.

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from geolookup.fields import DEGREES, TEXT_NAMES
 from geolookup.index.flatten import EMPTY, I64, U32, U64, Array
 from geolookup.index.segments import SegmentSections
 from geolookup.index.walk import Stretch, walk
 from geolookup.index.writer import IndexSummary, string_table, write_errors, write_index
+from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from geolookup import disk, plainjson
+from geolookup.base import disk, plainjson
 from geolookup.errors import IndexFileError
 from geolookup.index import flatten
 from geolookup.index.layout import (

@@ -6,20 +6,20 @@ from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 
-from geolookup import addresses
-from geolookup.addresses import parse, parse_any
 from geolookup.errors import IndexDamagedError, InvalidAddressError, SettingsError
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.follow import Follower
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import Geolocation, Layer, Match, Segment
+from geolookup.model import addresses
+from geolookup.model.addresses import parse, parse_any
+from geolookup.model.types import Geolocation, Layer, Match, Segment
 
 if TYPE_CHECKING:
-    from geolookup.addresses import AddressLike
     from geolookup.index import _native
-    from geolookup.reports import Explanation, Status
+    from geolookup.model.addresses import AddressLike
+    from geolookup.model.reports import Explanation, Status
     from geolookup.state.edits.editor import Editor
     from geolookup.state.generations.kept import Reference
 

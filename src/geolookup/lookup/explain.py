@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnwritableError
-from geolookup.fields import UNKNOWN
 from geolookup.lookup.since import answer_since
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import Geolocation, IPBlock, Layer, Match
-from geolookup.reports import CoveringBlock, Explanation
+from geolookup.model.fields import UNKNOWN
+from geolookup.model.reports import CoveringBlock, Explanation
+from geolookup.model.types import Geolocation, IPBlock, Layer, Match
 from geolookup.state.clock import age_s
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
@@ -19,7 +19,7 @@ from geolookup.state.generations.parts import has_service, part_path, parts_of
 from geolookup.state.sqlite import GLANCE_WAIT_S
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
+    from geolookup.model.addresses import Family
 
 #: The kinds of sources whose places have numbers of their own: of two equal blocks the greater number wins.
 _NUMBERED = ("service", "list", "legacy-csv")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from geolookup.errors import StaleDataError
-from geolookup.model import StaleRule
+from geolookup.model.types import StaleRule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

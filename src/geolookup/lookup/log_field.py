@@ -6,8 +6,8 @@ Lookups themselves read strictly (`addresses.parse`). Whoever reads files asks h
 import re
 from typing import Final, Literal, TypeAlias
 
-from geolookup.addresses import explain, parse
 from geolookup.errors import InvalidAddressError
+from geolookup.model.addresses import explain, parse
 
 #: Which addresses of a list are meant: the client (as it says itself), the last proxy's peer, or each.
 Pick: TypeAlias = Literal["first", "last", "all"]

@@ -2,18 +2,18 @@
 
 import os
 
+from geolookup.base.reasons import reason
 from geolookup.errors import NoStateError, SettingsError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.home import resolve
-from geolookup.reasons import reason
 from geolookup.settings.paths import default_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from geolookup.model import StaleRule
+    from geolookup.model.types import StaleRule
     from geolookup.settings.table import Settings
     from geolookup.state.generations.kept import Reference
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from geolookup.addresses import parse_range, to_text
-from geolookup.model import IPBlock, Match
+from geolookup.model.addresses import parse_range, to_text
+from geolookup.model.types import IPBlock, Match
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
     from geolookup.lookup.snapshot import Snapshot
+    from geolookup.model.addresses import Family
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from geolookup.errors import GeoLookupError, StateError
 from geolookup.lookup.snapshot import OpenLayer, match_in
-from geolookup.model import IPBlock, Match
-from geolookup.reports import AnswerSince
+from geolookup.model.reports import AnswerSince
+from geolookup.model.types import IPBlock, Match
 from geolookup.state.clock import age_s
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import OutboxRow
@@ -15,7 +15,7 @@ from geolookup.state.served import served_current
 from geolookup.state.sqlite import GLANCE_WAIT_S
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
+    from geolookup.model.addresses import Family
 
 #: The number of the first generation of a state directory: before it, nothing was answered there.
 _FIRST = 1

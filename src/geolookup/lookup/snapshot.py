@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from geolookup.addresses import to_text
 from geolookup.index.layers import segment_of_both, source_of
 from geolookup.index.native import open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.lookup.views import view_type
-from geolookup.model import Geolocation, Layer, Match, Segment, geolocation_of
+from geolookup.model.addresses import to_text
+from geolookup.model.types import Geolocation, Layer, Match, Segment, geolocation_of
 from geolookup.state.current import Published
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from geolookup.addresses import Family
     from geolookup.index import _native
+    from geolookup.model.addresses import Family
 
 #: Geolocation objects kept ready by one reader without the accelerator: some 40 MiB if all are in use.
 MAX_RECORDS = 1 << 17

@@ -8,7 +8,7 @@ from typing import Any
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.reports import SourceStatus, Status
+from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.clock import age_s
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory

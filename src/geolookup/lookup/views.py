@@ -6,8 +6,8 @@ See docs/decisions/answers-in-the-file.md.
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import Geolocation, field_values, geolocation_of
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation, field_values, geolocation_of
 
 if TYPE_CHECKING:
     from types import ModuleType

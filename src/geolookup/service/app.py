@@ -6,13 +6,13 @@ from geolookup._version import __version__
 from geolookup.service.geolocations import routes as geolocations_routes
 from geolookup.service.geolocations.routes import Geolocations
 from geolookup.service.hotels import routes as hotels_routes
-from geolookup.service.http.methods import Methods
-from geolookup.service.http.routing import routed
-from geolookup.service.http.watch.health import Health
-from geolookup.service.http.watch.metrics import Metrics
-from geolookup.service.lookups import routes as lookups_routes
-from geolookup.service.lookups.routes import Lookups
 from geolookup.service.store.store import Store
+from geolookup.web import lookups as lookups_routes
+from geolookup.web.lookups import Lookups
+from geolookup.web.methods import Methods
+from geolookup.web.routing import routed
+from geolookup.web.watch.health import Health
+from geolookup.web.watch.metrics import Metrics
 
 PATHS = geolocations_routes.PATHS | hotels_routes.PATHS | lookups_routes.PATHS
 

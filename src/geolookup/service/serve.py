@@ -10,16 +10,16 @@ from functools import partial
 from geolookup.service.app import PATHS, create_app
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.hotels import loader as hotels_loader
-from geolookup.service.http.watch.health import Health
-from geolookup.service.http.watch.metrics import Metrics
 from geolookup.service.lookups.lookup_index import LookupIndex
-from geolookup.service.process.application import Application, Opens
-from geolookup.service.process.launch import launch
-from geolookup.service.process.options import Options
 from geolookup.service.store.counted import OnRows, nobody_counts
 from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.web.process.application import Application, Opens
+from geolookup.web.process.launch import launch
+from geolookup.web.process.options import Options
+from geolookup.web.watch.health import Health
+from geolookup.web.watch.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import math
 import re
 from datetime import timedelta
 
-from geolookup.text import count
+from geolookup.base.text import count
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhdw]?)", re.ASCII)

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import SettingsError, StateBusyError, StateUnwritableError
 
 _WAIT_S = 10.0

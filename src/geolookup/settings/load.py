@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from geolookup.base.reasons import reason
 from geolookup.errors import SettingsError
-from geolookup.reasons import reason
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, settings_path
 from geolookup.settings.source import SOURCE_TABLE

@@ -7,10 +7,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from geolookup.addresses import is_loopback
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import SettingsError
-from geolookup.fields import FIELD_NAMES
-from geolookup.reasons import reason
+from geolookup.model.addresses import is_loopback
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.source import (
     CUSTOM,
@@ -22,7 +23,6 @@ from geolookup.settings.source import (
     is_name,
 )
 from geolookup.settings.table import Settings
-from geolookup.text import harmless
 
 _SETTINGS = {setting.name: setting for setting in described_source()}
 #: What belongs to the service as a whole, and so stands at the top of the file.

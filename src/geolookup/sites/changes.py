@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, assert_never
 
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import Geolocation, IPBlock
+from geolookup.base.text import fields_text
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.sites.site import block_text, blocks_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.fields import checked_fields
@@ -14,7 +15,6 @@ from geolookup.state.edits.outbox.operations import Create, Update
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.edits.steps import Content
 from geolookup.state.edits.superfluous import superfluous
-from geolookup.text import fields_text
 
 
 class Kind(StrEnum):

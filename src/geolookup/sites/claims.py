@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import Geolocation
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation
 from geolookup.sites.site import Site
 from geolookup.state.edits.steps import Content
 from geolookup.sync.push.matching.likeness import may_be_stored

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+from geolookup.base.reasons import reason
+from geolookup.base.text import count
 from geolookup.errors import DataFileError
-from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES
-from geolookup.reasons import reason
+from geolookup.files.bad_rows import BadRows
+from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES
 from geolookup.sites.site import KEYS, Site, Where, block_text
-from geolookup.sources.files.bad_rows import BadRows
-from geolookup.text import count
 
 #: A site of thousands of blocks is one long value.
 _MAX_VALUE: Final = 1 << 26

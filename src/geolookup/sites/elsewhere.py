@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from geolookup.model import IPBlock
+from geolookup.base.text import addresses, count, plain
+from geolookup.model.types import IPBlock
 from geolookup.sites.site import block_text
 from geolookup.state.edits.winners import Owned, elsewhere
-from geolookup.text import addresses, count, plain
 
 _MOST_NAMED = 3
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import BinaryIO, Literal, TypeAlias
 
 from geolookup.errors import DataFileError
+from geolookup.files.compression import compression_named
+from geolookup.files.content import content_of
+from geolookup.files.streams import reading_errors
 from geolookup.sites import csv as sites_csv
 from geolookup.sites import toml as sites_toml
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, refuse_repetitions, site_of
-from geolookup.sources.files.compression import compression_named
-from geolookup.sources.files.content import content_of
-from geolookup.sources.files.streams import reading_errors
 
 Form: TypeAlias = Literal["toml", "csv"]
 

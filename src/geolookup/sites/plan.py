@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.errors import EditError
-from geolookup.fields import DEGREES, UNKNOWN
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.fields import DEGREES, UNKNOWN
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.claims import claims_of, reclaims_of, sent_as

@@ -1,6 +1,6 @@
 """What is wrong with the sites of a file, and what a person should know of them."""
 
-from geolookup.sources.files.bad_rows import BadRows
+from geolookup.files.bad_rows import BadRows
 
 
 class Problems(BadRows):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
-from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
-from geolookup.model import IPBlock, range_ends
-from geolookup.sources.files.bad_rows import BadRows
+from geolookup.files.bad_rows import BadRows
+from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model.types import IPBlock, range_ends
 from geolookup.sources.world.fit import misfits
 
 #: What a site has, in the order in which it is written.

@@ -7,8 +7,8 @@ from typing import Any
 
 import tomli_w
 
+from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError
-from geolookup.reasons import reason
 from geolookup.sites.site import KEYS, Site, Where, block_text
 
 _HEADER = """\

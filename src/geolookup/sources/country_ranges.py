@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from geolookup import addresses
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
+from geolookup.model import addresses
 from geolookup.sources.bundled import BUNDLED as BUNDLED
 from geolookup.sources.csv_rows import CsvRows, OnBadRow, at_once
 
@@ -15,7 +15,7 @@ COLUMNS = ("startip", "endip", "country")
 class CountryRange(NamedTuple):
     """An inclusive range and its country's code, from one line of a file.
 
-    ``startip`` and ``endip`` are in the form that `geolookup.addresses.to_text` writes; ``first`` and ``last`` are the
+    ``startip`` and ``endip`` are in the form that `addresses.to_text` writes; ``first`` and ``last`` are the
     same as integers.
     """
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import IO, TypeAlias, cast
 
+from geolookup.base.reasons import reason
+from geolookup.base.text import count
 from geolookup.errors import DataFileError
-from geolookup.reasons import reason
-from geolookup.text import count
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -4,10 +4,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
+from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, SettingsError
-from geolookup.sources.files.content import utf16_of
-from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.opened import Member, Opened
+from geolookup.files.content import utf16_of
+from geolookup.files.limits import Limits
+from geolookup.files.opened import Member, Opened
 from geolookup.sources.kinds import (
     dbip_csv,
     geofeed,
@@ -21,7 +22,6 @@ from geolookup.sources.kinds import (
 )
 from geolookup.sources.kinds import list as saved_list
 from geolookup.sources.protocol import Kind, Reading, Request
-from geolookup.text import harmless
 
 #: All kinds that are read from files, in the order in which they are tried: the more particular before the general.
 KINDS: tuple[Kind, ...] = (

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from geolookup.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
 from geolookup.index.flatten import I64
+from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
 from geolookup.sources.places import PlaceFields, Places, degrees_of, texts_of
 
 _DIGEST_BYTES = 16

@@ -9,8 +9,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from geolookup.countries import is_code, not_a_code
-from geolookup.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
+from geolookup.model.countries import is_code, not_a_code
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
 from geolookup.upstream.values import MAX_TEXT
 
 

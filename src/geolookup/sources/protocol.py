@@ -8,12 +8,12 @@ is given. There is no Python object for a single block: a city file has 15 milli
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from geolookup.base.text import harmless
 from geolookup.errors import PullError
+from geolookup.files.limits import Limits
+from geolookup.files.opened import Member, Opened
 from geolookup.sources.blocks import Batch
-from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.places import Places
-from geolookup.text import harmless
 
 #: The most bad rows that are kept with their reasons; all are counted.
 KEPT_BAD_ROWS = 1000

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from geolookup.base.reasons import reason
 from geolookup.errors import PullError
-from geolookup.model import field_values
-from geolookup.reasons import reason
+from geolookup.model.types import field_values
 from geolookup.sources.blocks import Batch, from_ranges
 from geolookup.sources.places import PlaceFields
 from geolookup.sources.protocol import Gathered

@@ -7,9 +7,9 @@ from typing import TypeAlias
 import numpy as np
 
 from geolookup.index.flatten import U32
-from geolookup.sources.files.table import Chunk
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered
+from geolookup.sources.table import Chunk
 
 Key: TypeAlias = tuple[str, ...]
 

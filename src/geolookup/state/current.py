@@ -2,7 +2,7 @@
 
 import os
 
-from geolookup import plainjson
+from geolookup.base import plainjson
 from geolookup.errors import (
     IndexDamagedError,
     IndexFileError,
@@ -313,7 +313,7 @@ def parse_current(data: bytes, path: str) -> Current:
 
 
 def _damaged(path: str, error: Exception) -> StateDamagedError:
-    from geolookup.reasons import reason  # late: a plain lookup passes here and meets no damage
+    from geolookup.base.reasons import reason  # late: a plain lookup passes here and meets no damage
 
     return StateDamagedError(f"{path}: is damaged: {reason(error)}")
 

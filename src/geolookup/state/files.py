@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from io import FileIO
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
 
 _CHUNK_BYTES = 1 << 20

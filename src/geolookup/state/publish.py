@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import NoStateError, StateDamagedError, StateError
 from geolookup.index.builder import IndexBuilder
 from geolookup.state import files, notices, readers

@@ -6,10 +6,10 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Literal
 
-from geolookup import disk
-from geolookup.addresses import to_text
+from geolookup.base import disk
 from geolookup.errors import EditsDamagedError, StateError
-from geolookup.model import FIELD_NAMES, Geolocation
+from geolookup.model.addresses import to_text
+from geolookup.model.types import FIELD_NAMES, Geolocation
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current

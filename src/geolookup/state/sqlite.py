@@ -5,10 +5,10 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
-from geolookup import disk
+from geolookup.base import disk
+from geolookup.base.reasons import reason
 from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
-from geolookup.fields import FIELDS, Field
-from geolookup.reasons import reason
+from geolookup.model.fields import FIELDS, Field
 from geolookup.state import files
 
 #: The version of the library.

@@ -6,12 +6,12 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 
+from geolookup.base.text import harmless
 from geolookup.errors import GeoLookupError, HeldError, StateError
-from geolookup.reports import RunFailure, Stage
+from geolookup.model.reports import RunFailure, Stage
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.generations.retention import FAILURES
-from geolookup.text import harmless
 
 _log = logging.getLogger("geolookup")
 _MEMBERS = ("stage", "run", "message", "since", "at")

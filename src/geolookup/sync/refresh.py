@@ -17,7 +17,7 @@ from geolookup.errors import (
 )
 from geolookup.http.transport import Transport
 from geolookup.index.fingerprint import fingerprint
-from geolookup.reports import Stage
+from geolookup.model.reports import Stage
 from geolookup.settings.table import Settings
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published

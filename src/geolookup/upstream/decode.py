@@ -14,13 +14,14 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from geolookup import addresses, plainjson
+from geolookup.base import plainjson
+from geolookup.base.reasons import reason as reason_of
+from geolookup.base.text import harmless
 from geolookup.errors import InvalidAddressError, UpstreamAnswerError
-from geolookup.fields import FIELDS
 from geolookup.http.splitter import Splitter
-from geolookup.model import PROVISIONAL_LOCID, field_values
-from geolookup.reasons import reason as reason_of
-from geolookup.text import harmless
+from geolookup.model import addresses
+from geolookup.model.fields import FIELDS
+from geolookup.model.types import PROVISIONAL_LOCID, field_values
 from geolookup.upstream.values import MAX_TEXT, BadRowError, checked_text, degrees, text_of, whole
 
 #: A batch of more bytes has geolocations of very many blocks, or one of them: it is decoded in parts of this size.

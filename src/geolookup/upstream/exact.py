@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from geolookup import plainjson
+from geolookup.base import plainjson
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import UpstreamAnswerError
 from geolookup.http.transport import Answer
-from geolookup.reasons import reason
-from geolookup.text import harmless
 
 
 def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str, Any]]]:

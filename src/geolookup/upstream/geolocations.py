@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Self, Unpack
 
-from geolookup import plainjson
+from geolookup.base import plainjson
+from geolookup.base.text import harmless
 from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
-from geolookup.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.http.body import Body
 from geolookup.http.transport import Answer, Transport
-from geolookup.model import PROVISIONAL_LOCID, ListFilters
-from geolookup.text import harmless
+from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
+from geolookup.model.types import PROVISIONAL_LOCID, ListFilters
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
 from geolookup.upstream.listreader import ListReader
 from geolookup.upstream.paging import links_to_more

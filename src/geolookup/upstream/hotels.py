@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
+from geolookup.base.text import harmless
 from geolookup.errors import SettingsError
 from geolookup.http.transport import Transport
-from geolookup.text import harmless
 from geolookup.upstream import exact
 from geolookup.upstream.values import whole
 

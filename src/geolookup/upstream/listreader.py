@@ -8,11 +8,11 @@ rows. If the object says that the list is one page of several, that is an error.
 from collections.abc import Callable
 from typing import Any
 
-from geolookup import plainjson
+from geolookup.base import plainjson
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless, unchanged
 from geolookup.errors import UpstreamAnswerError
 from geolookup.http.splitter import Piece, Splitter
-from geolookup.reasons import reason
-from geolookup.text import harmless, unchanged
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
 from geolookup.upstream.paging import sign_of_more
 

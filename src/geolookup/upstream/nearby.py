@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.upstream.hotels import Hotel, HotelsClient
 
 Level: TypeAlias = Literal["city", "region", "country"]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from geolookup.text import count, harmless
+from geolookup.base.text import count, harmless
 
 #: Names of members, in small letters and without what joins words in them.
 _PAGES: Final = frozenset({"pages", "totalpages", "pagecount", "numpages", "lastpage"})

@@ -5,11 +5,11 @@ from typing import Literal, Self, TypeAlias
 
 import msgspec
 
-from geolookup import plainjson
+from geolookup.base import plainjson
+from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import EditError, UpstreamAnswerError
 from geolookup.http.transport import Transport
-from geolookup.reasons import reason
-from geolookup.text import harmless
 from geolookup.upstream import exact
 
 #: The possible outcomes for a rate plan that was sent.

@@ -3,7 +3,7 @@
 import math
 import re
 
-from geolookup.text import harmless
+from geolookup.base.text import harmless
 
 #: The most characters that a text field may have.
 MAX_TEXT = 65536

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from tests.support.data.states import place, publish

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from geolookup.fields import DEGREES, FIELD_NAMES
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.sqlite import QUESTION_WAIT_S
@@ -103,7 +103,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         raise AssertionError("it waited for the lock of a file")
 
     monkeypatch.setattr(sqlite3, "connect", connect)
-    monkeypatch.setattr("geolookup.disk.time.sleep", waited)
+    monkeypatch.setattr("geolookup.base.disk.time.sleep", waited)
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State

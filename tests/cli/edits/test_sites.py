@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox

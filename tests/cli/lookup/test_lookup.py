@@ -19,7 +19,7 @@ SRC = Path(__file__).parents[3] / "src"
 
 #: What must stay out of the process that answers plain addresses, for each costs milliseconds.
 HEAVY = {
-    "bisect", "click", "dataclasses", "geolookup.lookup.engine", "geolookup.model", "geolookup.settings.table",
+    "bisect", "click", "dataclasses", "geolookup.lookup.engine", "geolookup.model.types", "geolookup.settings.table",
     "httpx", "json", "logging", "msgspec", "netaddr", "numpy", "pathlib", "platformdirs", "re", "rich", "socket",
     "sqlite3", "sqlite_utils", "tomllib", "typing",
 }  # fmt: skip

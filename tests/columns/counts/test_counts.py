@@ -110,8 +110,8 @@ def test_a_column_that_holds_no_addresses_is_refused(geo: GeoLookup) -> None:
     st.integers(0, 6),
 )
 def test_a_set_of_addresses_is_what_pythons_is(many: list[list[str]], held: int) -> None:
-    from geolookup.addresses import parse
     from geolookup.errors import InvalidAddressError
+    from geolookup.model.addresses import parse
 
     expected = set()
     with distinct.Distinct(held) as found:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from geolookup.console import app
-from tests.service.share.test_attacks import INJECTIONS
+from tests.share.test_attacks import INJECTIONS
 from tests.support.data.two_sources import state
 from tests.support.services.raw_http import exchange
 from tests.support.users.running_console import RunningConsole, Visitor

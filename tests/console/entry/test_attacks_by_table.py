@@ -7,8 +7,11 @@ from urllib.parse import quote
 import pytest
 
 from geolookup.console import app
-from geolookup.service.http.access.limits import Limits
-from tests.service.http.test_attacks import (
+from geolookup.web.access.limits import Limits
+from tests.support.data.two_sources import state
+from tests.support.services.raw_http import connected, exchange, read_all
+from tests.support.users.running_console import RunningConsole, Visitor
+from tests.web.test_attacks import (
     BAD_ESCAPES,
     BODIES,
     CREDENTIALS,
@@ -18,10 +21,7 @@ from tests.service.http.test_attacks import (
     NUMBERS,
     ORIGINS,
 )
-from tests.service.http.test_attacks_by_bytes import FRAMINGS, NO_REQUESTS, SMUGGLED, TARGETS, TRAVERSALS
-from tests.support.data.two_sources import state
-from tests.support.services.raw_http import connected, exchange, read_all
-from tests.support.users.running_console import RunningConsole, Visitor
+from tests.web.test_attacks_by_bytes import FRAMINGS, NO_REQUESTS, SMUGGLED, TARGETS, TRAVERSALS
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 

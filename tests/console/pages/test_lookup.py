@@ -12,7 +12,7 @@ from geolookup.console import world
 from geolookup.console.pages import lookup as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.parts import pieces
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 
 

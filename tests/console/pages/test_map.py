@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from geolookup.addresses import parse
 from geolookup.columns.maps.answers import Answering
 from geolookup.console.pages import map as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor
+from geolookup.model.addresses import parse
 from tests.console.files_console import HOSTILE
 from tests.support.data.two_sources import NOTHING, state
 from tests.support.users.running_console import RunningConsole, Visitor, hidden

@@ -18,7 +18,7 @@ from typing import Any
 
 from geolookup.cli.exit_codes import of_push
 from geolookup.http.transport import Transport
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from geolookup import addresses
+from geolookup.model import addresses
 from tests.index.building import around, blocks
 from tests.index.native.searchers import CUSTOM, each_reader, locid_of, native, needs_native, opened, slots, strings
 from tests.oracle.linear_scan import Block, winner

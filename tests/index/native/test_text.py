@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup import addresses
 from geolookup.errors import InvalidAddressError
+from geolookup.model import addresses
 from tests.index.native.searchers import native, needs_native
 
 DIGITS = st.sampled_from(

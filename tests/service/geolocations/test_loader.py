@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.errors import DataFileError
-from geolookup.fields import FIELD_NAMES
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from geolookup.addresses import parse, to_text
+from geolookup.model.addresses import parse, to_text
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups import lookup_index
-from geolookup.service.lookups.routes import MAX_ADDRESSES
+from geolookup.web.lookups import MAX_ADDRESSES
 from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
 from tests.index.building import ADDRESSES, around
 from tests.oracle.linear_scan import Block, range_around

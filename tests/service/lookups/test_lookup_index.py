@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from geolookup.addresses import parse
 from geolookup.errors import RequestRefusedError
 from geolookup.lookup.snapshot import match_in
-from geolookup.model import IPBlock
+from geolookup.model.addresses import parse
+from geolookup.model.types import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups import lookup_index

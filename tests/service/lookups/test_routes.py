@@ -10,12 +10,12 @@ from geolookup.errors import RequestRefusedError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
-from geolookup.model import Layer, Match
-from geolookup.service.http.routing import routed
-from geolookup.service.lookups.routes import HANDLERS
+from geolookup.model.types import Layer, Match
+from geolookup.web.lookups import HANDLERS
+from geolookup.web.routing import routed
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
+    from geolookup.model.addresses import Family
 
 
 class Files:

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event, select
 
 from geolookup.errors import RequestRefusedError
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.store import store as store_module
 from geolookup.service.store.line import Line

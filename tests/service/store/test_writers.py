@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 
 from geolookup.errors import RequestRefusedError
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.store.store import Store
 from tests.support.services.running_service import FIELDS, RunningService

@@ -3,7 +3,7 @@
 from typing import Any
 
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor

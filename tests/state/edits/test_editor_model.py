@@ -8,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from geolookup.addresses import to_text
 from geolookup.errors import BlockError, UnknownGeolocationError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import FIELD_NAMES, IPBlock
+from geolookup.model.addresses import to_text
+from geolookup.model.types import FIELD_NAMES, IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor

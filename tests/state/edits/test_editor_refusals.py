@@ -26,7 +26,7 @@ from geolookup.errors import (
     UnknownGeolocationError,
 )
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.sites.undo import undo
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.layer import lay_over
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Edit
 from geolookup.state.edits.outbox.payload import described

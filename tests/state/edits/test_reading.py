@@ -13,7 +13,7 @@ import pytest
 
 from geolookup.errors import EditError, NoStateError, StateBusyError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.sites.plan import export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Site
 from geolookup.state.directory import StateDirectory

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.winners import elsewhere, winners
 from tests.oracle.linear_scan import Block, narrowest_covering
 

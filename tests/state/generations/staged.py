@@ -4,8 +4,8 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator
 
-from geolookup.addresses import parse
 from geolookup.index.reader import EMPTY
+from geolookup.model.addresses import parse
 from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory

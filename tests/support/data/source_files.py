@@ -13,7 +13,7 @@ from typing import Any
 from mmdb_writer import MMDBWriter
 from netaddr import IPSet
 
-from geolookup import addresses
+from geolookup.model import addresses
 from geolookup.sources.blocks import MASKED, Batch
 from geolookup.sources.detect import open_source
 from geolookup.sources.places import PlaceFields, Places

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory

@@ -8,9 +8,9 @@ import httpx
 
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.hotels.loader import load_hotels
-from geolookup.service.process.options import Options
 from geolookup.service.serve import application
 from geolookup.service.store.store import Store
+from geolookup.web.process.options import Options
 from tests.support.services.server_thread import ServerThread, client_of
 
 #: A geolocation that is valid in every field.

@@ -16,11 +16,11 @@ import httpx
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
-from geolookup.service.process.options import Options
-from geolookup.service.share.app import application
-from geolookup.service.share.build import build
-from geolookup.service.share.builder import Builder
-from geolookup.service.share.editions import editions as editions_of
+from geolookup.share.app import application
+from geolookup.share.build import build
+from geolookup.share.builder import Builder
+from geolookup.share.editions import editions as editions_of
+from geolookup.web.process.options import Options
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
 from tests.support.users.quick_commands import forked
 

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import httpx
 
-from geolookup.service.process.listener import bind
-from geolookup.service.process.options import Options
-from geolookup.service.process.server import Server
+from geolookup.web.process.listener import bind
+from geolookup.web.process.options import Options
+from geolookup.web.process.server import Server
 from tests.support.services.plain_http import PLAIN
 
 PATIENCE_S = 60

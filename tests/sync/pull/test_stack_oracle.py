@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup.addresses import to_text
+from geolookup.model.addresses import to_text
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory

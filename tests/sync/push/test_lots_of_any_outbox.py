@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,

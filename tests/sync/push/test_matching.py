@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.digest import digest
 from geolookup.sync.push.matching.likeness import Forms, like

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.outbox.operations import read_edit
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile

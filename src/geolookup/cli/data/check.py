@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import click
 
+from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import (
     fields_of,
@@ -20,6 +21,7 @@ from geolookup.cli.options import (
     state_directory,
 )
 from geolookup.errors import DataFileError, SettingsError, UpstreamRefusedError
+from geolookup.files.limits import Limits
 from geolookup.http.download import Downloader
 from geolookup.http.transport import Transport
 from geolookup.settings.secrets import read_source_secret
@@ -27,12 +29,10 @@ from geolookup.settings.table import Settings
 from geolookup.sources.contents import Contents, contents_of
 from geolookup.sources.definition import TOKEN, Definition, given, stack
 from geolookup.sources.detect import open_source
-from geolookup.sources.files.limits import Limits
 from geolookup.sources.kinds.service import ServiceReading
 from geolookup.state.clock import wall
 from geolookup.state.generations.entries import entries
 from geolookup.sync.pull.pull import configured_url
-from geolookup.text import harmless
 from geolookup.upstream.geolocations import GeolocationsClient
 
 _NAMED = 20

@@ -3,12 +3,12 @@
 from typing import Any
 
 from geolookup import words
+from geolookup.base.text import fields_text
 from geolookup.cli import output
 from geolookup.cli.data import impact
 from geolookup.history.diff import Sides, SourceDifference, totals
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.generations.cache_compare import RowDifferences
-from geolookup.text import fields_text
 
 _NOTHING = {"added": 0, "removed": 0, "changed": 0}
 

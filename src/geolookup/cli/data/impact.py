@@ -11,7 +11,7 @@ from geolookup.cli.tally import Tally
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.lookup.log_field import read_field
-from geolookup.model import Match
+from geolookup.model.types import Match
 
 addresses_option = click.option(
     "--addresses",

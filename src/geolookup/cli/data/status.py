@@ -9,7 +9,7 @@ from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option
 from geolookup.lookup import open as opening
-from geolookup.reports import RunFailure, SourceStatus, Status
+from geolookup.model.reports import RunFailure, SourceStatus, Status
 from geolookup.settings.durations import in_words
 from geolookup.settings.load import Origin, load_with_origins
 from geolookup.settings.moments import shown

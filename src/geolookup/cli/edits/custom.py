@@ -20,8 +20,8 @@ from geolookup.cli.edits.options import (
 from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
 from geolookup.cli.groups.lazy import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
-from geolookup.fields import DEGREES, FIELD_NAMES
-from geolookup.model import IPBlock
+from geolookup.model.fields import DEGREES, FIELD_NAMES
+from geolookup.model.types import IPBlock
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint

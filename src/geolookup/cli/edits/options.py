@@ -9,13 +9,13 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
-from geolookup.addresses import of_mask
 from geolookup.cli.options import load_settings, state_directory
-from geolookup.countries import in_capitals
 from geolookup.errors import InvalidAddressError
-from geolookup.fields import FIELDS
 from geolookup.lookup.first import open_editor
-from geolookup.model import range_ends
+from geolookup.model.addresses import of_mask
+from geolookup.model.countries import in_capitals
+from geolookup.model.fields import FIELDS
+from geolookup.model.types import range_ends
 from geolookup.sources.world.fit import misfits
 from geolookup.state.edits.editor import Editor
 

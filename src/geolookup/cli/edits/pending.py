@@ -5,7 +5,7 @@ from typing import Any
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import blocks_text
 from geolookup.state.edits.editor import Editor

@@ -5,6 +5,7 @@ from typing import BinaryIO
 
 import click
 
+from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt
 from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.counts.text import CANDIDATE, is_punctuation, pieces
@@ -12,8 +13,7 @@ from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import FIELD_NAMES
-from geolookup.text import harmless
+from geolookup.model.types import FIELD_NAMES
 
 
 @click.command()

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
+from geolookup.base.text import fields_text, harmless
 from geolookup.cli import output
 from geolookup.exports.content import LayerChoice, collect
 from geolookup.exports.rows import DEFAULT_FIELDS, Rows, csv_parts
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import ListFilters
-from geolookup.text import fields_text, harmless
+from geolookup.model.types import ListFilters
 
 _FIELDS = ("locid", *DEFAULT_FIELDS)
 

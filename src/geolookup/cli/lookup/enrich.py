@@ -14,9 +14,9 @@ from geolookup.cli.options import delimiter_option
 from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
+from geolookup.files.compression import compression_named
 from geolookup.lookup import open as opening
 from geolookup.lookup.log_field import Pick, read_field
-from geolookup.sources.files.compression import compression_named
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader

@@ -8,7 +8,7 @@ import click
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import as_of_option, json_option
 from geolookup.lookup import open as opening
-from geolookup.reports import AnswerSince, Explanation
+from geolookup.model.reports import AnswerSince, Explanation
 from geolookup.settings.durations import in_words
 from geolookup.settings.moments import shown
 

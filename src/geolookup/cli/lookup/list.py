@@ -9,18 +9,18 @@ from typing import Any, Literal, cast
 import click
 
 from geolookup import words
+from geolookup.base.text import fields_text
 from geolookup.cli import output
 from geolookup.cli.options import chosen_fields, json_option
-from geolookup.countries import wrong_country
-from geolookup.fields import FIELD_NAMES, FIELDS
 from geolookup.lookup import open as opening
-from geolookup.model import Geolocation, ListFilters
+from geolookup.model.countries import wrong_country
+from geolookup.model.fields import FIELD_NAMES, FIELDS
+from geolookup.model.types import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.parts import Part, part_path, parts_of
-from geolookup.text import fields_text
 
 BLOCK_FORMATS = ("text", "csv", "parquet")
 

@@ -16,11 +16,11 @@ from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.log_field import Pick, read_field
 from geolookup.lookup.parts import parts_of_range, read_range
-from geolookup.model import FLAT_NAMES
+from geolookup.model.types import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
+    from geolookup.model.addresses import Family
 
 FORMATS = ("text", "json", "ndjson", "csv")
 

@@ -5,13 +5,13 @@ from typing import Any, Final, Literal, Unpack
 
 import click
 
+from geolookup.base.text import harmless
 from geolookup.cli import output
 from geolookup.cli.lookup.counts import Reading, counted, counting_options, files_argument, reading_options, summary
 from geolookup.cli.options import json_option
 from geolookup.columns.counts.counts import FIELDS, By, Counts, Group
 from geolookup.exports.countries import countries
 from geolookup.lookup import open as opening
-from geolookup.text import harmless
 
 _LABEL_LENGTH: Final = 60
 #: The width of a bar, the least that still shows anything, and what stands between two columns of the table.

@@ -58,7 +58,7 @@ def share(context: click.Context, /, print_systemd: bool, **given: Any) -> None:
         return
     options = options_from(given)
     try:
-        from geolookup.service.share import run
+        from geolookup.share import run
     except ImportError as error:
         raise missing_packages(error) from error
     run.share(

@@ -16,8 +16,9 @@ from typing import Literal
 
 import msgspec
 
-from geolookup import disk, words
+from geolookup import words
 from geolookup._version import __version__
+from geolookup.base import disk
 from geolookup.errors import (
     GeoLookupError,
     NoStateError,
@@ -29,7 +30,7 @@ from geolookup.errors import (
 from geolookup.http.transport import Transport
 from geolookup.index import native
 from geolookup.lookup import open as opening
-from geolookup.reports import Status
+from geolookup.model.reports import Status
 from geolookup.settings.durations import in_words
 from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, settings_path

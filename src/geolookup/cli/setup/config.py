@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from geolookup.addresses import is_loopback
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import json_option, load_settings, url_option
 from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
+from geolookup.model.addresses import is_loopback
 from geolookup.settings import edit
 from geolookup.settings.describe import unknown
 from geolookup.settings.files import write_secret

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
 
-from geolookup.addresses import IPV4_MAX, to_text
 from geolookup.columns.counts import text
+from geolookup.model.addresses import IPV4_MAX, to_text
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Reader

@@ -9,20 +9,20 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.addresses import explain
+from geolookup.base.text import place_text
 from geolookup.columns.counts.batches import Batch, Reread
 from geolookup.columns.counts.distinct import Distinct
 from geolookup.columns.counts.tally import Numbers, Tally
 from geolookup.columns.default_geo import default_geo
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.exports.licences import attributions
-from geolookup.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
 from geolookup.index.layers import source_of
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.addresses import explain
+from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
 from geolookup.state.current import Current
-from geolookup.text import place_text
 
 By: TypeAlias = Literal["requests", "addresses"]
 #: What can be counted: every occurrence of an address, or every address once.

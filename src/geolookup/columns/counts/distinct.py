@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.addresses import parse
 from geolookup.columns.kernel import parse_quads
 from geolookup.errors import InvalidAddressError
+from geolookup.model.addresses import parse
 
 #: Addresses that are held before they go to files: some 100 MiB if all are IPv6.
 HELD: Final = 4_000_000

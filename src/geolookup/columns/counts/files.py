@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Literal, TypeAlias, get_args
 
 from geolookup.columns.counts.batches import Batch, of_rows, of_text
 from geolookup.errors import DataFileError
+from geolookup.files.compression import compression_named
 from geolookup.lookup.log_field import Pick, read_field
-from geolookup.sources.files.compression import compression_named
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Reader

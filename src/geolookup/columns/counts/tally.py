@@ -6,10 +6,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.addresses import to_text
 from geolookup.columns.counts.distinct import Distinct
 from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots
 from geolookup.index.reader import IndexReader
+from geolookup.model.addresses import to_text
 
 Numbers = NDArray[np.int64]
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.addresses import IPV4_MAX
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.segments import segments_v4
-from geolookup.model import Layer
+from geolookup.model.addresses import IPV4_MAX
+from geolookup.model.types import Layer
 
 
 class Answering:

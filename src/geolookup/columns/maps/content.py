@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from geolookup._version import __version__
+from geolookup.base.text import harmless
 from geolookup.columns.counts.counts import Counts, Group
 from geolookup.columns.maps.focus import Focus
 from geolookup.exports.countries import countries
-from geolookup.text import harmless
 
 #: Longer texts are cut, wherever they come from.
 LABEL_LENGTH: Final = 80

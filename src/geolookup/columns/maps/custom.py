@@ -6,14 +6,14 @@ from typing import Final
 
 import numpy as np
 
-from geolookup.addresses import IPV4_MAX
+from geolookup.base.text import harmless
 from geolookup.columns.maps.content import LABEL_LENGTH, POINTS, Content, Point, Row, Table, ended
 from geolookup.columns.maps.focus import Focus
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.segments import segments_v4
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model import Geolocation, geolocation_of
-from geolookup.text import harmless
+from geolookup.model.addresses import IPV4_MAX
+from geolookup.model.types import Geolocation, geolocation_of
 
 #: The part of an IPv6 address that says which network it is in, by convention (RFC 4291, section 2.5.4).
 _NETWORK_BITS: Final = 64

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from geolookup.console.html import Templates
-from geolookup.service.http.problems import PROBLEMS
+from geolookup.web.problems import PROBLEMS
 
 #: The page's own files alone: no inline script or style, no other host, no frame around it.
 POLICY = (

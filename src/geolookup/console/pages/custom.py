@@ -8,13 +8,13 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup.addresses import parse_range
 from geolookup.console.console import Answer, Console, Page
 from geolookup.console.forms import AnyRequest, query
 from geolookup.console.tables import Table
 from geolookup.errors import GeoLookupError
-from geolookup.fields import TEXT_NAMES
-from geolookup.model import Geolocation, IPBlock, range_ends
+from geolookup.model.addresses import parse_range
+from geolookup.model.fields import TEXT_NAMES
+from geolookup.model.types import Geolocation, IPBlock, range_ends
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding
 

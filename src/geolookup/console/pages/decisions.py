@@ -5,10 +5,10 @@ from geolookup.console import proposals
 from geolookup.console.editing import Edit, Values, field_texts, require_fitting
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
-from geolookup.countries import in_capitals
 from geolookup.errors import EditError
-from geolookup.fields import DEGREES, UNKNOWN
-from geolookup.model import range_ends
+from geolookup.model.countries import in_capitals
+from geolookup.model.fields import DEGREES, UNKNOWN
+from geolookup.model.types import range_ends
 from geolookup.sites.site import block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done

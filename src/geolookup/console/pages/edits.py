@@ -14,10 +14,10 @@ from geolookup.console.console import Answer, Console
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
-from geolookup.countries import in_capitals
 from geolookup.errors import EditError, RequestRefusedError
-from geolookup.fields import DEGREES, FIELDS, UNKNOWN
-from geolookup.model import IPBlock, range_ends
+from geolookup.model.countries import in_capitals
+from geolookup.model.fields import DEGREES, FIELDS, UNKNOWN
+from geolookup.model.types import IPBlock, range_ends
 from geolookup.sites.site import block_text
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.layer import Laid

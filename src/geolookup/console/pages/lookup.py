@@ -5,7 +5,6 @@ from typing import Any
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from geolookup.addresses import parse
 from geolookup.columns.counts.counts import Counts
 from geolookup.console import world
 from geolookup.console.console import Answer, Console, Page
@@ -17,7 +16,8 @@ from geolookup.exports.countries import countries
 from geolookup.lookup.log_field import read_field
 from geolookup.lookup.parts import pieces
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model import IPBlock, Match, range_ends
+from geolookup.model.addresses import parse
+from geolookup.model.types import IPBlock, Match, range_ends
 
 PAGE = Page(title="Look up", path="/")
 

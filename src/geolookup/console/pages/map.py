@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 from litestar.response.base import ASGIResponse
 
+from geolookup.base.text import harmless
 from geolookup.columns.counts.counts import Counts
 from geolookup.columns.maps import drawing, outlines
 from geolookup.columns.maps.answers import Answering
@@ -23,7 +24,6 @@ from geolookup.console.tables import Table
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.exports.countries import countries
 from geolookup.index.reader import IndexReader
-from geolookup.text import harmless
 
 PAGE = Page(title="Map", path="/map")
 

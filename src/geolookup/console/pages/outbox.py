@@ -16,8 +16,8 @@ from geolookup.console.pages import decisions
 from geolookup.console.runs import Run
 from geolookup.console.tables import Table
 from geolookup.errors import GeoLookupError, RequestRefusedError
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import Geolocation
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.outbox.operations import SettingFields
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State

@@ -10,7 +10,7 @@ from geolookup.console.console import Answer, Console, Page
 from geolookup.console.forms import AnyRequest
 from geolookup.console.runs import Run
 from geolookup.errors import HeldError, NoStateError, StateBusyError
-from geolookup.reports import SourceStatus, Status
+from geolookup.model.reports import SourceStatus, Status
 from geolookup.settings.moments import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define

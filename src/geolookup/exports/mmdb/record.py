@@ -4,10 +4,10 @@ import math
 import re
 from typing import Any
 
-from geolookup.countries import in_capitals
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.exports.mmdb.records import Detail, metro_code
-from geolookup.model import Match
+from geolookup.model.countries import in_capitals
+from geolookup.model.types import Match
 
 _REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
 

@@ -11,11 +11,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from geolookup.countries import in_capitals
 from geolookup.exports.content import Places, Progress
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.exports.mmdb import data
 from geolookup.index.flatten import I64, U32, Array
+from geolookup.model.countries import in_capitals
 
 #: What records hold: all that is known of a place, or its country alone.
 Detail: TypeAlias = Literal["city", "country"]

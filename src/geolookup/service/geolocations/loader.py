@@ -13,23 +13,23 @@ from typing import Any
 import msgspec
 from sqlalchemy import Table
 
+from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError, PullError
-from geolookup.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
-from geolookup.model import PROVISIONAL_LOCID
-from geolookup.reasons import reason
+from geolookup.files.bad_rows import BadRows
+from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
 from geolookup.service.geolocations.replacement import Replacing
 from geolookup.service.geolocations.source_staging import stage_source
-from geolookup.service.http import wire
 from geolookup.service.store.counted import OnRows, counted, nobody_counts
 from geolookup.service.store.schema import padded, with_keys
 from geolookup.service.store.store import Store, Transaction
 from geolookup.sources.country_ranges import COLUMNS, ranges, read_range
 from geolookup.sources.csv_rows import CsvRows
 from geolookup.sources.detect import open_source
-from geolookup.sources.files.bad_rows import BadRows
 from geolookup.sources.world.fit import misfits
+from geolookup.web import wire
 
 _BATCH = 5000
 # Several services that start at once on one database load one after the other.

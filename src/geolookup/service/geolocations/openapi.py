@@ -2,8 +2,8 @@
 
 from litestar.openapi.spec import OpenAPIResponse, OpenAPIType, Schema
 
-from geolookup.fields import DEGREES, FIELD_NAMES, FILTER_NAMES, LATER_NAMES
-from geolookup.service.http.openapi import (
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FILTER_NAMES, LATER_NAMES
+from geolookup.web.openapi import (
     ADDRESS,
     INTEGER,
     NOT_JSON,
@@ -16,7 +16,7 @@ from geolookup.service.http.openapi import (
     operation,
     query,
 )
-from geolookup.service.http.wire import MAX_TEXT
+from geolookup.web.wire import MAX_TEXT
 
 _FIELD = Schema(type=OpenAPIType.STRING, max_length=MAX_TEXT)
 

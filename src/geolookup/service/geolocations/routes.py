@@ -12,12 +12,12 @@ from litestar.response.base import ASGIResponse
 
 from geolookup.errors import RequestRefusedError
 from geolookup.service.geolocations import openapi, search, writes
-from geolookup.service.http import wire
-from geolookup.service.http.paths import Paths
-from geolookup.service.http.stream import SnapshotStream
-from geolookup.service.http.wire import DeletedBlocks, LocidAnswer
 from geolookup.service.store import replay
 from geolookup.service.store.store import Store, Transaction
+from geolookup.web import wire
+from geolookup.web.paths import Paths
+from geolookup.web.stream import SnapshotStream
+from geolookup.web.wire import DeletedBlocks, LocidAnswer
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
-from geolookup.fields import FIELD_NAMES, FILTER_NAMES, LATER_NAMES
-from geolookup.service.http import wire
+from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES, LATER_NAMES
 from geolookup.service.store.schema import fold, geolocations, ipblocks, unpadded
 from geolookup.service.store.store import Snapshot, Store
+from geolookup.web import wire
 
 #: Bytes of a piece of the answer, about.
 CHUNK_BYTES = 131072

@@ -6,20 +6,20 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from geolookup import addresses
-from geolookup.fields import FIELD_NAMES, TEXT_NAMES
+from geolookup.base.reasons import reason
+from geolookup.files.bad_rows import BadRows
 from geolookup.index.flatten import Flags
-from geolookup.reasons import reason
+from geolookup.model import addresses
+from geolookup.model.fields import FIELD_NAMES, TEXT_NAMES
 from geolookup.service.geolocations import merge
-from geolookup.service.http import wire
 from geolookup.service.store.counted import OnRows
 from geolookup.service.store.schema import geolocations, padded, with_keys
 from geolookup.service.store.store import Transaction
 from geolookup.sources.blocks import MASKED
-from geolookup.sources.files.bad_rows import BadRows
 from geolookup.sources.locids import place_digest
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.protocol import Reading
+from geolookup.web import wire
 
 Row = tuple[Any, ...]
 _AT_ONCE = 65536

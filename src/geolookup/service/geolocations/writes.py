@@ -5,8 +5,8 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, delete, func, insert, select, update
 
 from geolookup.errors import RequestRefusedError
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import IPBlock
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import IPBlock
 from geolookup.service.store import schema
 from geolookup.service.store.schema import geolocations, ipblocks, padded
 from geolookup.service.store.store import Transaction

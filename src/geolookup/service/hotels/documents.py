@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from geolookup.base.reasons import reason
 from geolookup.errors import RequestRefusedError
-from geolookup.reasons import reason
-from geolookup.service.http import wire
+from geolookup.web import wire
 
 #: Arrays and objects inside each other. Readers give up at different depths: what is kept must be readable by all.
 MAX_DEPTH = 32

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, RequestRefusedError
 from geolookup.service.hotels import documents
 from geolookup.service.hotels import records as hotels_records
@@ -14,7 +15,6 @@ from geolookup.service.hotels.records import HotelRecord
 from geolookup.service.store.counted import OnRows, counted, nobody_counts
 from geolookup.service.store.hotel_schema import hotel_amenities, hotels
 from geolookup.service.store.store import Store
-from geolookup.text import harmless
 
 #: Bytes of a line: a record is held whole, by the service and by its clients.
 MAX_LINE_BYTES = 262144

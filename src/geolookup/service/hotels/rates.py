@@ -4,16 +4,16 @@ from typing import Any, Literal, TypeAlias
 
 from sqlalchemy import insert, select, update
 
+from geolookup.base.reasons import reason
 from geolookup.errors import RequestRefusedError
-from geolookup.reasons import reason
 from geolookup.service.hotels import documents
 from geolookup.service.hotels import search as hotels
 from geolookup.service.hotels.documents import Document
-from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import hotels as hotels_table
 from geolookup.service.store.hotel_schema import rate_plans
 from geolookup.service.store.schema import fold
 from geolookup.service.store.store import Transaction
+from geolookup.web import wire
 
 #: The possible outcomes for a rate plan that was sent.
 RateOutcome: TypeAlias = Literal["created", "updated", "unchanged"]

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from geolookup.base.reasons import reason
 from geolookup.errors import RequestRefusedError
-from geolookup.reasons import reason
 from geolookup.service.hotels.documents import Document
-from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.schema import fold
+from geolookup.web import wire
 
 #: The sections that are sent only on request.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")

@@ -12,12 +12,12 @@ from geolookup.service.hotels import documents, rates
 from geolookup.service.hotels import search as hotels
 from geolookup.service.hotels.records import SECTIONS
 from geolookup.service.hotels.search import Search
-from geolookup.service.http import openapi
-from geolookup.service.http.openapi import TEXT
-from geolookup.service.http.paths import Paths
-from geolookup.service.http.stream import SnapshotStream
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.store import Store
+from geolookup.web import openapi
+from geolookup.web.openapi import TEXT
+from geolookup.web.paths import Paths
+from geolookup.web.stream import SnapshotStream
 
 PATHS = Paths(lists=frozenset({"/v1/api/hotel/list"}))
 

@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, Connection, exists, select
 from geolookup.errors import RequestRefusedError
 from geolookup.service.hotels import documents
 from geolookup.service.hotels.records import MAX_NAME, SECTIONS, identifier
-from geolookup.service.http import wire
 from geolookup.service.store.hotel_schema import ADDRESS_KEYS, hotel_amenities, hotels
 from geolookup.service.store.schema import fold
 from geolookup.service.store.store import Snapshot
+from geolookup.web import wire
 
 INCLUDE = "@include"
 #: The most identifiers, and the most amenities, of one search.

@@ -14,7 +14,7 @@ from sqlalchemy import Select, select
 from geolookup.errors import ServiceError, StateBusyError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
-from geolookup.model import FIELD_NAMES, Layer
+from geolookup.model.types import FIELD_NAMES, Layer
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Snapshot, Store
 from geolookup.state import files

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from geolookup.base.reasons import reason
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.lookup.snapshot import OpenLayer, match_in
-from geolookup.model import Match
-from geolookup.reasons import reason
+from geolookup.model.types import Match
 from geolookup.service.lookups.compiler import Compiler
 from geolookup.service.store.store import Store
 
 if TYPE_CHECKING:
-    from geolookup.addresses import Family
+    from geolookup.model.addresses import Family
 
 logger = logging.getLogger("geolookup.service")
 

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection, Engine, MetaData, Table, create_engine, 
 from sqlalchemy.exc import ArgumentError
 
 from geolookup.errors import MissingExtraError, ServiceError
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.service.store.database import WAIT_S, Database
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")

@@ -22,7 +22,7 @@ from sqlalchemy import (
     text,
 )
 
-from geolookup.fields import FIELDS, FILTER_NAMES
+from geolookup.model.fields import FIELDS, FILTER_NAMES
 
 SCHEMA_VERSION = 2
 

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, insert, select, update
 from sqlalchemy.pool import QueuePool
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import ServiceError
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.schema import meta

@@ -3,14 +3,14 @@
 import csv
 from collections.abc import Iterator
 
-from geolookup import addresses
 from geolookup.errors import DataFileError, InvalidAddressError
+from geolookup.files.opened import Member, Opened
+from geolookup.model import addresses
 from geolookup.sources import blocks
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import Table
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.sources.table import Table
 
 #: By the number of columns, the position of each field:
 #: first,last,country;  first,last,continent,country,region,city,latitude,longitude (DB-IP)

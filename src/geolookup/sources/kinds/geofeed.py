@@ -9,16 +9,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from geolookup import addresses
-from geolookup.countries import not_a_code
+from geolookup.base.reasons import reason
 from geolookup.errors import InvalidAddressError, InvalidRangeError
-from geolookup.reasons import reason
+from geolookup.files.lines import Lines, has_surrogates
+from geolookup.files.opened import Member, Opened
+from geolookup.model import addresses
+from geolookup.model.countries import not_a_code
 from geolookup.sources import blocks
-from geolookup.sources.files.lines import Lines, has_surrogates
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8
 from geolookup.sources.places import BadFieldError, PlaceFields, text
 from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.sources.table import CHUNK_ROWS, NOT_UTF8
 
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
 _REGION = re.compile(r"([A-Z]{2})-([A-Z0-9]{1,3})", re.ASCII)  # ISO 3166-2

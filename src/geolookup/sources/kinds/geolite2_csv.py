@@ -7,13 +7,13 @@ block's. A block without ``geoname_id`` has no place: the place of registration 
 from collections.abc import Iterator
 
 from geolookup.errors import DataFileError
+from geolookup.files.opened import Member, Opened
 from geolookup.sources import blocks
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import Table
 from geolookup.sources.kinds.ranges_csv import first_line
 from geolookup.sources.places import BadFieldError, PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.sources.table import Table
 
 _BLOCKS = frozenset(("network", "geoname_id", "registered_country_geoname_id"))
 _PLACES = frozenset(("geoname_id", "locale_code", "country_iso_code"))

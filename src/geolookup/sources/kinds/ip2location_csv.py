@@ -6,15 +6,15 @@ The files have no header. The ends of ranges are quoted decimal numbers, and ``-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from geolookup.addresses import IPV4_MAX
 from geolookup.errors import DataFileError
+from geolookup.files.opened import Member, Opened
+from geolookup.model.addresses import IPV4_MAX
 from geolookup.sources import blocks
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import Table
 from geolookup.sources.kinds.dbip_csv import sample_rows
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
+from geolookup.sources.table import Table
 
 _NOTHING = "-"
 _NUMBER = re.compile(r"[0-9]{1,39}", re.ASCII)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError
-from geolookup.reasons import reason
+from geolookup.files.opened import Member, Opened
 from geolookup.sources import blocks
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import Chunk, Table
 from geolookup.sources.places import BadFieldError, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
+from geolookup.sources.table import Chunk, Table
 
 _BLOCKS = ("startipnum", "endipnum", "locid")
 _PLACES = ("locid", "country", "region", "city", "postalcode", "latitude", "longitude", "metrocode", "areacode")

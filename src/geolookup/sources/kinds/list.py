@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from geolookup.errors import DataFileError, UpstreamAnswerError
+from geolookup.files.opened import Member, Opened
 from geolookup.sources.blocks import Batch
-from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.pulled import batch_of, note_rejected
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder

@@ -9,10 +9,10 @@ import numpy as np
 from maxminddb.decoder import Decoder
 
 from geolookup.errors import DataFileError
+from geolookup.files.opened import Member, Opened
+from geolookup.files.streams import reading_errors
 from geolookup.index.flatten import U32, Flags
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.streams import reading_errors
 from geolookup.sources.mmdb.metadata import DECODING_FAILED, MARKER, TAIL_BYTES, Metadata, read_metadata
 from geolookup.sources.mmdb.shapes import Recogniser
 from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses

@@ -5,15 +5,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, SettingsError
-from geolookup.model import FIELD_NAMES
+from geolookup.files.opened import Member, Opened
+from geolookup.model.types import FIELD_NAMES
 from geolookup.sources import blocks
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import Table
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
-from geolookup.text import harmless
+from geolookup.sources.table import Table
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))

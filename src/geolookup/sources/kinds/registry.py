@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from geolookup.files.limits import Limits
+from geolookup.files.opened import Member, Opened
 from geolookup.sources.blocks import Batch
 from geolookup.sources.country_ranges import bundled_date, bundled_ranges_path
-from geolookup.sources.files.limits import Limits
-from geolookup.sources.files.opened import Member, Opened
 from geolookup.sources.kinds import ranges_csv
 from geolookup.sources.protocol import Gathered, Kind, Request
 

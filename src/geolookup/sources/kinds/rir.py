@@ -3,17 +3,17 @@
 import re
 from collections.abc import Iterator
 
-from geolookup import addresses
-from geolookup.addresses import IPV4_MAX
-from geolookup.countries import not_a_code
+from geolookup.base.text import count
 from geolookup.errors import DataFileError, InvalidAddressError
+from geolookup.files.lines import Lines, has_surrogates
+from geolookup.files.opened import Member, Opened
+from geolookup.model import addresses
+from geolookup.model.addresses import IPV4_MAX
+from geolookup.model.countries import not_a_code
 from geolookup.sources import blocks
-from geolookup.sources.files.lines import Lines, has_surrogates
-from geolookup.sources.files.opened import Member, Opened
-from geolookup.sources.files.table import CHUNK_ROWS, NOT_UTF8
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.text import count
+from geolookup.sources.table import CHUNK_ROWS, NOT_UTF8
 
 _REGISTRIES = frozenset(("afrinic", "apnic", "arin", "lacnic", "ripencc", "iana", "nro"))
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)

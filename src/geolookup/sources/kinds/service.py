@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from geolookup.files.limits import Limits
 from geolookup.sources.blocks import Batch
-from geolookup.sources.files.limits import Limits
 from geolookup.sources.places import Places
 from geolookup.sources.protocol import Gathered
 from geolookup.sources.pulled import batch_of, note_rejected

@@ -7,8 +7,8 @@ from typing import Any
 import maxminddb
 from maxminddb.decoder import Decoder
 
+from geolookup.base.text import harmless
 from geolookup.errors import DataFileError
-from geolookup.text import harmless
 
 MARKER = b"\xab\xcd\xefMaxMind.com"
 #: The specification puts the metadata within the last 128 KiB.

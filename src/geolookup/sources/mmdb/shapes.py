@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from geolookup.countries import is_code
+from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, SettingsError
-from geolookup.fields import FIELD_NAMES, FIELDS, Field
+from geolookup.model.countries import is_code
+from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
-from geolookup.text import harmless
 
 _Path = tuple[str | int, ...]
 _SHORT = 100

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from geolookup.errors import DataFileError
+from geolookup.files.limits import Limits
 from geolookup.index.flatten import U32, U64, Flags
-from geolookup.sources.files.limits import Limits
 from geolookup.sources.mmdb.metadata import Metadata
 
 _WIDEST = 1 << 18

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from geolookup.countries import wrong_country
-from geolookup.fields import DEGREES
+from geolookup.model.countries import wrong_country
+from geolookup.model.fields import DEGREES
 from geolookup.sources.world.outlines import is_in, may_be_in
 
 

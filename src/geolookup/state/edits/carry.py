@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.operations import AddBlock, Create
 from geolookup.state.edits.outbox.outbox import Outbox

@@ -19,7 +19,7 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession, is_provisional
 
 if TYPE_CHECKING:
-    from geolookup.addresses import AddressLike
+    from geolookup.model.addresses import AddressLike
 
 
 def retry(session: EditSession, number: int) -> OutboxRow:

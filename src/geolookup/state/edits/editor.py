@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from geolookup.errors import EditError
-from geolookup.model import IPBlock, NewGeolocation
+from geolookup.model.types import IPBlock, NewGeolocation
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits import decisions
 from geolookup.state.edits.fields import meant_fields, refuse_unknown
@@ -30,7 +30,7 @@ from geolookup.state.edits.sessions import Sessions
 from geolookup.state.generations.parts import has_service
 
 if TYPE_CHECKING:
-    from geolookup.addresses import AddressLike
+    from geolookup.model.addresses import AddressLike
 
 
 class Editor:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from geolookup.countries import wrong_country
 from geolookup.errors import EditError
-from geolookup.fields import FIELD_NAMES, FIELDS, UNKNOWN
+from geolookup.model.countries import wrong_country
+from geolookup.model.fields import FIELD_NAMES, FIELDS, UNKNOWN
 
 #: No field of a real geolocation is longer, and the service may refuse more.
 MAX_TEXT = 1000

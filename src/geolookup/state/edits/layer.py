@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 

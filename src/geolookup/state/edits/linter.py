@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from sortedcontainers import SortedKeyList, SortedList
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 
 Kind: TypeAlias = Literal["gone", "identical", "redundant", "shadowed", "crossing"]
 

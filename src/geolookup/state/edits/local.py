@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State

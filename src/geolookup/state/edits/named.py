@@ -2,13 +2,13 @@
 
 from operator import index
 
-from geolookup.addresses import parse_any, to_text
 from geolookup.errors import EditError, InvalidAddressError, InvalidRangeError
-from geolookup.model import IPBlock, range_ends
+from geolookup.model.addresses import parse_any, to_text
+from geolookup.model.types import IPBlock, range_ends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from geolookup.addresses import AddressLike
+    from geolookup.model.addresses import AddressLike
 
 
 def block_of(first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
-from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.current import Current, cache_path
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.named import locid_of

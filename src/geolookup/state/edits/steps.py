@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolookup.fields import FIELD_NAMES, UNKNOWN
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.fields import FIELD_NAMES, UNKNOWN
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.outbox.payload import blocks_of
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from geolookup import disk
+from geolookup.base import disk
+from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
-from geolookup.fields import FIELDS, Field
-from geolookup.reasons import reason
+from geolookup.model.fields import FIELDS, Field
 from geolookup.state import files
 from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.history import insert_history

@@ -7,7 +7,7 @@ was added only to be removed is seen by everybody in between.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from sortedcontainers import SortedKeyList
 
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock
 
 #: Of each block that wins addresses, its locid; None stands for what no custom block covers.
 Winners: TypeAlias = dict[tuple[int, IPBlock] | None, int]

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import quote
 
-from geolookup import disk
-from geolookup.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.base import disk
 from geolookup.errors import StateDamagedError, StateTooNewError
-from geolookup.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
-from geolookup.model import Geolocation, IPBlock, ListFilters
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
+from geolookup.model.types import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
 from geolookup.state.packs.reading import readable
 from geolookup.state.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors

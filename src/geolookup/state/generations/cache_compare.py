@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from geolookup.fields import FIELD_NAMES, FIRST_OWN_LOCID
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.fields import FIELD_NAMES, FIRST_OWN_LOCID
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.generations.cache import (
     check_version,
     open_published,

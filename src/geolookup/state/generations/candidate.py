@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup import disk
+from geolookup.base import disk
+from geolookup.base.reasons import reason
 from geolookup.errors import StateDamagedError, StateTooNewError
-from geolookup.reasons import reason
 from geolookup.state import files
 from geolookup.state.current import FORMAT_VERSION, READ_VERSIONS
 

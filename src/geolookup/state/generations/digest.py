@@ -2,7 +2,7 @@
 
 import hashlib
 
-from geolookup.model import Geolocation, field_values
+from geolookup.model.types import Geolocation, field_values
 
 
 def digest(place: Geolocation) -> str:

@@ -5,7 +5,7 @@ import os
 import secrets
 from typing import Any
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import StateDamagedError
 from geolookup.state import files
 from geolookup.state.generations import retention

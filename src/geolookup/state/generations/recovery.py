@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from geolookup.base.reasons import reason
 from geolookup.errors import (
     IndexFileError,
     IndexTooNewError,
@@ -14,7 +15,6 @@ from geolookup.errors import (
     StateTooNewError,
 )
 from geolookup.index.mapped import header_of
-from geolookup.reasons import reason
 from geolookup.state import files
 from geolookup.state.current import (
     Current,

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from geolookup import disk
+from geolookup.base import disk
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup import disk
+from geolookup.base import disk
+from geolookup.base.reasons import reason
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
-from geolookup.reasons import reason
 from geolookup.state import files, readers
 from geolookup.state.current import Current, generation_path, read_current
 from geolookup.state.generations import retention

@@ -11,9 +11,9 @@ import os
 from collections.abc import Iterator
 from typing import IO, Any, NamedTuple
 
-from geolookup import disk
+from geolookup.base import disk
+from geolookup.base.reasons import reason
 from geolookup.errors import GeoLookupError, StateDamagedError
-from geolookup.reasons import reason
 from geolookup.state.packs.forms import Pages, PagesAgain, Source, Target
 from geolookup.state.packs.sections import Sections, SectionsAgain
 

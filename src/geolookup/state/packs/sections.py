@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from geolookup import plainjson
-from geolookup.fields import TEXT_NAMES
+from geolookup.base import plainjson
 from geolookup.index.layout import EMPTY, ITEM_FORMATS, NARROW_EMPTY, WIDE_EMPTY
 from geolookup.index.mapped import read_header
+from geolookup.model.fields import TEXT_NAMES
 from geolookup.state.packs.forms import Column, mapped, write_at
 
 Array = np.ndarray[Any, Any]

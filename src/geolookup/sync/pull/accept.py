@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 from geolookup.errors import StateError
-from geolookup.fields import FIRST_OWN_LOCID
+from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.assemble import Layer

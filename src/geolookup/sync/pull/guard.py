@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from geolookup.base.text import count
 from geolookup.settings.table import Settings
-from geolookup.text import count
 
 #: So many geolocations, and so many blocks, more or fewer never hold a source: in a small file they are a day's work.
 FREE_CHANGES = 10

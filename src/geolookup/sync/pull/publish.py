@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from geolookup.base.text import count
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.sources.terms import Terms
 from geolookup.state.clock import now_text
@@ -18,7 +19,6 @@ from geolookup.sync.pull.layers import adopted, is_changed, layer_of, part_direc
 from geolookup.sync.pull.outcome import raise_failures, say_rolled_back
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Result, Run
-from geolookup.text import count
 
 #: Told a candidate generation and when its service's list began, in place of its being published.
 Preview = Callable[[Candidate, Begun], None]

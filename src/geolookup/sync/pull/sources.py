@@ -2,9 +2,10 @@
 
 import contextlib
 
+from geolookup.base.text import count
 from geolookup.errors import GeoLookupError, StateDamagedError, StateError, WrongUpstreamError
-from geolookup.fields import FIRST_OWN_LOCID
 from geolookup.http.transport import Transport
+from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition, stack
 from geolookup.state.current import Current, index_path
@@ -19,7 +20,6 @@ from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import PullProgress, Result, Run
 from geolookup.sync.pull.source.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.source.service import pull_service
-from geolookup.text import count
 
 
 def pull_all(

@@ -13,7 +13,7 @@ from geolookup.errors import (
     UpstreamRefusedError,
     UpstreamUnavailableError,
 )
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.clock import now_text

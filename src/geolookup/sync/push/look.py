@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.errors import UpstreamError
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.layer import blocks_had
 from geolookup.state.edits.outbox.operations import Create, Overwriting, SettingFields
 from geolookup.state.edits.outbox.outbox import Outbox

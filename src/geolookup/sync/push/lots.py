@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from geolookup.model import IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.operations import Create, Delete, RemoveBlock, ReplaceBlock
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import OutboxRow, State

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from geolookup.errors import PlanError
 from geolookup.http.transport import Transport
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock, Requests, SingleRequest

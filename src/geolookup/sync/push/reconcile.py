@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias, assert_never
 
-from geolookup.model import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,

@@ -2,13 +2,13 @@
 
 from functools import partial
 
+from geolookup.base.text import count
 from geolookup.errors import UpstreamRefusedError
 from geolookup.state.edits.outbox.payload import ends_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
 from geolookup.sync.push.reconcile import Decision, Removal
-from geolookup.text import count
 
 #: Steps that a removal may take, beyond three for each block: a service that says one thing and lists another ends it.
 _MOST_STEPS = 10

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from geolookup.errors import UpstreamAnswerError, UpstreamRefusedError
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from geolookup.errors import UpstreamAnswerError
-from geolookup.fields import FIELD_NAMES, FILTER_NAMES
-from geolookup.model import Geolocation, IPBlock, field_values
+from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
+from geolookup.model.types import Geolocation, IPBlock, field_values
 from geolookup.settings.table import Settings
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory

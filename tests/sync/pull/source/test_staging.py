@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup import addresses
 from geolookup.errors import PullError
+from geolookup.model import addresses
 from geolookup.state.generations.candidate import Candidate
 from geolookup.sync.pull.source import staging
 from geolookup.sync.pull.source.staging import Staging

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from geolookup.addresses import parse
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.addresses import parse
 from geolookup.state.edits.outbox.row import State
 from tests.oracle.outbox_model import laid_over, winner
 from tests.sync.push.stateful.memory import Memory

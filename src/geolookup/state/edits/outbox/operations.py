@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
+from geolookup.base.reasons import reason
 from geolookup.errors import GeoLookupError
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import Geolocation, IPBlock
-from geolookup.reasons import reason
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.outbox.payload import block_of, blocks_of, ends_of, geolocation
 
 

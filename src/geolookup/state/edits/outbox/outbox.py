@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
-from geolookup.fields import FIELD_NAMES
-from geolookup.model import PROVISIONAL_LOCID
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state import machine
 from geolookup.state.clock import now_text
 from geolookup.state.edits.outbox.baselines import Baselines

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from geolookup.fields import UNKNOWN
-from geolookup.model import Geolocation, IPBlock
+from geolookup.model.fields import UNKNOWN
+from geolookup.model.types import Geolocation, IPBlock
 
 
 def geolocation(locid: int, fields: Mapping[str, Any], blocks: tuple[IPBlock, ...]) -> Geolocation:

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError
-from geolookup.fields import LATER_NAMES, UNKNOWN
-from geolookup.model import PROVISIONAL_LOCID, Geolocation
-from geolookup.reasons import reason
+from geolookup.model.fields import LATER_NAMES, UNKNOWN
+from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import geolocation

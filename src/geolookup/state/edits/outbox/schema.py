@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from geolookup.fields import FIELDS
+from geolookup.model.fields import FIELDS
 from geolookup.state.sqlite import column_types
 
 if TYPE_CHECKING:

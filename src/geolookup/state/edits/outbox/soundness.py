@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError
-from geolookup.model import IPBlock
-from geolookup.reasons import reason
+from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.row import read_row
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.untold import UNTOLD, read_untold

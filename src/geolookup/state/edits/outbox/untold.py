@@ -3,8 +3,8 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError
-from geolookup.reasons import reason
 from geolookup.state.edits.outbox.schema import RESTORING
 
 if TYPE_CHECKING:

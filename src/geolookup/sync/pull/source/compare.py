@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from geolookup.base.text import count
 from geolookup.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.reader import IndexReader
@@ -16,7 +17,6 @@ from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Result, Run
 from geolookup.sync.pull.source.staging import Staged
-from geolookup.text import count
 
 
 def judged(run: Run, result: Result, candidate: Candidate, staged: Staged, record: Mapping[str, Any]) -> Result:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from geolookup.errors import DataFileError, IndexFileError, PullError
-from geolookup.fields import FIRST_OWN_LOCID
+from geolookup.files.limits import Limits
 from geolookup.index.reader import IndexReader
+from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.sources.definition import Definition, file_name
 from geolookup.sources.detect import open_source
-from geolookup.sources.files.limits import Limits
 from geolookup.sources.locids import Numbering
 from geolookup.sources.terms import recognised
 from geolookup.state import clock

@@ -11,7 +11,7 @@ import msgspec
 from geolookup.errors import PullError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.scratch.seen import Seen
-from geolookup.model import field_values
+from geolookup.model.types import field_values
 from geolookup.state import files
 from geolookup.state.generations.cache import BlockRow, CacheWriter, GeolocationRow
 from geolookup.state.generations.candidate import Candidate

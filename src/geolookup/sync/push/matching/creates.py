@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from geolookup.model import Geolocation
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.digest import digest

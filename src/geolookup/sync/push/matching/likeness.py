@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from geolookup.fields import DEGREES, TEXT_NAMES
+from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 Fields: TypeAlias = Mapping[str, Any]
 #: What was sent, and what the service made of it.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from geolookup.model import Geolocation, IPBlock, field_values
+from geolookup.model.types import Geolocation, IPBlock, field_values
 from geolookup.state.generations.digest import digest
 from geolookup.sync.push.matching.likeness import Fields, Forms, like
 

@@ -1,0 +1,1 @@
+"""Errors of the system, text, JSON and files, as every room above sees them."""

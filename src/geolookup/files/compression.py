@@ -1,0 +1,109 @@
+"""The compressions in which a file may come, told by its first bytes: gzip, bzip2, xz, and Zstandard by an extra."""
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+from geolookup.errors import MissingExtraError
+from geolookup.files.streams import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """One compression: the first bytes that its files may have, and the end of their names.
+
+    ``reader`` makes the content's stream of a compressed one, and ``writer`` the other way round. Neither closes what
+    it was given. Reading fails as `files.streams.reading_errors` expects, also if the file was cut short.
+    """
+
+    name: str
+    end: str
+    magics: tuple[bytes, ...]
+    reader: Callable[[IO[bytes]], Stream]
+    writer: Callable[[IO[bytes]], IO[bytes]]
+
+
+class _Zstandard(io.RawIOBase):
+    """A Zstandard stream (RFC 8878) whose damage is a ValueError, as that of the standard library's formats is."""
+
+    def __init__(self, below: IO[bytes]) -> None:
+        zstd = _zstd()
+        self._damage: type[Exception] = zstd.ZstdError
+        self._file = zstd.ZstdFile(below)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """See `io.RawIOBase`."""
+        try:
+            return cast("bytes", self._file.read(size))
+        except self._damage as error:
+            raise ValueError("its compressed data are damaged") from error
+
+    def close(self) -> None:
+        """See `io.RawIOBase`."""
+        self._file.close()
+        super().close()
+
+
+def _zstd() -> Any:
+    """The module for Zstandard: a part of Python from 3.14 on. Others do not notice if a file was cut short.
+
+    :raises MissingExtraError: if it is not installed
+    """
+    try:
+        from compression import zstd  # type: ignore[import-not-found]
+    except ImportError:
+        try:
+            from backports import zstd
+        except ImportError as error:
+            raise MissingExtraError(
+                f"Zstandard needs another package: pip install 'geolookup[zstd]' ({error}), or decompress the file "
+                "with `zstd -dc`"
+            ) from error
+    return zstd
+
+
+_COMPRESSIONS = (
+    Compression(
+        "gzip",
+        ".gz",
+        (b"\x1f\x8b",),
+        lambda below: gzip.GzipFile(fileobj=below, mode="rb"),
+        # Without a name and a time: the same content gives the same bytes.
+        lambda out: cast("IO[bytes]", gzip.GzipFile("", "wb", 6, out, 0)),
+    ),
+    Compression("Zstandard", ".zst", (b"\x28\xb5\x2f\xfd",), _Zstandard, lambda out: _zstd().ZstdFile(out, "wb")),
+    Compression(
+        "bzip2",
+        ".bz2",
+        tuple(b"BZh%d%s" % (level, then) for level in range(1, 10) for then in (b"1AY&SY", b"\x17rE8P\x90")),
+        bz2.BZ2File,
+        lambda out: cast("IO[bytes]", bz2.BZ2File(out, "wb")),
+    ),
+    Compression(
+        "xz",
+        ".xz",
+        (b"\xfd7zXZ\x00",),
+        lzma.LZMAFile,
+        lambda out: cast("IO[bytes]", lzma.LZMAFile(out, "wb")),  # noqa: SIM115 - whoever asks for it closes it
+    ),
+)
+
+
+def compression_of(head: bytes) -> Compression | None:
+    """The compression of the file that begins with ``head``, or None."""
+    return next((each for each in _COMPRESSIONS if head.startswith(each.magics)), None)
+
+
+def compression_named(name: str) -> Compression | None:
+    """The compression that the end of a file's name says, or None."""
+    return next((each for each in _COMPRESSIONS if name.lower().endswith(each.end)), None)
+
+
+def is_undecided(head: bytes) -> bool:
+    """Whether the few bytes that are there may become those of a compressed file."""
+    magics = (magic for each in _COMPRESSIONS for magic in each.magics)
+    return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)

@@ -1,0 +1,87 @@
+"""Lines of text from a stream of bytes: UTF-8 with or without a byte order mark, any line of bounded length."""
+
+import codecs
+import io
+from collections.abc import Iterator
+
+from geolookup.errors import DataFileError
+from geolookup.files.limits import Limits
+from geolookup.files.opened import Member
+
+_BLOCK_BYTES = 1 << 20
+
+
+class Lines:
+    """An iterator of the lines of a file, each with its ``\\n``; the last may lack it.
+
+    A line that is not UTF-8 is read as Latin-1 if ``latin1`` allows it. Otherwise lone surrogates stand for its bytes,
+    and ``undecoded`` counts it: callers must look at that count.
+
+    :raises DataFileError: while iterating, if the file is damaged or cut short, or a line is too long
+    """
+
+    def __init__(self, member: Member, limits: Limits, *, latin1: bool = False) -> None:
+        self.name = member.name
+        self.undecoded = 0
+        self._member = member
+        self._most = limits.line_bytes
+        self._latin1 = latin1
+        self._number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for block in self.blocks():
+            yield from block
+
+    def blocks(self) -> Iterator[list[str]]:
+        """The lines, many at once."""
+        with self._member.open() as stream:
+            rest = b""
+            begun = False
+            while block := stream.read(_BLOCK_BYTES):
+                block = rest + block
+                if not begun:
+                    if len(block) < 3 and codecs.BOM_UTF8.startswith(block):
+                        rest = block
+                        continue
+                    block = block.removeprefix(codecs.BOM_UTF8)
+                    begun = True
+                cut = block.rfind(b"\n") + 1
+                rest = block[cut:]
+                if len(rest) > self._most:
+                    self._refuse(block[:cut].count(b"\n"))
+                if cut:
+                    yield self._split(block[:cut])
+            if rest and not (not begun and rest == codecs.BOM_UTF8):
+                yield self._split(rest)
+
+    def _split(self, block: bytes) -> list[str]:
+        try:
+            text = block.decode("utf-8")
+        except UnicodeDecodeError:
+            text = "".join(self._decoded(block))
+        # Not `splitlines`: it also cuts at characters that stand inside of texts.
+        lines = io.StringIO(text, newline="\n").readlines()
+        if max(map(len, lines)) > self._most:
+            self._refuse(next(at for at, line in enumerate(lines) if len(line) > self._most))
+        self._number += len(lines)
+        return lines
+
+    def _decoded(self, block: bytes) -> Iterator[str]:
+        # Not `splitlines`: it also cuts at carriage returns.
+        for line in io.BytesIO(block):
+            try:
+                yield line.decode("utf-8")
+            except UnicodeDecodeError:
+                if self._latin1:
+                    yield line.decode("latin-1")
+                else:
+                    self.undecoded += 1
+                    yield line.decode("utf-8", "surrogateescape")
+
+    def _refuse(self, ahead: int) -> None:
+        raise DataFileError(f"{self.name}, line {self._number + ahead + 1}: the line has more than {self._most} bytes")
+
+
+def has_surrogates(text: str) -> bool:
+    """Whether a text holds bytes that are not UTF-8."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)

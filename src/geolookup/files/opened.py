@@ -1,0 +1,223 @@
+"""An opened input: one file or a set of files, taken out of zip, tar and every compression as its content says."""
+
+import os
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, cast
+
+from geolookup.errors import DataFileError
+from geolookup.files.compression import compression_of
+from geolookup.files.limits import Limits
+from geolookup.files.streams import BoundedStream, Chained, Stream, reading_errors
+
+#: How much of each file is looked at to tell its kind.
+HEAD_BYTES = 64 << 10
+
+_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
+_TAR_MAGIC = slice(257, 262), b"ustar"
+_COPY_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One file of an input.
+
+    ``name`` is for messages; ``inside`` its name in the archive or folder, empty for an input of one file. ``head`` has
+    the first 64 KiB. ``open`` reads it from the beginning, any number of times. ``path`` is set if a file holds these
+    bytes as they are.
+    """
+
+    name: str
+    inside: str
+    head: bytes
+    open: Callable[[], BoundedStream]
+    path: str | None
+
+    def seekable(self) -> IO[bytes]:
+        """The content as an open file that can be mapped: the file itself, or a temporary copy without a name.
+
+        :raises DataFileError: if it cannot be read or expanded
+        """
+        if self.path is not None:
+            with reading_errors(self.name):
+                return open(self.path, "rb")
+        with reading_errors(self.name):
+            copy = tempfile.TemporaryFile(prefix="geolookup-")  # noqa: SIM115 - the caller closes it
+        try:
+            with self.open() as stream:
+                while data := stream.read(_COPY_BYTES):
+                    with reading_errors(self.name):
+                        copy.write(data)
+            copy.flush()
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+
+class Opened:
+    """An input: ``name`` for messages, and its files, ``members``, in the order of their names."""
+
+    def __init__(self, path: str | os.PathLike[str], limits: Limits) -> None:
+        """Open a file, an archive or a folder.
+
+        :raises DataFileError: if it cannot be read, is damaged at its beginning, or is larger than the limits allow
+        """
+        self.name = os.fspath(path)
+        self._limits = limits
+        self._archives: list[zipfile.ZipFile] = []
+        try:
+            if os.path.isdir(self.name):
+                found = [member for inside, full in self._files() for member in self._file(full, full, inside)]
+            else:
+                found = list(self._file(self.name, self.name, ""))
+        except BaseException:
+            self.close()
+            raise
+        self.members = tuple(sorted(found, key=lambda member: member.inside))
+
+    def fitting(self, fits: Callable[[Member], bool]) -> list[Member]:
+        """The files that fit; a file that is alone fits anything, since its kind may have been forced."""
+        return [member for member in self.members if len(self.members) == 1 or fits(member)]
+
+    def close(self) -> None:
+        """Close the archive; harmless when repeated."""
+        for archive in self._archives:
+            archive.close()
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """The files of a folder, and of folders in it: GeoLite2's zip holds a dated one."""
+        count = 0
+        with reading_errors(self.name):
+            for folder, folders, files in os.walk(self.name):
+                depth = os.path.relpath(folder, self.name).count(os.sep)
+                folders[:] = [] if depth >= self._limits.depth else sorted(folders)
+                for file in sorted(files):
+                    full = os.path.join(folder, file)
+                    if file.startswith(".") or not os.path.isfile(full):
+                        continue
+                    count += 1
+                    self._check_count(count)
+                    yield os.path.relpath(full, self.name), full
+
+    def _check_count(self, count: int) -> None:
+        if count > self._limits.members:
+            raise DataFileError(f"{self.name}: holds more than {self._limits.members} files: name one of them")
+
+    def _file(self, path: str, name: str, inside: str) -> Iterator[Member]:
+        with reading_errors(name), open(path, "rb") as file:
+            magic = file.read(4)
+        if magic in _ZIP_MAGICS and not inside:
+            yield from self._zip(path)
+            return
+
+        def open_plain() -> BoundedStream:
+            with reading_errors(name):
+                return BoundedStream(name, open(path, "rb"), self._limits, None)
+
+        yield from self._layers(name, inside, open_plain, path, 0)
+
+    def _layers(
+        self, name: str, inside: str, opener: Callable[[], BoundedStream], path: str | None, depth: int
+    ) -> Iterator[Member]:
+        """The files in a stream: of its tar, of what is compressed in it, or itself."""
+        with opener() as stream:
+            head = stream.read(HEAD_BYTES)
+        if (compression := compression_of(head)) is not None:
+            if depth >= self._limits.depth:
+                raise DataFileError(f"{name}: is compressed more than {self._limits.depth} times over")
+
+            def open_expanded() -> BoundedStream:
+                below = Chained(opener())
+                return BoundedStream(
+                    name, _Closing(compression.reader(cast("IO[bytes]", below)), below), self._limits, below.tell
+                )
+
+            yield from self._layers(name, inside, open_expanded, None, depth + 1)
+        elif head[_TAR_MAGIC[0]] == _TAR_MAGIC[1]:
+            yield from self._tar(name, opener)
+        else:
+            yield Member(name, inside, head, opener, path)
+
+    def _tar(self, name: str, opener: Callable[[], BoundedStream]) -> Iterator[Member]:
+        entries: list[str] = []
+        with reading_errors(name), opener() as stream, tarfile.open(fileobj=Chained(stream), mode="r|") as archive:
+            for count, entry in enumerate(archive, 1):
+                self._check_count(count)
+                if entry.isreg():
+                    entries.append(entry.name)
+        for number, entry_name in enumerate(entries):
+            # A tar has no table of contents, so each file is looked for from the beginning.
+            def open_entry(number: int = number, shown: str = f"{name}: {entry_name}") -> BoundedStream:
+                chain = Chained(opener())
+                try:
+                    with reading_errors(shown):
+                        archive = tarfile.open(fileobj=chain, mode="r|")  # noqa: SIM115 - lives as long as the stream
+                        regular = (entry for entry in archive if entry.isreg())
+                        entry = next(entry for at, entry in enumerate(regular) if at == number)
+                        content = archive.extractfile(entry)
+                    assert content is not None
+                    return BoundedStream(shown, _ClosingTar(content, entry.size, chain), self._limits, None)
+                except BaseException:
+                    chain.close()
+                    raise
+
+            with open_entry() as stream:
+                head = stream.read(HEAD_BYTES)
+            yield Member(f"{name}: {entry_name}", entry_name, head, open_entry, None)
+
+    def _zip(self, path: str) -> Iterator[Member]:
+        with reading_errors(path):
+            archive = zipfile.ZipFile(path)
+        self._archives.append(archive)
+        entries = archive.infolist()
+        self._check_count(len(entries))
+        for entry in entries:
+            if entry.is_dir() or entry.filename.startswith("__MACOSX/"):
+                continue
+            name = f"{path}: {entry.filename}"
+
+            def open_entry(entry: zipfile.ZipInfo = entry, name: str = name) -> BoundedStream:
+                with reading_errors(name):
+                    content = archive.open(entry)
+                return BoundedStream(name, content, self._limits, lambda: entry.compress_size)
+
+            yield from self._layers(name, entry.filename, open_entry, None, 1)
+
+
+class _Closing:
+    """What a compression reads, closed together with the stream below it."""
+
+    def __init__(self, content: Stream, below: Chained) -> None:
+        self._content = content
+        self._below = below
+
+    def read(self, size: int = -1) -> bytes:
+        return self._content.read(size)
+
+    def close(self) -> None:
+        self._content.close()
+        self._below.close()
+
+
+class _ClosingTar:
+    """A tar's file, which must have as many bytes as its header says."""
+
+    def __init__(self, content: IO[bytes], size: int, chain: Chained) -> None:
+        self._content = content
+        self._left = size
+        self._chain = chain
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._content.read(size)
+        self._left -= len(data)
+        if not data and size and self._left:
+            raise EOFError("the file ends before its size")
+        return data
+
+    def close(self) -> None:
+        self._content.close()
+        self._chain.close()

@@ -1,0 +1,1 @@
+"""Addresses, geolocations and answers: the values that every room above hands on."""

@@ -1,0 +1,189 @@
+"""What is told of an answer and of a state: explanations, and what is served, from which sources, how well.
+
+Apart from `model`, since a lookup needs none of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Literal, TypeAlias
+
+from geolookup.model.types import Geolocation, IPBlock, Layer, Match, StaleRule
+
+#: What of a run can fail by itself: its beginning (settings, the state), sending edits, pulling sources.
+Stage: TypeAlias = Literal["start", "push", "pull"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveringBlock:
+    """One block that covers an explained address, and what became of it.
+
+    ``wins`` is true for exactly one of an explanation's blocks; ``reason`` says in words by which rule this one wins
+    or loses. ``source`` names the source that it is from. ``masks`` is true for a block that says that its addresses
+    are known to have no location: then ``geolocation`` has locid 0 and nothing else, and if it wins, the address has no
+    answer.
+    """
+
+    block: IPBlock
+    geolocation: Geolocation
+    layer: Layer
+    wins: bool
+    reason: str
+    pending: bool = False
+    source: str = "service"
+    masks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSince:
+    """Since when an address has had its answer.
+
+    ``generation`` is the one that brought it, ``at`` since when that was served, ``age_s`` the seconds since. If an
+    edit on this machine brought it later, ``generation`` is None, ``at`` is the edit's moment, and ``edit`` describes
+    it. If ``is_exact`` is false, nothing older is kept, and the answer may be older. ``before`` is what the generation
+    ``generation_before`` answered, None if nothing covered the address then or nothing older is kept.
+    """
+
+    generation: int | None
+    at: str
+    age_s: float
+    is_exact: bool = True
+    generation_before: int | None = None
+    before: Match | None = None
+    edit: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an address resolves as it does.
+
+    ``match`` is None if nothing covers the address; ``covering`` has every block of both layers that covers it,
+    the winner first and the others in the order in which they would have won. ``generation`` is the published sync
+    that answered and ``age_s`` the seconds since it was pulled or last confirmed; nobody confirms the bundled data
+    (``confirmed`` is false), so theirs count from their own date. ``edits`` describes the pending edits behind the
+    answer, oldest first. ``since`` says since when this has been the answer, None if that was not recorded.
+    """
+
+    address: str
+    match: Match | None
+    covering: tuple[CoveringBlock, ...]
+    generation: int
+    source: str
+    age_s: float
+    edits: tuple[str, ...] = ()
+    confirmed: bool = True
+    since: AnswerSince | None = None
+
+    def __iter__(self) -> Iterator[CoveringBlock]:
+        return iter(self.covering)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStatus:
+    """One source of default geolocations, as `Status` shows it.
+
+    ``checked_at`` is when it was last found to have what is here, ``age_s`` the seconds since, and ``stale`` whether
+    that is more than ``max_age_s`` (None: no limit). ``geolocations``, ``blocks`` and ``masks`` count its rows, and
+    ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not answer yet, because a
+    change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held snapshot, or None.
+    ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are None while all is
+    well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue`` is true if its
+    licence wants the served version gone.
+    """
+
+    name: str
+    kind: str
+    location: str
+    serves: bool
+    snapshot: int
+    digest: str
+    checked_at: str
+    age_s: float
+    max_age_s: float | None
+    stale: bool
+    geolocations: int
+    blocks: int
+    masks: int
+    addresses_v4: int
+    addresses_v6: int
+    licence: str
+    attribution: str
+    keep_days: int | None
+    redistribute: bool
+    held: str | None
+    problem: str | None
+    problem_since: str | None
+    overdue: bool = False
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it by name; counts of IPv6 addresses as text, since they have up to 39 digits."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**found, "addresses_v6": str(self.addresses_v6)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFailure:
+    """What failed in the last run that did it, and has not succeeded since.
+
+    ``run`` is the command (``sync``, ``push`` or ``refresh``), ``stage`` what of it failed. ``since`` is when it first
+    failed, ``at`` when it failed last.
+    """
+
+    stage: Stage
+    run: str
+    message: str
+    since: str
+    at: str
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What an open GeoLookup serves, and how well.
+
+    ``age_s`` counts seconds since ``dated``: since the service last confirmed the generation (``checked_at``), or for
+    the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),
+    and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
+    ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
+    been so; both are None while all is well. ``temporary`` is true if no state could be written and a throwaway
+    one serves. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader`` names the
+    implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then those that
+    do not yet. ``failures`` are what failed in the last runs, until it succeeds.
+    """
+
+    home: str
+    sequence: int
+    generation: int
+    overlay: int
+    source: str
+    url: str | None
+    digest: str
+    published_at: str
+    checked_at: str
+    dated: str
+    age_s: float
+    max_age_s: float | None
+    stale: bool
+    stale_rule: StaleRule
+    geolocations: int
+    custom_geolocations: int
+    blocks: int
+    segments: int
+    overlay_segments: int
+    pending_edits: int | None
+    pinned: tuple[int, ...]
+    held: str | None
+    problem: str | None
+    problem_since_s: float | None
+    temporary: bool
+    reader: str
+    sources: tuple[SourceStatus, ...] = ()
+    failures: tuple[RunFailure, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        """All of it by name, for ``status --json``."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        sources, failures = ([each.as_dict() for each in many] for many in (self.sources, self.failures))
+        return {**found, "sources": sources, "failures": failures}

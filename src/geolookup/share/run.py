@@ -1,0 +1,85 @@
+"""Running `geolookup share`: one state, one builder, one process that answers or several."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from geolookup.exports import licences
+from geolookup.exports.content import collect
+from geolookup.lookup import open as opening
+from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.freshness import Freshness
+from geolookup.lookup.home import resolve
+from geolookup.lookup.snapshot import Snapshot
+from geolookup.share.app import application
+from geolookup.share.build import INSTEAD
+from geolookup.share.builder import Builder, shelf_folder
+from geolookup.share.editions import Edition
+from geolookup.share.editions import editions as editions_of
+from geolookup.web.process.application import Application, Opens
+from geolookup.web.process.launch import launch
+from geolookup.web.process.options import Options
+
+
+def _nobody_waits(_url: str) -> None:
+    pass
+
+
+def share(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    path: str | os.PathLike[str] | None = None,
+    editions: Iterable[str] = (),
+    licence_allows: bool = False,
+    options: Options | None = None,
+    on_ready: Callable[[str], None] = _nobody_waits,
+) -> None:
+    """Serve what a state answers, until SIGTERM or SIGINT; then end what is under way and return.
+
+    ``path`` is the state as `geolookup.open` takes it. ``editions`` are names of databases, in addition to our own.
+    ``on_ready`` is called with the base address once it serves; the files may take longer.
+
+    :raises ServiceError: if the host is beyond loopback and no tokens are given, the address cannot be used, or a
+        worker cannot start
+    :raises SettingsError: if an edition's name, the settings, the tokens or the certificate cannot be used
+    :raises LicenceError: if a source that answers something does not let others have its data, unless
+        ``licence_allows``
+    :raises StateError: if the state is missing, or reading it failed
+    """
+    options = options or Options()
+    ready = prepared(path, editions_of(editions), licence_allows=licence_allows)
+    launch(ready, host=host, port=port, options=options, on_ready=on_ready)
+
+
+@contextlib.contextmanager
+def prepared(
+    path: str | os.PathLike[str] | None, editions: tuple[Edition, ...], *, licence_allows: bool
+) -> Iterator[Opens]:
+    """The state, open, and the builder beside it, until the last process that serves has ended."""
+    with contextlib.ExitStack() as stack:
+        settings, _ = resolve(path, None)
+        geo = stack.enter_context(opening.open(path, settings=settings))
+        if not licence_allows:
+            geo.with_snapshot(partial(_require_leave, geo.home))
+        folder = stack.enter_context(shelf_folder(geo.home))
+        builder = Builder(geo.home, folder, editions, licence_allows=licence_allows)
+        stack.callback(builder.close)
+        builder.start()
+        yield partial(opened, geo.home, opening.freshness_of(settings), folder, licence_allows)
+
+
+def _require_leave(home: str, snapshot: Snapshot) -> None:
+    """:raises LicenceError: if a source that answers something does not let others have its data"""
+    if licences.forbidden(home, snapshot.current):
+        content = collect(snapshot, layer="both", source=None, progress=lambda _done, _all: None)
+        licences.require_leave(home, snapshot.current, content.answering, instead=INSTEAD)
+
+
+@contextlib.contextmanager
+def opened(
+    home: str, freshness: Freshness, folder: str, licence_allows: bool, _shared: str | None
+) -> Iterator[Application]:
+    with GeoLookup(home, freshness=freshness) as geo:
+        yield application(geo, folder, licence_allows=licence_allows)

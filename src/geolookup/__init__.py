@@ -5,7 +5,7 @@ The names below load on first use (PEP 562): importing the package costs nothing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from geolookup._version import __version__
+    from geolookup.base.version import __version__
     from geolookup.errors import (
         BlockError,
         ColumnError,
@@ -157,7 +157,7 @@ _HOMES = {
     "SourceStatus": "model.reports",
     "StaleRule": "model.types",
     "Status": "model.reports",
-    "__version__": "_version",
+    "__version__": "base.version",
     "export": "exports.export",
     "open": "lookup.open",
     "open_editor": "lookup.first",

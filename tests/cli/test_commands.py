@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.cli import exit_codes
 from geolookup.cli.app import app, run
 from geolookup.errors import GeoLookupError, StateBusyError

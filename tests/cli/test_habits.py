@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.cli.app import app, run
 from tests.support.data.states import place, publish
 

@@ -5,7 +5,7 @@ import re
 
 import click
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.cli import exit_codes
 from geolookup.cli.app import app
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click_default_group import DefaultGroup
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.cli import colour, exit_codes, interrupt, streams
 from geolookup.cli.groups import mistyped
 from geolookup.cli.groups.help import MAX_WIDTH, Wrapping

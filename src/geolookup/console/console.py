@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from litestar import Response
 
 from geolookup import words
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.console import files
 from geolookup.console.entry.session import Session
 from geolookup.console.forms import TOKEN, AnyRequest, query

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import httpx
 import stamina
 
-from geolookup._version import __version__
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
+from geolookup.base.version import __version__
 from geolookup.errors import SettingsError, UpstreamAnswerError
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import error_of

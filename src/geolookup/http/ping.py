@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import stamina
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.errors import GeoLookupError, UpstreamUnavailableError
 from geolookup.http.body import Watch
 from geolookup.http.problems import WORTH_WAITING

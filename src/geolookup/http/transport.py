@@ -13,9 +13,9 @@ import httpx
 import msgspec
 import stamina
 
-from geolookup._version import __version__
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
+from geolookup.base.version import __version__
 from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.http.body import Body, Watch
 from geolookup.http.problems import error_of

@@ -2,7 +2,7 @@
 
 from litestar import get
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.service.geolocations import routes as geolocations_routes
 from geolookup.service.geolocations.routes import Geolocations
 from geolookup.service.hotels import routes as hotels_routes

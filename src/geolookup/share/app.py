@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from litestar import get
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.lookup.engine import GeoLookup
 from geolookup.share import databases, elastic, geoip2, updates
 from geolookup.share.files import Files

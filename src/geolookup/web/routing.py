@@ -8,7 +8,7 @@ from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.web import openapi, problems, wire
 from geolookup.web.methods import Methods
 from geolookup.web.quick import Answer, Quick

@@ -17,8 +17,8 @@ from typing import Literal
 import msgspec
 
 from geolookup import words
-from geolookup._version import __version__
 from geolookup.base import disk
+from geolookup.base.version import __version__
 from geolookup.errors import (
     GeoLookupError,
     NoStateError,

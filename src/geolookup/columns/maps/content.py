@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from geolookup._version import __version__
 from geolookup.base.text import harmless
+from geolookup.base.version import __version__
 from geolookup.columns.counts.counts import Counts, Group
 from geolookup.columns.maps.focus import Focus
 from geolookup.exports.countries import countries

@@ -10,7 +10,7 @@ from litestar.response.base import ASGIResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from geolookup._version import __version__
+from geolookup.base.version import __version__
 from geolookup.web import openapi
 
 #: Names a directory in which the workers of one service share their counts. prometheus_client reads it when it is

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from geolookup.http import deadlines as module
-from geolookup.http.deadlines import DEADLINES, Deadlines
+from geolookup.http import body as module
+from geolookup.http.body import DEADLINES, Deadlines
 
 
 def threads() -> int:

@@ -21,9 +21,8 @@ from geolookup.errors import (
     UpstreamUnavailableError,
 )
 from geolookup.http import transport as transport_module
-from geolookup.http.problems import retry_after_s
+from geolookup.http.errors import Waits, retry_after_s
 from geolookup.http.transport import Transport
-from geolookup.http.waits import Waits
 from geolookup.settings.table import Settings
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.upstream.helpers import locids, transport

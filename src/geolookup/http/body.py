@@ -1,9 +1,12 @@
 """An answer's body as it streams in: framed, decompressed, bounded in time.
 
+One thread keeps all deadlines of the process; without any there is no thread.
+
 Compressed bodies are decompressed here because httpx was seen to pass a truncated gzip body as complete.
 """
 
 import contextlib
+import os
 import socket
 import threading
 import time
@@ -14,8 +17,73 @@ import httpx
 
 from geolookup.base.text import unchanged
 from geolookup.errors import UpstreamAnswerError
-from geolookup.http.deadlines import DEADLINES
-from geolookup.http.translate import TotalTimeoutError, http_errors
+from geolookup.http.errors import TotalTimeoutError, http_errors
+
+#: Seconds for which the thread stays though nothing is due: the next request comes soon, or no more do.
+_IDLE_S = 5.0
+
+
+class Deadlines:
+    """Calls actions when they are due, unless they are cancelled before, in a thread of its own.
+
+    A timer for each request would be a thread for each, which takes longer to start than to send a small request.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._due: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._thread: threading.Thread | None = None
+        #: The moment at which the thread looks again by itself.
+        self._looks_at = 0.0
+
+    def add(self, after_s: float, action: Callable[[], None]) -> object:
+        """Call ``action`` after so many seconds; the handle that is returned is for `cancel`."""
+        at, one = time.monotonic() + after_s, object()
+        with self._changed:
+            self._due[one] = at, action
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="geolookup-deadlines", daemon=True)
+                self._thread.start()
+            elif at < self._looks_at:
+                self._changed.notify()
+        return one
+
+    def cancel(self, one: object) -> None:
+        """Do not call it; if it was called already, nothing happens."""
+        with self._changed:
+            self._due.pop(one, None)
+
+    def _run(self) -> None:
+        while True:
+            for action in self._next():
+                action()
+            with self._changed:
+                if not self._due and not self._waits(_IDLE_S) and not self._due:
+                    self._thread = None
+                    return
+
+    def _next(self) -> list[Callable[[], None]]:
+        """The actions that are due: waits until there are some, or none is left."""
+        with self._changed:
+            while self._due:
+                now = time.monotonic()
+                due = [one for one, (at, _) in self._due.items() if at <= now]
+                if due:
+                    return [self._due.pop(one)[1] for one in due]
+                self._waits(min(at for at, _ in self._due.values()) - now)
+        return []
+
+    def _waits(self, seconds: float) -> bool:
+        seconds = min(seconds, threading.TIMEOUT_MAX)
+        self._looks_at = time.monotonic() + seconds
+        return self._changed.wait(seconds)
+
+
+DEADLINES = Deadlines()
+if hasattr(os, "register_at_fork"):
+    # Neither the thread nor its actions live on in a child.
+    os.register_at_fork(after_in_child=lambda: Deadlines.__init__(DEADLINES))
+
 
 _PRODUCED_AT_ONCE = 1 << 20
 # Lists of geolocations shrink about tenfold; a body that grows two hundredfold past its first megabytes is not a list.
@@ -72,7 +140,7 @@ class Watch:
             self._socket = None
 
     def cut(self) -> None:
-        """Break the answer off now: what reads it meets a broken connection; what would connect sends nothing."""
+        """Break the answer off now: a reader meets a broken connection, and a new connection sends nothing."""
         self._expire()
 
     def _expire(self) -> None:

@@ -1,24 +1,17 @@
 """Fetching a source's file over HTTP if it changed, through a few redirects; only the first host gets the secret."""
 
-import base64
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import quote
 
 import httpx
 import stamina
 
-from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.base.version import __version__
 from geolookup.errors import SettingsError, UpstreamAnswerError
 from geolookup.http.body import Body, Watch
-from geolookup.http.problems import error_of
-from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import address_of, http_errors
-from geolookup.http.waits import Waits
+from geolookup.http.client import Secrecy, certificates, new_client, secret_header
+from geolookup.http.errors import Waits, address_of, error_of, http_errors
 from geolookup.model import addresses
 from geolookup.settings.table import Settings
 
@@ -120,9 +113,8 @@ class Downloader:
                 if body.status == 304 and condition:
                     return Fetched(
                         unchanged=True,
-                        etag=self._secrecy.kept(headers.get("etag")) or condition.get("If-None-Match"),
-                        last_modified=self._secrecy.kept(headers.get("last-modified"))
-                        or condition.get("If-Modified-Since"),
+                        etag=kept(headers.get("etag")) or condition.get("If-None-Match"),
+                        last_modified=kept(headers.get("last-modified")) or condition.get("If-Modified-Since"),
                     )
                 if body.status != 200:
                     raise error_of(what, body, self._secrecy.clean)
@@ -171,33 +163,20 @@ class Downloader:
 
     def _client(self, local: bool) -> httpx.Client:
         if local not in self._clients:
-            try:
-                self._clients[local] = httpx.Client(
-                    headers={"User-Agent": f"geolookup/{__version__}", "Accept-Encoding": "identity"},
-                    timeout=httpx.Timeout(self._settings.read_timeout_s, connect=self._settings.connect_timeout_s),
-                    follow_redirects=False,
-                    verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if local else True,
-                    trust_env=self._settings.trust_env and not local,
-                )
-            except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
-                raise SettingsError(
-                    f"the environment's proxies or certificates cannot be used: {reason(error)}"
-                ) from error
+            self._clients[local] = new_client(
+                timeout=httpx.Timeout(self._settings.read_timeout_s, connect=self._settings.connect_timeout_s),
+                trusted=certificates("http" if local else "https", trust_env=self._settings.trust_env),
+                trust_env=self._settings.trust_env and not local,
+                headers={"Accept-Encoding": "identity"},
+            )
         return self._clients[local]
 
 
 def _headers(secret: str | None, auth: str, auth_header: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The header that carries the secret, and the forms in which it must not be shown."""
+    """The header of requests to the first host, and the texts that must not be shown."""
     if secret is None:
         return {}, ()
-    hidden = {secret, quote(secret, safe=""), quote(secret)}
-    if auth == "basic":
-        if ":" not in secret:
-            raise SettingsError('`auth = "basic"` needs a secret of the form account:key')
-        encoded = base64.b64encode(secret.encode("ascii")).decode("ascii")
-        return {"Authorization": f"Basic {encoded}"}, (*hidden, encoded, secret.partition(":")[2])
-    if auth == "header":
-        return {auth_header: secret}, tuple(hidden)
-    if auth == "bearer":
-        return {"Authorization": f"Bearer {secret}"}, tuple(hidden)
-    return {}, tuple(hidden)
+    if not auth:
+        return {}, (secret,)
+    name, value, hidden = secret_header(secret, auth, auth_header, form="account:key")
+    return {name: value}, hidden

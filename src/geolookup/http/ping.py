@@ -5,18 +5,14 @@ end with the exit status N; the body of a POST is kept with it. Anyone who knows
 shown.
 """
 
-import ssl
 from urllib.parse import urlsplit
 
-import httpx
 import stamina
 
-from geolookup.base.version import __version__
 from geolookup.errors import GeoLookupError, UpstreamUnavailableError
 from geolookup.http.body import Watch
-from geolookup.http.problems import WORTH_WAITING
-from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import address_of, http_errors
+from geolookup.http.client import Secrecy, certificates, new_client
+from geolookup.http.errors import address_of, http_errors, may_be_retried
 from geolookup.settings.table import Settings
 
 #: The longest time for one attempt: a slow monitor must not delay the run.
@@ -58,23 +54,22 @@ class Monitor:
 
     def _post(self, url: str, body: str, secrecy: Secrecy) -> None:
         content = body.encode("utf-8", "backslashreplace")[:_MAX_BODY_BYTES]
-        headers = {"User-Agent": f"geolookup/{__version__}", "Content-Type": "text/plain; charset=utf-8"}
         with (
             http_errors("ping"),
-            httpx.Client(
+            new_client(
                 timeout=self._timeout_s,
-                follow_redirects=False,
+                trusted=certificates(urlsplit(url).scheme, trust_env=self._trust_env),
                 trust_env=self._trust_env,
-                verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if url.startswith("http:") else True,
+                headers={"Content-Type": "text/plain; charset=utf-8"},
             ) as client,
         ):
             for attempt in stamina.retry_context(
-                on=_worth_retrying, attempts=_ATTEMPTS, wait_initial=0.1, wait_jitter=0.2, timeout=None
+                on=may_be_retried, attempts=_ATTEMPTS, wait_initial=0.1, wait_jitter=0.2, timeout=None
             ):
                 with attempt:
                     watch = Watch(self._timeout_s, "ping", secrecy.clean)
                     try:
-                        request = client.build_request("POST", url, content=content, headers=headers)
+                        request = client.build_request("POST", url, content=content)
                         with http_errors("ping", at=address_of(request.url), watch=watch):
                             request.extensions["trace"] = watch.trace
                             response = client.send(request, stream=True)
@@ -84,12 +79,6 @@ class Monitor:
                         watch.stop()
                     if not 200 <= status < 300:
                         raise UpstreamUnavailableError(f"ping: it answered {status}", status=status)
-
-
-def _worth_retrying(error: Exception) -> bool:
-    if not isinstance(error, UpstreamUnavailableError):
-        return False
-    return error.status is None or error.status in WORTH_WAITING
 
 
 def _long(path: str) -> list[str]:

@@ -1,10 +1,8 @@
 """One HTTP client for the upstream: addresses, authentication, timeouts, bounded retries, httpx's errors as ours."""
 
-import base64
 import copy
 import json as jsonlib
 import re
-import ssl
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeVar
@@ -15,13 +13,10 @@ import stamina
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.base.version import __version__
 from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.http.body import Body, Watch
-from geolookup.http.problems import error_of
-from geolookup.http.secrecy import Secrecy
-from geolookup.http.translate import address_of, http_errors
-from geolookup.http.waits import Waits
+from geolookup.http.client import Secrecy, certificates, new_client, secret_header
+from geolookup.http.errors import Waits, address_of, error_of, http_errors
 from geolookup.model import addresses
 from geolookup.settings.secrets import read_secret
 from geolookup.settings.table import Settings
@@ -83,42 +78,26 @@ class Transport:
         self._base = settings.url
         self._host = url.host
         self._backoff_s = backoff_s
-        authentication, hidden = _authentication(settings, secret) if secret is not None else (None, ())
-        self._authentication = authentication
+        self._authentication: httpx.Auth | None = None
+        hidden: tuple[str, ...] = ()
+        if secret is not None:
+            self._authentication, hidden = _authentication(settings, secret)
         self._local = local
-        try:
-            # Plain HTTP needs no certificates, and reading them takes longer than a lookup: an empty context
-            # trusts nobody.
-            self._trust = (
-                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                if url.scheme == "http"
-                else httpx.create_ssl_context(trust_env=settings.trust_env)
-            )
-            self._client = self._connected()
-        except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
-            raise SettingsError(f"the environment's proxies or certificates cannot be used: {reason(error)}") from error
+        self._trusted = certificates(url.scheme, trust_env=settings.trust_env)
+        self._client = self._connected()
         self._stream: object = None
         self._watch: Watch | None = None
         self._secrecy = Secrecy(*hidden)
         self._is_another = self._is_cut = False
 
-    @property
-    def _trusts_env(self) -> bool:
-        """Whether the environment may name proxies. None is needed for this machine, and one would see the token."""
-        return self.settings.trust_env and not self._local
-
     def _connected(self) -> httpx.Client:
-        return httpx.Client(
-            auth=self._authentication,
-            headers={
-                "User-Agent": f"geolookup/{__version__}",
-                "Accept": "application/json",
-                "Accept-Encoding": "gzip" if self.settings.compression else "identity",
-            },
+        encoding = "gzip" if self.settings.compression else "identity"
+        return new_client(
             timeout=httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s),
-            follow_redirects=False,
-            verify=self._trust,
-            trust_env=self._trusts_env,
+            trusted=self._trusted,
+            trust_env=self.settings.trust_env and not self._local,  # a proxy on the way to this machine sees the token
+            headers={"Accept": "application/json", "Accept-Encoding": encoding},
+            auth=self._authentication,
         )
 
     def another(self, *, attempts: int) -> "Transport":
@@ -273,19 +252,13 @@ class Transport:
 
 
 def _authentication(settings: Settings, secret: str) -> tuple[httpx.Auth, tuple[str, ...]]:
-    """The header that carries the secret, and the forms in which it must not be shown."""
+    """The secret's header for every request, and the texts that must not be shown."""
     if not (secret and secret.isascii() and secret.isprintable() and secret == secret.strip()):
         raise SettingsError("the token cannot be sent: it must be one line of plain text")
-    if settings.auth == "basic":
-        if ":" not in secret:
-            raise SettingsError('`auth = "basic"` needs a secret of the form user:password')
-        encoded = base64.b64encode(secret.encode("ascii")).decode("ascii")
-        return _Authentication("Authorization", f"Basic {encoded}"), (secret, encoded, secret.partition(":")[2])
-    if settings.auth == "header":
-        if not _HEADER_NAME.fullmatch(settings.auth_header):
-            raise SettingsError(f"auth_header: {harmless(settings.auth_header)!r} is not the name of a header")
-        return _Authentication(settings.auth_header, secret), (secret,)
-    return _Authentication("Authorization", f"Bearer {secret}"), (secret,)
+    if settings.auth == "header" and not _HEADER_NAME.fullmatch(settings.auth_header):
+        raise SettingsError(f"auth_header: {harmless(settings.auth_header)!r} is not the name of a header")
+    name, value, hidden = secret_header(secret, settings.auth, settings.auth_header, form="user:password")
+    return _Authentication(name, value), hidden
 
 
 def _read_whole(body: Body, what: str) -> bytes:

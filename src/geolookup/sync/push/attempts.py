@@ -13,6 +13,7 @@ from geolookup.errors import (
     UpstreamRefusedError,
     UpstreamUnavailableError,
 )
+from geolookup.http.errors import ASKS_TO_WAIT, NOT_CARRIED_OUT
 from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state import clock
@@ -327,7 +328,7 @@ class Attempts:
             case UpstreamUnavailableError(sent=False):
                 self._not_applied(row, answer, sent=False)
                 return RequestOutcome.AGAIN, None
-            case UpstreamUnavailableError(status=408 | 429):
+            case UpstreamUnavailableError(status=status) if status in NOT_CARRIED_OUT:
                 self._silent = 0
                 with self.outbox() as outbox:
                     outbox.put_off(row, problem=str(answer))
@@ -353,7 +354,7 @@ class Attempts:
                     raise LeaveError(_paused(answer)) from answer
                 case UpstreamUnavailableError(sent=False):
                     raise LeaveError(str(answer)) from answer
-                case UpstreamUnavailableError(status=408 | 429 | 503):
+                case UpstreamUnavailableError(status=status) if status in ASKS_TO_WAIT:
                     asked.append(answer)
                 case UpstreamRefusedError() | UpstreamUnavailableError() | UpstreamAnswerError():
                     pass

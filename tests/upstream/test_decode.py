@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from geolookup.errors import GeoLookupError, UpstreamAnswerError
 from geolookup.model import addresses
 from geolookup.upstream import decode
-from geolookup.upstream.decode import KEPT_REJECTIONS, PulledGeolocation, RowDecoder
-from geolookup.upstream.values import MAX_TEXT
+from geolookup.upstream.decode import KEPT_REJECTIONS, MAX_TEXT, PulledGeolocation, RowDecoder
 from tests.support.examples import examples
 
 

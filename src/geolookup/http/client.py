@@ -14,8 +14,8 @@ from typing import Final
 
 import httpx
 
-from geolookup.base.version import __version__
 from geolookup.base.reasons import reason
+from geolookup.base.version import __version__
 from geolookup.errors import SettingsError
 
 _LOGGERS: Final = (

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from geolookup.model.countries import is_code, not_a_code
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES, Field
-from geolookup.upstream.values import MAX_TEXT
+from geolookup.upstream.decode import MAX_TEXT
 
 
 class PlaceFields(NamedTuple):

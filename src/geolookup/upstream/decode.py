@@ -1,10 +1,13 @@
 """Turns JSON elements into geolocations; a bad row or block does not affect the others.
 
 msgspec decodes a batch into typed structures; a batch that fails is read again without types, row by row. The rules are
-section 1 of the service interface and section 3 of the behaviour: text decides, and numbers are only compared.
+section 1 of the service interface and section 3 of the behaviour: text decides, and numbers are only compared. Services
+send whole numbers with quotes or without, and numbers where text belongs: both are read.
 """
 
 import codecs
+import math
+import re
 from _socket import AF_INET, AF_INET6, inet_pton
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +25,13 @@ from geolookup.http.splitter import Splitter
 from geolookup.model import addresses
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import PROVISIONAL_LOCID, field_values
-from geolookup.upstream.values import MAX_TEXT, BadRowError, checked_text, degrees, text_of, whole
+
+#: The most characters that a text field may have.
+MAX_TEXT = 65536
+
+_WHOLE = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", re.ASCII)
+
 
 #: A batch of more bytes has geolocations of very many blocks, or one of them: it is decoded in parts of this size.
 _LARGE_BYTES = 1 << 20
@@ -67,6 +76,10 @@ class RejectedRow:
     position: int
     block: str | None
     reason: str
+
+
+class _BadRowError(Exception):
+    """The reason why a row or block is left out; only this module meets it."""
 
 
 class _RawBlock(msgspec.Struct, gc=False):
@@ -170,7 +183,7 @@ class RowDecoder:
             self.geolocations_seen += 1
             try:
                 rows.append(self._row(self._raw(value, position), position))
-            except BadRowError as error:
+            except _BadRowError as error:
                 self._reject_row(locid_of(value), position, str(error))
         return rows
 
@@ -187,7 +200,7 @@ class RowDecoder:
         for position, raw in enumerate(raws, seen):
             try:
                 rows.append(self._row(raw, position))
-            except BadRowError as error:
+            except _BadRowError as error:
                 if isinstance(raw, _RawLargeRow):
                     for _ in self._blocks_of_text(raw.ipblocks):
                         pass  # what cannot be decoded sends all rows the long way, whose reason may be another
@@ -207,11 +220,11 @@ class RowDecoder:
     def _row(self, raw: _RawRow | _RawLargeRow, position: int) -> PulledGeolocation:
         locid = whole(raw.locid)
         if locid is None:
-            raise BadRowError("locid is missing or not a whole number")
+            raise _BadRowError("locid is missing or not a whole number")
         if locid == 0 or locid <= PROVISIONAL_LOCID or locid >= 1 << 63:
-            raise BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
+            raise _BadRowError(f"locid {harmless(str(locid), 40)} is out of range")
         values: list[Any] = [
-            (value if type(value) is str else text_of(value)) if most is None else degrees(value, most, name)
+            (value if type(value) is str else _text_of(value)) if most is None else _degrees(value, most, name)
             for value, (name, most) in zip(field_values(raw), _LIMITS, strict=True)
         ]
         if isinstance(raw, _RawLargeRow):
@@ -257,7 +270,7 @@ class RowDecoder:
             except (OSError, ValueError):
                 try:
                     blocks.append(self._uncommon_block(raw))
-                except BadRowError as error:
+                except _BadRowError as error:
                     self._reject_block(locid, position, _shown(raw), str(error))
                 continue
             if first > last:
@@ -274,16 +287,16 @@ class RowDecoder:
         if not startip and not endip:
             return _block_from_numbers(raw)
         if not startip or not endip:
-            raise BadRowError("startip is missing" if not startip else "endip is missing")
+            raise _BadRowError("startip is missing" if not startip else "endip is missing")
         try:
             family, first = addresses.parse(startip)
             other, last = addresses.parse(endip)
         except InvalidAddressError as error:
-            raise BadRowError(harmless(str(error))) from error
+            raise _BadRowError(harmless(str(error))) from error
         if family != other:
-            raise BadRowError("startip and endip are not of one family")
+            raise _BadRowError("startip and endip are not of one family")
         if first > last:
-            raise BadRowError("startip comes after endip")
+            raise _BadRowError("startip comes after endip")
         mapped = 0
         if family == 4 and (":" in startip or ":" in endip):
             mapped = 0xFFFF << 32  # the provider may number such addresses either way
@@ -295,26 +308,26 @@ class RowDecoder:
     def _raw(self, value: Any, position: int) -> _RawRow:
         """A decoded element as msgspec would have given it, without its bad blocks."""
         if not isinstance(value, dict):
-            raise BadRowError("is not an object")
+            raise _BadRowError("is not an object")
         raw = _RawGeolocation(locid=whole(value.get("locid")))
         for name, most in _LIMITS:
             member = value.get(name)
             if most is None:
-                member = checked_text(member, name)
+                member = _checked_text(member, name)
             elif isinstance(member, bool) or not isinstance(member, int | float | str | None):
-                raise BadRowError(f"{name} is not a number")
+                raise _BadRowError(f"{name} is not a number")
             setattr(raw, name, member)
         blocks = value.get("ipblocks")
         if blocks is None:
             return raw
         if not isinstance(blocks, list):
-            raise BadRowError("ipblocks is not a list")
+            raise _BadRowError("ipblocks is not a list")
         raw.ipblocks = []
         bad: list[tuple[str, str]] = []
         for block in blocks:
             try:
                 raw.ipblocks.append(_raw_block(block))
-            except BadRowError as error:
+            except _BadRowError as error:
                 bad.append((harmless(repr(block), 120), str(error)))
         # The row itself is checked first: a rejected geolocation's blocks are not counted as well.
         self._row(msgspec.structs.replace(raw, ipblocks=None), position)
@@ -344,12 +357,74 @@ def locid_of(value: object) -> int | None:
     return whole(value.get("locid")) if isinstance(value, dict) else None
 
 
+def whole(value: object) -> int | None:
+    """A whole number, or a quoted one; None for anything else."""
+    if type(value) is int:
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    return None
+
+
+def _text_of(value: str | int | float | None) -> str:
+    """A text field, empty if there is none; some services send numbers.
+
+    :raises _BadRowError: if it is a number of thousands of digits
+    """
+    if type(value) is str:
+        return value
+    if value is None:
+        return ""
+    try:
+        return str(value)
+    except ValueError as error:
+        raise _BadRowError("a text field is a number too long to be text") from error
+
+
+def _checked_text(value: object, name: str) -> str | int | float | None:
+    """A text field that no type was given for, as it was sent.
+
+    :raises _BadRowError: if it is not text, or not text that can be kept
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if len(value) > MAX_TEXT:
+            raise _BadRowError(f"{name} has more than {MAX_TEXT} characters")
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise _BadRowError(f"{name} has half of a surrogate pair")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+        raise _BadRowError(f"{name} is not text")
+    return value
+
+
+def _is_finite(value: int | float) -> bool:
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _degrees(value: int | float | str | None, most: int, name: str) -> float | None:
+    """A coordinate, None if there is none; ``most`` is the largest that ``name`` may have, north or east.
+
+    :raises _BadRowError: if it is not a number, or is too large
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        if not _DECIMAL.fullmatch(value):
+            raise _BadRowError(f"{name} is not a number: {harmless(value, 40)!r}")
+        value = float(value)
+    if not -most <= value <= most:
+        raise _BadRowError(f"{name} is not between -{most} and {most}")
+    return float(value)
+
+
 def _raw_block(value: object) -> _RawBlock:
     if not isinstance(value, dict):
-        raise BadRowError("is not an object")
+        raise _BadRowError("is not an object")
     startip, endip = value.get("startip"), value.get("endip")
     if not isinstance(startip, str | None) or not isinstance(endip, str | None):
-        raise BadRowError("startip or endip is not text")
+        raise _BadRowError("startip or endip is not text")
     startnum, endnum = value.get("startipnum"), value.get("endipnum")
     return _RawBlock(
         startip,
@@ -362,11 +437,11 @@ def _raw_block(value: object) -> _RawBlock:
 def _block_from_numbers(raw: _RawBlock) -> Block:
     first, last = whole(raw.startipnum), whole(raw.endipnum)
     if first is None or last is None:
-        raise BadRowError("has neither addresses nor two whole numbers")
+        raise _BadRowError("has neither addresses nor two whole numbers")
     if not (0 <= first <= addresses.IPV4_MAX and 0 <= last <= addresses.IPV4_MAX):
-        raise BadRowError("has numbers only, and they are not IPv4 addresses")
+        raise _BadRowError("has numbers only, and they are not IPv4 addresses")
     if first > last:
-        raise BadRowError("startipnum comes after endipnum")
+        raise _BadRowError("startipnum comes after endipnum")
     return 4, first, last, addresses.to_text(4, first), addresses.to_text(4, last)
 
 

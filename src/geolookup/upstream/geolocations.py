@@ -11,10 +11,8 @@ from geolookup.http.body import Body
 from geolookup.http.transport import Answer, Transport
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID, ListFilters
-from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
-from geolookup.upstream.listreader import ListReader
-from geolookup.upstream.paging import links_to_more
-from geolookup.upstream.values import whole
+from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole
+from geolookup.upstream.listreader import ListReader, links_to_more
 
 # Larger chunks make the splitter's fixed costs small; most memory goes to the decoded batch, about ten times this.
 _CHUNK_BYTES = 256 << 10

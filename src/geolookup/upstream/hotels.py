@@ -1,15 +1,16 @@
-"""The service's operations 8 and 9: hotel details and the hotel list."""
+"""The service's operations 8 and 9: hotel details and the hotel list; and the hotels near a place."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
 from geolookup.base.text import harmless
 from geolookup.errors import SettingsError
 from geolookup.http.transport import Transport
-from geolookup.upstream import exact
-from geolookup.upstream.values import whole
+from geolookup.model.types import Geolocation
+from geolookup.upstream.decode import whole
+from geolookup.upstream.records import record_of, records_of
 
 #: The optional sections of a record, which the service sends only on request.
 SECTIONS = ("Attributes", "ChannelProperties", "ContactInfo", "Currency", "DiningOptions", "Features")
@@ -69,7 +70,7 @@ class HotelsClient:
         segment = quote(_sendable(hotel_id), safe="").replace(".", "%2E")
         path = template.replace(_PLACEHOLDER, segment)
         answer = self._transport.request("GET", path, params=_query(include), idempotent=True)
-        return _hotel(*exact.one(f"GET {path}", answer))
+        return _hotel(*record_of(f"GET {path}", answer))
 
     def list(
         self,
@@ -104,7 +105,7 @@ class HotelsClient:
         asked = {name: _sendable(text) for name, text in params.items() if text}
         path = self._settings.path_hotel_list
         answer = self._transport.request("GET", path, params={**asked, **_query(include)}, idempotent=True)
-        hotels = tuple(_hotel(*found) for found in exact.objects(f"GET {path}", answer, "hotelId"))
+        hotels = tuple(_hotel(*found) for found in records_of(f"GET {path}", answer, "hotelId"))
         named = answer.headers.get("x-missing-ids")
         if named is not None:
             missing = [unquote(item) for part in named.split(",") if (item := part.strip())]
@@ -162,3 +163,48 @@ def _degrees(value: object, most: int) -> float | None:
     except (ValueError, OverflowError):
         return None
     return degrees if -most <= degrees <= most else None
+
+
+Level: TypeAlias = Literal["city", "region", "country"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nearby:
+    """Hotels, and the place that they are in: ``level``, and ``place`` in words (``Austin, TX, US``).
+
+    ``level`` is None if there is no hotel even in the country; ``place`` then has the whole geolocation in words,
+    empty if it names neither city nor region nor country.
+    """
+
+    level: Level | None
+    place: str
+    hotels: tuple[Hotel, ...]
+
+
+def hotels_near(
+    client: HotelsClient, place: Geolocation, *, amenities: Iterable[str] = (), include: Iterable[str] = ()
+) -> Nearby:
+    """Ask for the hotels of the smallest part of ``place`` that has any with all the ``amenities``.
+
+    A city is asked for together with its region, since one country has several of one name. Errors are those of
+    `HotelsClient.list`.
+    """
+    amenities, include = tuple(amenities), tuple(include)
+    parts: list[tuple[Level, str]] = [("city", place.city), ("region", place.region), ("country", place.country)]
+    for start, (level, text) in enumerate(parts):
+        if not text:
+            continue
+        found = client.list(
+            city=place.city if level == "city" else None,
+            state=place.region if level != "country" else None,
+            country=place.country,
+            amenities=amenities,
+            include=include,
+        )
+        if found.hotels:
+            return Nearby(level=level, place=_words(parts[start:]), hotels=found.hotels)
+    return Nearby(level=None, place=_words(parts), hotels=())
+
+
+def _words(parts: list[tuple[Level, str]]) -> str:
+    return ", ".join(text for _, text in parts if text)

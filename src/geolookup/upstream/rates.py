@@ -10,7 +10,7 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
 from geolookup.errors import EditError, UpstreamAnswerError
 from geolookup.http.transport import Transport
-from geolookup.upstream import exact
+from geolookup.upstream.records import record_of
 
 #: The possible outcomes for a rate plan that was sent.
 RateOutcome: TypeAlias = Literal["created", "updated", "unchanged"]
@@ -77,7 +77,7 @@ class RatesClient:
         what = f"POST {self._path}"
         if answer.status not in (200, 201):  # 202 for one promises nothing
             raise UpstreamAnswerError(f"{what}: the service answered {answer.status}: the outcome is unknown")
-        content, stored = exact.one(what, answer)
+        content, stored = record_of(what, answer)
         for name, sent in (("hotelId", rate_plan.hotel_id), ("ratePlanCode", rate_plan.code)):
             if name in stored and str(stored[name]).casefold() != sent.casefold():
                 raise UpstreamAnswerError(f"{what}: the service answered for another {name}: the outcome is unknown")

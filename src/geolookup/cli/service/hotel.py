@@ -11,8 +11,7 @@ from geolookup.cli.options import format_option, load_service_settings, url_opti
 from geolookup.cli.service.records import exactly, json_row, members, records
 from geolookup.http.transport import Transport
 from geolookup.lookup import open as opening
-from geolookup.upstream.hotels import SECTIONS, Hotel, HotelsClient
-from geolookup.upstream.nearby import Nearby, hotels_near
+from geolookup.upstream.hotels import SECTIONS, Hotel, HotelsClient, Nearby, hotels_near
 
 
 def _split(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:

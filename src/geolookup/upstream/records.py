@@ -1,4 +1,4 @@
-"""JSON that is kept as it was written: every digit and every member, only without the blanks between tokens."""
+"""Records of an answer as JSON that is kept as written: every digit and member, without blanks between tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from geolookup.errors import UpstreamAnswerError
 from geolookup.http.transport import Answer
 
 
-def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str, Any]]]:
+def records_of(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str, Any]]]:
     """The objects of an answer, each as its text and as a value (whose floats are Python's).
 
     The answer is an array of them, one bare object that has a member called ``mark``, or an object with exactly one
@@ -35,7 +35,7 @@ def objects(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str,
     raise UpstreamAnswerError(f"{what}: the service answered with JSON, but not with a record or a list of records")
 
 
-def one(what: str, answer: Answer) -> tuple[bytes, dict[str, Any]]:
+def record_of(what: str, answer: Answer) -> tuple[bytes, dict[str, Any]]:
     """The object that an answer is, as its text and as a value.
 
     :raises UpstreamAnswerError: if it is not an object

@@ -17,7 +17,7 @@
     │   ├── NoStateError              nothing has been published there yet
     │   ├── StateDamagedError         CURRENT, a generation or edits.db is not what was written
     │   │   └── EditsDamagedError         edits.db is damaged, gone or has gone back
-    │   ├── StateTooNewError          a format's major version is not ours
+    │   ├── StateTooNewError          a format's version is not ours
     │   ├── StateBusyError            another run holds the lock
     │   ├── UnknownGenerationError    the generation is not kept
     │   ├── StaleDataError            what is served is older than the limit that was set
@@ -106,7 +106,7 @@ class EditsDamagedError(StateDamagedError):
 
 
 class StateTooNewError(StateError):
-    """A file of the state directory has a major version that this release does not know: nothing was touched."""
+    """A newer release, or a build before the first, wrote a file of the state directory: nothing was touched."""
 
 
 class StateBusyError(StateError):

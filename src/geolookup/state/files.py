@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 
 from geolookup.base import disk
-from geolookup.errors import IndexFileError, StateBusyError, StateUnreadableError, StateUnwritableError
+from geolookup.errors import (
+    IndexFileError,
+    StateBusyError,
+    StateTooNewError,
+    StateUnreadableError,
+    StateUnwritableError,
+)
 
 _CHUNK_BYTES = 1 << 20
 #: So begins the name of what is being made; nobody reads it.
@@ -51,6 +57,14 @@ def _reason(path: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return _forbidden(path, "write there")
     return _UNWRITABLE.get(error.errno or 0, error.strerror or str(error))
+
+
+def unreleased(path: str) -> StateTooNewError:
+    """The error of a file of a build before the first release: no release reads what those wrote."""
+    return StateTooNewError(
+        f"{path}: made by an unreleased build: sync into a new directory "
+        "(edits can be taken along by `geolookup custom export`, if that build can still be run)"
+    )
 
 
 def unreadable(path: str) -> StateUnreadableError:

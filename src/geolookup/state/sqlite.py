@@ -3,12 +3,12 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
-from geolookup.model.fields import FIELDS, Field
+from geolookup.model.fields import FIELDS
 from geolookup.state import files
 
 #: The version of the library.
@@ -61,9 +61,9 @@ def ours(error: sqlite3.Error | sqlite3.Warning, path: str, *, advice: Callable[
     return StateDamagedError(f"{path}: {reason(error)}{advice()}")
 
 
-def column_types(fields: Iterable[Field] = FIELDS) -> dict[str, type[str] | type[float]]:
-    """What sqlite-utils makes the columns of fields of, by their names."""
-    return {field.name: str if field.kind == "text" else float for field in fields}
+def column_types() -> dict[str, type[str] | type[float]]:
+    """The types by which sqlite-utils makes the columns of the fields."""
+    return {field.name: str if field.kind == "text" else float for field in FIELDS}
 
 
 def create_private(path: str) -> None:

@@ -1,4 +1,4 @@
-"""edits.db: durable transactions, migrations in place, and SQLite's errors as ours."""
+"""edits.db: durable transactions, one schema, and SQLite's errors as ours."""
 
 import contextlib
 import multiprocessing
@@ -8,23 +8,22 @@ import stat
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database
 
-from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateTooNewError, StateUnwritableError
-from geolookup.state.edits.store import MIGRATIONS, Edits
+from geolookup.errors import (
+    EditsDamagedError,
+    StateBusyError,
+    StateDamagedError,
+    StateError,
+    StateTooNewError,
+    StateUnwritableError,
+)
+from geolookup.state.edits.store import Edits
 from geolookup.state.sqlite import sqlite_errors
 
 
 @pytest.fixture
 def edits(tmp_path: Path) -> Edits:
     return Edits(str(tmp_path))
-
-
-def applied(path: str) -> list[str]:
-    with sqlite3.connect(path) as connection:
-        found = connection.execute("SELECT name FROM _sqlite_migrations ORDER BY id").fetchall()
-    connection.close()
-    return [name for (name,) in found]
 
 
 def test_nothing_is_created_by_asking(edits: Edits) -> None:
@@ -88,7 +87,7 @@ def test_a_transaction_whose_body_raises_leaves_nothing(edits: Edits) -> None:
     assert [line["what"] for line in edits.history()] == ["first", "second"]
 
 
-def test_a_first_transaction_that_raises_takes_the_migrations_with_it(edits: Edits) -> None:
+def test_a_first_transaction_that_raises_takes_the_tables_with_it(edits: Edits) -> None:
     with pytest.raises(KeyError), edits.transaction():
         raise KeyError
     assert os.path.getsize(edits.path) == 0
@@ -118,7 +117,7 @@ def test_a_file_left_in_wal_mode_is_brought_back_to_the_rollback_journal(edits: 
     assert [line["what"] for line in edits.history()] == ["first", "second"]
 
 
-# Migrations
+# The schema
 
 
 def record_once(home: str, name: str, ready: "multiprocessing.synchronize.Barrier") -> None:
@@ -127,7 +126,7 @@ def record_once(home: str, name: str, ready: "multiprocessing.synchronize.Barrie
         Edits(home).record(name, "done")
 
 
-def test_processes_that_start_at_once_migrate_once_and_lose_nothing(tmp_path: Path) -> None:
+def test_processes_that_start_at_once_make_the_tables_once_and_lose_nothing(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready = context.Barrier(3)
     processes = [context.Process(target=record_once, args=(str(tmp_path), f"p{n}", ready)) for n in range(3)]
@@ -138,57 +137,64 @@ def test_processes_that_start_at_once_migrate_once_and_lose_nothing(tmp_path: Pa
     assert [process.exitcode for process in processes] == [0, 0, 0]
     edits = Edits(str(tmp_path))
     assert sorted(line["what"] for line in edits.history()) == ["p0"] * 5 + ["p1"] * 5 + ["p2"] * 5
-    assert len(applied(edits.path)) == len(set(applied(edits.path))) >= 1
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
-def test_a_migration_of_a_newer_release_is_refused_by_name_and_nothing_is_touched(edits: Edits, journal: str) -> None:
+def test_the_schema_of_a_newer_release_is_refused_by_number_and_nothing_is_touched(edits: Edits, journal: str) -> None:
     edits.record("first", "done")
     with sqlite3.connect(edits.path) as connection:
-        connection.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('geolookup', 'm999_later', '')"
-        )
+        connection.execute("PRAGMA user_version = 999")
         connection.commit()
         connection.execute(f"PRAGMA journal_mode = {journal}")
     connection.close()
     before = Path(edits.path).read_bytes()
     for attempt in (edits.history, edits.check, lambda: edits.record("second", "done")):
-        with pytest.raises(StateTooNewError, match=r"edits\.db.*m999_later.*upgrade"):
+        with pytest.raises(StateTooNewError, match=r"edits\.db.*schema 999.*upgrade"):
             attempt()
     assert Path(edits.path).read_bytes() == before
     assert os.listdir(os.path.dirname(edits.path)) == ["edits.db"]
 
 
-def test_a_migration_of_a_newer_release_that_comes_in_between_is_refused(
+def test_the_schema_of_a_newer_release_that_comes_in_between_is_refused(
     edits: Edits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the file was looked at, and before it is this process's to write."""
     edits.record("pull", "published")
-    look = Edits._applied
+    look = Edits._version
 
-    def looked(self: Edits, database: Database) -> set[str]:
-        monkeypatch.setattr(Edits, "_applied", look)
-        found = look(self, database)
-        with contextlib.closing(sqlite3.connect(edits.path)) as other, other:
-            other.execute(
-                "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('geolookup', 'm999', '')"
-            )
+    def looked(self: Edits, connection: sqlite3.Connection) -> int:
+        monkeypatch.setattr(Edits, "_version", look)
+        found = look(self, connection)
+        with contextlib.closing(sqlite3.connect(edits.path)) as other:
+            other.execute("PRAGMA user_version = 999")
         return found
 
-    monkeypatch.setattr(Edits, "_applied", looked)
-    with pytest.raises(StateTooNewError, match="m999"):
+    monkeypatch.setattr(Edits, "_version", looked)
+    with pytest.raises(StateTooNewError, match="schema 999"):
         edits.record("pull", "published")
 
 
-def test_migrations_of_another_program_in_the_same_file_are_left_alone(edits: Edits) -> None:
-    edits.record("first", "done")
-    with sqlite3.connect(edits.path) as connection:
-        connection.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('theirs', 'm999', '')"
-        )
-    connection.close()
-    edits.record("second", "done")
-    assert len(edits.history()) == 2
+def test_the_database_of_another_program_is_refused_and_left_alone(edits: Edits) -> None:
+    with contextlib.closing(sqlite3.connect(edits.path)) as connection:
+        connection.execute("CREATE TABLE theirs (number INTEGER)")
+    before = Path(edits.path).read_bytes()
+    for attempt in (edits.history, edits.check, lambda: edits.record("pull", "published")):
+        with pytest.raises(EditsDamagedError, match="another program's database"):
+            attempt()
+    assert not edits.is_ours()
+    assert Path(edits.path).read_bytes() == before
+
+
+def test_the_edits_of_an_unreleased_build_are_refused_and_left_alone(edits: Edits) -> None:
+    with contextlib.closing(sqlite3.connect(edits.path)) as connection, connection:
+        connection.execute("CREATE TABLE history (id INTEGER PRIMARY KEY, at TEXT, what TEXT)")
+        connection.execute("CREATE TABLE _sqlite_migrations (migration_set TEXT, name TEXT, applied_at TEXT)")
+        connection.execute("INSERT INTO _sqlite_migrations VALUES ('geolookup', 'm001_history', '')")
+    before = Path(edits.path).read_bytes()
+    for attempt in (edits.history, edits.check, edits.is_ours, lambda: edits.record("pull", "published")):
+        with pytest.raises(StateTooNewError, match="made by an unreleased build: sync into a new directory"):
+            attempt()
+    assert Path(edits.path).read_bytes() == before
 
 
 # Errors
@@ -287,11 +293,3 @@ def test_a_directory_in_its_place_is_an_error_of_ours(edits: Edits) -> None:
     os.mkdir(edits.path)
     with pytest.raises(StateUnwritableError, match=r"edits\.db"):
         edits.record("first", "done")
-
-
-def test_the_names_of_the_migrations_are_those_that_are_applied(home: str) -> None:
-    edits = Edits(home)
-    os.makedirs(home)
-    with edits.transaction() as database:
-        applied = [row["name"] for row in database.query("SELECT name FROM _sqlite_migrations ORDER BY id")]
-    assert tuple(applied) == MIGRATIONS

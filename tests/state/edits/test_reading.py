@@ -153,17 +153,6 @@ def test_questions_about_nothing_create_nothing(tmp_path: Path) -> None:
         assert not (tmp_path / "none").exists(), name
 
 
-def test_questions_to_a_file_of_an_older_release_are_answered_without_migrating_it(edited: str) -> None:
-    with contextlib.closing(sqlite3.connect(Edits(edited).path)) as older:
-        older.execute("DROP TABLE sites")
-        older.execute("DELETE FROM _sqlite_migrations WHERE name = 'm003_sites'")
-        older.commit()
-    before = listing(edited)
-    assert Editor(edited).sites() == {}
-    assert [row.id for row in Editor(edited).outbox()] == [1, 2]
-    assert listing(edited) == before
-
-
 def test_a_question_undoes_what_a_crash_left_half_done(edited: str) -> None:
     before, path = answers(edited), Edits(edited).path
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as interrupted:

@@ -34,13 +34,3 @@ class SiteNames:
             for name, locid in names.items()
             if before.get(name) != locid
         )
-
-
-def migrate_m003(database: "Database") -> None:
-    """The table of names."""
-    database.table("sites").create(
-        {"name": str, "locid": int, "file": str, "applied_at": str},
-        pk="name",
-        not_null={"locid", "file", "applied_at"},
-    )
-    database.table("sites").create_index(["locid"], unique=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolookup.model.fields import FIELD_NAMES, UNKNOWN
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.outbox.payload import blocks_of
 
@@ -35,7 +35,7 @@ class Content:
     @classmethod
     def read(cls, described: Mapping[str, Any]) -> "Content":
         """The content that `payload.described` wrote."""
-        fields = {name: described["fields"].get(name, UNKNOWN[name]) for name in FIELD_NAMES}
+        fields = {name: described["fields"][name] for name in FIELD_NAMES}
         return cls(fields=fields, blocks=frozenset(blocks_of(described["blocks"])))
 
 
@@ -92,10 +92,3 @@ class Steps:
             before, after = (None if each is None else Content.read(each) for each in (was, became))
             changes.append(LayerChange(locid=line["locid"], before=before, after=after))
         return Step(number=number, at=at, changes=tuple(changes), names=names)
-
-
-def migrate_m005(database: "Database") -> None:
-    """The table of steps, and the step of each line of the history; lines of before have none."""
-    database.table("history").add_column("step", int)
-    database.table("history").create_index(["step"])
-    database.table("steps").create({"id": int, "undoes": int, "undone_by": int}, pk="id")

@@ -1,120 +1,36 @@
-"""``edits.db``: what was done on this machine and cannot be fetched again. The only file that migrates in place."""
+"""``edits.db``: what was done on this machine and cannot be fetched again."""
 
 import contextlib
-import functools
 import json
 import os
 import shlex
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
-from geolookup.model.fields import FIELDS, Field
 from geolookup.state import files
 from geolookup.state.clock import now_text
+from geolookup.state.edits.outbox import schema
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.schema import RESTORING, migrate_m002, migrate_m004
 from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
-from geolookup.state.edits.site_names import migrate_m003
-from geolookup.state.edits.steps import migrate_m005
 from geolookup.state.marks import Mark, Start
 from geolookup.state.sqlite import (
     END_OF_INTEGERS,
     ERRORS,
     QUESTION_WAIT_S,
     RUN_WAIT_S,
-    column_types,
     create_private,
     ours,
     sqlite_errors,
 )
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database, Migrations
-
-_MIGRATION_SET = "geolookup"
-#: The names of all migrations of this release. A test holds it to `_migrations`, which would need a database to tell.
-MIGRATIONS = (
-    *("m001_history", "m002_outbox", "m003_sites", "m004_marks", "m005_steps"),
-    *(f"field_{field.name}" for field in FIELDS if field.later),
-)
-
-
-@functools.cache
-def _migrations() -> "Migrations":
-    from sqlite_utils import Migrations  # late: it imports pandas if that is installed
-
-    migrations = Migrations(_MIGRATION_SET)
-
-    @migrations()
-    def m001_history(db: "Database") -> None:
-        db.table("history").create(
-            {
-                "id": int,
-                "at": str,
-                "what": str,
-                "locid": int,
-                "before": str,
-                "after": str,
-                "outcome": str,
-            },
-            pk="id",
-            not_null={"at", "what", "outcome"},
-        )
-        db.table("history").create_index(["locid"])
-
-    @migrations()
-    def m002_outbox(db: "Database") -> None:
-        migrate_m002(db)
-
-    @migrations()
-    def m003_sites(db: "Database") -> None:
-        migrate_m003(db)
-
-    @migrations()
-    def m004_marks(db: "Database") -> None:
-        migrate_m004(db)
-
-    @migrations()
-    def m005_steps(db: "Database") -> None:
-        migrate_m005(db)
-
-    # A field that came later is a column more in files of before, and of now.
-    for field in FIELDS:
-        if field.later:
-            migrations(name=f"field_{field.name}")(_adding(field))
-
-    return migrations
-
-
-def _adding(field: Field) -> Callable[["Database"], None]:
-    def migrate(db: "Database") -> None:
-        db.table("custom").add_column(field.name, column_types([field])[field.name])
-
-    return migrate
-
-
-def _commits_of_others(connection: sqlite3.Connection) -> int:
-    """A number that differs as soon as any other connection has committed something."""
-    return int(connection.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _names_applied(connection: sqlite3.Connection) -> set[str]:
-    """The migrations that a file has, as sqlite-utils notes them.
-
-    Asked before each transaction: sqlite-utils itself would look through the schema twice, which takes longer than most
-    edits.
-    """
-    table = _migrations().migrations_table
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone() is None:
-        return set()
-    sql = f"SELECT name FROM [{table}] WHERE migration_set = ?"  # noqa: S608 - sqlite-utils' own name
-    return {str(row[0]) for row in connection.execute(sql, (_MIGRATION_SET,))}
+    from sqlite_utils import Database
 
 
 class Edits:
@@ -150,7 +66,7 @@ class Edits:
         ``may_be_new`` is false if there were edits: then there must be a file.
 
         :raises StateBusyError: if another process has been writing for ``wait_s`` seconds
-        :raises StateTooNewError: if a newer release has migrated the file; nothing was touched
+        :raises StateTooNewError: if a newer release, or a build before the first, made the file; nothing was touched
         :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
         """
         from sqlite_utils import Database
@@ -164,8 +80,7 @@ class Edits:
             connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
-                seen = _commits_of_others(connection)
-                applied = self._applied(database)  # before the journal's mode is set, which is written into the file
+                self._version(connection)  # before the journal's mode is set, which is written into the file
                 # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
                 # processes write to.
                 connection.execute("PRAGMA journal_mode = delete")
@@ -177,10 +92,8 @@ class Edits:
                 connection.execute("PRAGMA cache_spill = off")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    if seen != _commits_of_others(connection):
-                        applied = self._applied(database)  # again: another process may have migrated it meanwhile
-                    if applied != set(MIGRATIONS):
-                        _migrations().apply(database)
+                    if not self._version(connection):  # again: another process may have been faster
+                        schema.create(database)
                     with self._explained(database):
                         yield database
                 except BaseException:
@@ -196,10 +109,10 @@ class Edits:
         """One transaction that only reads: it needs no write lock, and creates no file.
 
         It and a writer wait for each other during a commit only: keep it short. ``wait_s`` is how long this one waits.
-        If there is no file yet, or an older release wrote it, the answers come from a migrated copy in memory.
+        If there is no file yet, the answers come from an empty one in memory.
 
         :raises StateBusyError: if another process holds the file exclusively
-        :raises StateTooNewError: if a newer release has migrated the file
+        :raises StateTooNewError: if a newer release, or a build before the first, made the file
         :raises StateDamagedError: if it is damaged: with the command that restores the newest backup
         """
         from sqlite_utils import Database
@@ -207,11 +120,10 @@ class Edits:
         with self._sqlite_errors(), contextlib.ExitStack() as opened:
             connection = opened.enter_context(contextlib.closing(self._connect_reading(wait_s)))
             database = Database(connection, execute_plugins=False)
-            if self._applied(database) != set(MIGRATIONS):
-                copy = opened.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
-                connection.backup(copy)
-                database = Database(copy, execute_plugins=False)
-                _migrations().apply(database)
+            if not self._version(connection):
+                empty = opened.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
+                database = Database(empty, execute_plugins=False)
+                schema.create(database)
             else:
                 connection.execute("BEGIN")
             with self._explained(database):
@@ -293,14 +205,20 @@ class Edits:
             raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
 
     def is_ours(self) -> bool:
-        """Whether any release made the file: another program's would lose the edits if it were put in its place."""
+        """Whether a release made the file: another program's would lose the edits if it were put in its place.
+
+        :raises StateTooNewError: if a newer release, or a build before the first, made it
+        """
         with sqlite_errors(self.path), contextlib.closing(sqlite3.connect(self.path)) as connection:
-            return bool(_names_applied(connection))
+            try:
+                return self._version(connection) > 0
+            except EditsDamagedError:
+                return False
 
     def _restoring(self) -> str:
         """What a person does about a damaged file."""
         if any(os.path.exists(backup) for backup in self.backups()):
-            return f": {RESTORING} (it names what lookups lose by that)"
+            return f": {schema.RESTORING} (it names what lookups lose by that)"
         return ": lookups go on; there is no backup; `geolookup outbox restore --empty` starts with an empty file"
 
     def require_newest(self, *, edits: int, counter: int) -> None:
@@ -378,18 +296,23 @@ class Edits:
             finally:
                 files.remove_file(temporary)
 
-    def _applied(self, database: "Database") -> set[str]:
-        """The migrations that the file has.
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """The version of the file's schema, 0 if nothing stands in it yet.
 
-        :raises StateTooNewError: if one is of a newer release
+        :raises StateTooNewError: if a newer release, or a build before the first, made the file
+        :raises EditsDamagedError: if another program made it
         """
-        applied = _names_applied(database.conn)
-        unknown = sorted(applied - set(MIGRATIONS))
-        if unknown:
+        version = schema.version_of(connection)
+        if version is None:
+            if schema.is_of_an_unreleased_build(connection):
+                raise files.unreleased(self.path)
+            raise EditsDamagedError(f"{self.path}: is another program's database{self._restoring()}")
+        if version > schema.SCHEMA_VERSION:
             raise StateTooNewError(
-                f"{self.path}: was migrated by a newer release ({unknown[-1]}): upgrade geolookup; nothing was touched"
+                f"{self.path}: has schema {version}, and this release reads {schema.SCHEMA_VERSION}: "
+                "upgrade geolookup; nothing was touched"
             )
-        return applied
+        return version
 
     def start_of_list(self, *, to_look: bool = False) -> Start:
         """Mark, durably, that a complete list is about to be asked for; if nothing was ever edited, it is the first.

@@ -1,32 +1,81 @@
-"""What edits.db holds: the tables of the outbox, and the columns that came with marks."""
+"""The schema of edits.db: all of its tables, made at once, and the mark by which the file is known."""
 
+import sqlite3
 from typing import TYPE_CHECKING
 
-from geolookup.model.fields import FIELDS
 from geolookup.state.sqlite import column_types
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
+SCHEMA_VERSION = 1
+#: SQLite's ``application_id``: the letters "GeoL".
+APPLICATION_ID = int.from_bytes(b"GeoL")
 #: What a person does about edits.db, whatever is wrong with it; it ends a message.
 RESTORING = "lookups go on; `geolookup outbox restore` puts the newest backup in its place"
 
 
-def migrate_m002(database: "Database") -> None:
-    """The tables of the outbox."""
-    database.table("custom").create(
+def version_of(connection: sqlite3.Connection) -> int | None:
+    """The schema's version in an open file: 0 if nothing stands in it yet, None if the file is not an edits.db."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if application == APPLICATION_ID:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return 0 if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None else None
+
+
+def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
+    """Whether a file that is not an edits.db of a release is one of a build before the first: those kept migrations."""
+    sql = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
+    return connection.execute(sql).fetchone() is not None
+
+
+def create(database: "Database") -> None:
+    """Make all tables, within a transaction."""
+    _create_history(database)
+    _create_outbox(database)
+    _create_sites(database)
+    connection = database.conn
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _create_history(database: "Database") -> None:
+    history = database.table("history")
+    history.create(
+        {
+            "id": int,
+            "at": str,
+            "what": str,
+            "locid": int,
+            "before": str,
+            "after": str,
+            "outcome": str,
+            "step": int,
+        },
+        pk="id",
+        not_null={"at", "what", "outcome"},
+    )
+    history.create_index(["locid"])
+    history.create_index(["step"])
+    database.table("steps").create({"id": int, "undoes": int, "undone_by": int}, pk="id")
+
+
+def _create_outbox(database: "Database") -> None:
+    custom = database.table("custom")
+    custom.create(
         {
             "locid": int,
             "service_locid": int,
             "deleted": int,
             "blocks": str,
-            **column_types([field for field in FIELDS if not field.later]),
+            **column_types(),
         },
         pk="locid",
         not_null={"deleted", "blocks"},
     )
-    database.table("custom").create_index(["service_locid"], unique=True)
-    database.table("outbox").create(
+    custom.create_index(["service_locid"], unique=True)
+    outbox = database.table("outbox")
+    outbox.create(
         {
             "id": int,
             "key": str,
@@ -43,29 +92,33 @@ def migrate_m002(database: "Database") -> None:
             "baseline": int,
             "journal": str,
             "problem": str,
+            # Marks (see `state.marks`), and what the service made of the edit.
+            **dict.fromkeys(("attempted", "ended", "acknowledged", "stored"), str),
+            **dict.fromkeys(("concluded", "seen", "made", "number"), int),
         },
         pk="id",
         not_null={"key", "locid", "operation", "payload", "state", "attempts", "created_at"},
         foreign_keys=[("locid", "custom", "locid")],
     )
-    database.table("outbox").create_index(["key"], unique=True)
-    database.table("outbox").create_index(["locid", "id"])
-    database.table("outbox").create_index(["state", "id"])
-    database.table("baselines").create({"id": int, "locids": str}, pk="id", not_null={"locids"})
-    database.table("settings").create({"name": str, "value": str}, pk="name")
-    database.table("counters").create({"name": str, "value": int}, pk="name")
-    database.table("counters").insert({"name": "edits", "value": 0})
-
-
-def migrate_m004(database: "Database") -> None:
-    """Marks (see `state.marks`) of each edit, what the service made of it, and the twins that were found."""
-    outbox = database.table("outbox")
-    for name in ("attempted", "ended", "acknowledged", "stored"):
-        outbox.add_column(name, str)
-    for name in ("concluded", "seen", "made", "number"):
-        outbox.add_column(name, int)
+    outbox.create_index(["key"], unique=True)
+    outbox.create_index(["locid", "id"])
+    outbox.create_index(["state", "id"])
     outbox.create_index(["concluded", "id"])
-    database.table("baselines").add_column("published", str)
-    database.table("baselines").create_index(["published"])
+    baselines = database.table("baselines")
+    baselines.create({"id": int, "locids": str, "published": str}, pk="id", not_null={"locids"})
+    baselines.create_index(["published"])
     database.table("twins").create({"locid": int, "edit": int, "dismissed_at": str}, pk="locid", not_null={"edit"})
-    database.table("counters").insert({"name": "marks", "value": 0})
+    database.table("settings").create({"name": str, "value": str}, pk="name")
+    counters = database.table("counters")
+    counters.create({"name": str, "value": int}, pk="name")
+    counters.insert_all([{"name": "edits", "value": 0}, {"name": "marks", "value": 0}])
+
+
+def _create_sites(database: "Database") -> None:
+    sites = database.table("sites")
+    sites.create(
+        {"name": str, "locid": int, "file": str, "applied_at": str},
+        pk="name",
+        not_null={"locid", "file", "applied_at"},
+    )
+    sites.create_index(["locid"], unique=True)

@@ -27,14 +27,14 @@ import numpy as np
 from geolookup.errors import IndexDamagedError
 from geolookup.index.compare import degrees_as_numbers, texts_of
 from geolookup.index.walk import Stretch, walk
-from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, LATER_NAMES, TEXT_NAMES
+from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
 
 if TYPE_CHECKING:
     from geolookup.index.compare import LayerPair
     from geolookup.index.flatten import I64
     from geolookup.index.reader import IndexReader
 
-_PREFIX = f"geolookup-answers-{1 + len(LATER_NAMES)}\n".encode("ascii")
+_PREFIX = b"geolookup-answers-1\n"
 _RUN_V4 = np.dtype([("first", ">u4"), ("locid", ">i8")])
 _RUN_V6 = np.dtype([("hi", ">u8"), ("lo", ">u8"), ("locid", ">i8")])
 

@@ -7,7 +7,7 @@ multiple of 64, and sections stand in order of item size, largest first, so ever
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing.
 """
 
-from geolookup.model.fields import DEGREES, LATER_NAMES, TEXT_NAMES
+from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,11 +43,8 @@ SECTIONS: "Final" = {
     "strings.bytes": "U8",
 }
 #: ``v6.lo`` is left out if all of it is 0, the upper bits of slots if 16 bits do, and the sources of locations
-#: if all have the same. A file that is older than a field lacks its section: the field is unknown in all its locations.
-OPTIONAL_SECTIONS: "Final" = (
-    *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source"),
-    *[f"loc.{name}" for name in LATER_NAMES],
-)
+#: if all have the same.
+OPTIONAL_SECTIONS: "Final" = ("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source")
 
 #: What stands in the file for `EMPTY`: in slots of 16 bits, and in those of 24. Slots are below it.
 NARROW_EMPTY: "Final" = 0xFFFF

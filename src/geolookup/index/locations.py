@@ -50,7 +50,7 @@ class Locations:
         self.count = header.counts["locations"]
         self.sources = tuple(header.metadata.get(SOURCES, "").split())
         self._locid: memoryview[int] = sections["loc.locid"]
-        self.columns: tuple[memoryview[Any] | None, ...] = tuple([sections.get(f"loc.{name}") for name in FIELD_NAMES])
+        self.columns: tuple[memoryview[Any], ...] = tuple([sections[f"loc.{name}"] for name in FIELD_NAMES])
         self._country: memoryview[int] = sections["loc.country"]
         self._pending = sections.get("loc.pending")
         self._source = sections.get("loc.source")
@@ -80,9 +80,6 @@ class Locations:
         try:
             found: list[Any] = [self._locid[slot]]
             for column, field in zip(self.columns, FIELDS, strict=True):
-                if column is None:
-                    found.append(field.unknown)
-                    continue
                 value = column[slot]
                 if field.limit is None:
                     found.append(self._text(value))

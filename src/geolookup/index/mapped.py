@@ -26,7 +26,6 @@ from geolookup.index.layout import (
     TABLE_LENGTH,
     WIDE_EMPTY,
 )
-from geolookup.model.fields import FIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -276,7 +275,7 @@ def failed(path: str, error: Exception) -> IndexFileError:
 
 
 def section_arrays(header: Header, view: "Callable[[str], memoryview[int]]") -> "dict[str, np.ndarray[Any, Any]]":
-    """Every known section by name as a numpy array over its ``view``; a missing field is unknown everywhere."""
+    """Every known section by name as a numpy array over its ``view``."""
     import numpy as np
 
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -285,10 +284,4 @@ def section_arrays(header: Header, view: "Callable[[str], memoryview[int]]") -> 
             kind = ITEM_FORMATS[section.dtype][0]
             # numpy refuses to look at the very end of a buffer, even for nothing.
             arrays[name] = np.frombuffer(view(name), kind) if section.length else np.empty(0, kind)
-    for field in FIELDS:
-        name = f"loc.{field.name}"
-        if name not in arrays:
-            # The number of the text "", or no number.
-            nothing = 0 if field.limit is None else np.nan
-            arrays[name] = np.full(header.counts["locations"], nothing, ITEM_FORMATS[SECTIONS[name]][0])
     return arrays

@@ -65,13 +65,12 @@ def open_places(
     module: "ModuleType", view: "type[Geolocation]", reader: "IndexReader"
 ) -> "_native.Places[Geolocation]":
     """The places of a layer, each as an object of the type ``view``: one of ``view_type``, of all fields in order."""
-    sections = reader.header.sections
     fields = [(f"loc.{field.name}", field.limit is None) for field in FIELDS]
     places: _native.Places[Geolocation] = module.Places(
         view,
         reader.location_count,
         reader.section_bytes("loc.locid"),
-        tuple((reader.section_bytes(name) if name in sections else None, is_text) for name, is_text in fields),
+        tuple((reader.section_bytes(name), is_text) for name, is_text in fields),
         reader.section_bytes("strings.offsets"),
         reader.section_bytes("strings.bytes"),
     )

@@ -4,9 +4,9 @@ It has a module of its own, and plain classes in place of dataclasses, because t
 stands on the path of ``geolookup 8.8.8.8``, where the import of dataclasses would double the time to the first answer.
 `model` hands the names on.
 
-To add a field: an entry here, marked ``later``; its attribute in `model.Geolocation` and `model.NewGeolocation`, in
-`upstream.decode.PulledGeolocation` and in `sources.places.PlaceFields`, so that types are checked; a column by a
-migration of the service's database. `tests/test_fields.py` does all of that in a copy.
+To add a field: an entry here; its attribute in `model.Geolocation` and `model.NewGeolocation`, in
+`upstream.decode.PulledGeolocation` and in `sources.places.PlaceFields`, so that types are checked.
+`tests/test_fields.py` does all of that in a copy.
 """
 
 TYPE_CHECKING = False
@@ -20,18 +20,16 @@ class Field:
     ``kind`` is "text" ("" if nothing is known) or "degrees" (None if nothing is known). Degrees lie between
     ``-limit`` and ``limit``; text has no ``limit`` here, since the service, its clients and the editor each take text
     of another length, the same for every field. ``label`` is what a person calls it. Geolocations can be listed by
-    those that are ``filtered``. A field is ``later`` if files and databases of an earlier release lack it: nothing is
-    known of it there.
+    those that are ``filtered``.
     """
 
-    __slots__ = ("filtered", "kind", "label", "later", "limit", "name")
+    __slots__ = ("filtered", "kind", "label", "limit", "name")
 
     name: str
     kind: "Literal['text', 'degrees']"
     label: str
     limit: int | None
     filtered: bool
-    later: bool
 
     def __init__(
         self,
@@ -40,10 +38,9 @@ class Field:
         *,
         limit: int | None = None,
         filtered: bool = False,
-        later: bool = False,
     ) -> None:
         """A field of degrees if it has a limit, else one of text."""
-        values = (filtered, "text" if limit is None else "degrees", label, later, limit, name)
+        values = (filtered, "text" if limit is None else "degrees", label, limit, name)
         for slot, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, slot, value)
 
@@ -77,7 +74,6 @@ TEXT_NAMES: "Final" = tuple([field.name for field in FIELDS if field.kind == "te
 DEGREES: "Final" = {field.name: field.limit for field in FIELDS if field.limit is not None}
 #: What geolocations can be listed by.
 FILTER_NAMES: "Final" = tuple([field.name for field in FIELDS if field.filtered])
-LATER_NAMES: "Final" = tuple([field.name for field in FIELDS if field.later])
 #: Every field when nothing is known.
 UNKNOWN: "Final" = {field.name: field.unknown for field in FIELDS}
 #: Places without a locid of their own get theirs from here on; services number their geolocations from below.

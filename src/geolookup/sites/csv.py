@@ -12,7 +12,7 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.errors import DataFileError
 from geolookup.files.bad_rows import BadRows
-from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES
+from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.sites.site import KEYS, Site, Where, block_text
 
 #: A site of thousands of blocks is one long value.
@@ -21,7 +21,6 @@ _MAX_VALUE: Final = 1 << 26
 _DELIMITERS: Final = ",;\t|"
 #: Titles above the header are looked for in this many lines.
 _MOST_TITLES: Final = 20
-_REQUIRED: Final = tuple(key for key in KEYS if key not in LATER_NAMES)
 _AROUND_DASH: Final = re.compile(r"\s*[-\u2010-\u2015]\s*")
 _BETWEEN_BLOCKS: Final = re.compile(r"[\s,;]+")
 
@@ -77,8 +76,8 @@ def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator
 
 
 def _check(path: str, header: list[str], line: int, text: str) -> None:
-    missing = [name for name in _REQUIRED if name not in header]
-    below = _header_below(text, line) if len(missing) > len(_REQUIRED) // 2 else None
+    missing = [name for name in KEYS if name not in header]
+    below = _header_below(text, line) if len(missing) > len(KEYS) // 2 else None
     if below is not None:
         raise DataFileError(
             f"{path}, line {line}: the columns are named in line {below}: delete what stands above it, "
@@ -103,18 +102,18 @@ def _asked(name: str, others: list[str]) -> str:
 def _header_below(text: str, above: int) -> int | None:
     """The line, among the next few, that names most of the columns: people put titles above a table."""
     for number, line in enumerate(text.splitlines()[:_MOST_TITLES], start=1):
-        if number > above and max(_known_columns(line, each) for each in _DELIMITERS) > len(_REQUIRED) // 2:
+        if number > above and max(_known_columns(line, each) for each in _DELIMITERS) > len(KEYS) // 2:
             return number
     return None
 
 
 def _known_columns(line: str, delimiter: str) -> int:
-    return len(set(_REQUIRED) & set(_columns(line, delimiter)))
+    return len(set(KEYS) & set(_columns(line, delimiter)))
 
 
 def _delimiter(text: str) -> str:
     """The delimiter with which the header has the most of our columns."""
-    return max(_DELIMITERS, key=lambda each: len(set(_REQUIRED) & set(_header(text, each))))
+    return max(_DELIMITERS, key=lambda each: len(set(KEYS) & set(_header(text, each))))
 
 
 def _header(text: str, delimiter: str) -> list[str]:

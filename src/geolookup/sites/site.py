@@ -8,15 +8,14 @@ from typing import Any
 
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.files.bad_rows import BadRows
-from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sources.world.fit import misfits
 
 #: What a site has, in the order in which it is written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
-#: Keys that a file may leave out: coordinates of a geolocation that has none, and keys that earlier releases did not
-#: know.
-OPTIONAL_KEYS = (*DEGREES, *LATER_NAMES)
+#: Keys that a file may leave out: coordinates of a geolocation that has none.
+OPTIONAL_KEYS = tuple(DEGREES)
 MAX_NAME = 200
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)

@@ -11,7 +11,7 @@ import msgspec
 from geolookup.base.reasons import reason
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.model import addresses
-from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import IPBlock
 
 #: Bytes of a body: the largest useful one has about 3,000.
@@ -156,13 +156,11 @@ def _no_constant(name: str) -> float:
 def geolocation(value: Any) -> dict[str, Any]:
     """The fields of operations 2 and 4, coordinates as floats; members that we do not know are ignored.
 
-    A field that is newer than the client is unknown.
-
     :raises RequestRefusedError: ``invalid-body`` with an error for each field that is missing or wrong
     """
     errors: list[tuple[str, str]] = []
-    members = _members(value, FIELD_NAMES, errors, optional=LATER_NAMES)
-    fields: dict[str, Any] = {name: UNKNOWN[name] for name in FIELD_NAMES if name in members or name in LATER_NAMES}
+    members = _members(value, FIELD_NAMES, errors)
+    fields: dict[str, Any] = {}
     for name, member in members.items():
         try:
             fields[name] = coordinate(member, DEGREES[name]) if name in DEGREES else text(member)
@@ -218,13 +216,11 @@ def block(value: Any, start: str = "startip", end: str = "endip") -> IPBlock:
         ) from error
 
 
-def _members(
-    value: Any, names: tuple[str, ...], errors: list[tuple[str, str]], *, optional: tuple[str, ...] = ()
-) -> dict[str, Any]:
+def _members(value: Any, names: tuple[str, ...], errors: list[tuple[str, str]]) -> dict[str, Any]:
     if not isinstance(value, dict):
         errors.append(("", "must be an object"))
         return {}
-    errors.extend((f"/{name}", "is required") for name in names if name not in value and name not in optional)
+    errors.extend((f"/{name}", "is required") for name in names if name not in value)
     return {name: value[name] for name in names if name in value}
 
 

@@ -103,7 +103,7 @@ def field_options(*, required: bool) -> Callable[[Callable[P, R]], Callable[P, R
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         for field in reversed(FIELDS):
             number = field.kind == "degrees"
-            must = required and number and not field.later
+            must = required and number
             # Not even None, or click takes it for a value that satisfies `required`.
             default: dict[str, Any] = {} if must or not required else {"default": field.unknown}
             if field.name == "country":

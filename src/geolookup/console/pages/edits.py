@@ -16,7 +16,7 @@ from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
 from geolookup.errors import EditError, RequestRefusedError
 from geolookup.model.countries import in_capitals
-from geolookup.model.fields import DEGREES, FIELDS, UNKNOWN
+from geolookup.model.fields import DEGREES, FIELDS
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sites.site import block_text
 from geolookup.state.edits.editor import Editor
@@ -47,7 +47,6 @@ class Create(Edit):
         """See `Edit`."""
         fields: Any = {field.name: values[field.name].strip() for field in FIELDS}
         fields["country"] = in_capitals(fields["country"])
-        fields |= {field.name: UNKNOWN[field.name] for field in FIELDS if field.later and not fields[field.name]}
         ends = range_ends(values["block"]) if values["block"].strip() else None
 
         def create(editor: Editor) -> tuple[int, str]:

@@ -16,7 +16,7 @@ from sqlalchemy import Table
 from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError, PullError
 from geolookup.files.bad_rows import BadRows
-from geolookup.model.fields import DEGREES, FIELD_NAMES, LATER_NAMES, UNKNOWN
+from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import staged_blocks, staged_geolocations
@@ -156,9 +156,7 @@ class _Batches:
 
 def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows, on_rows: OnRows) -> None:
     start, end = rows.columns("startip", "endip")
-    # A file that is older than a field has no column for it.
-    names = [name for name in FIELD_NAMES if name not in LATER_NAMES or name in rows.header]
-    place_columns = rows.columns("locid", *names)
+    place_columns = rows.columns("locid", *FIELD_NAMES)
     geolocations, blocks = _Batches(transaction, staged_geolocations), _Batches(transaction, staged_blocks)
     # Digests instead of the rows: they take some 300 bytes for each geolocation, whatever its number of blocks.
     digest = _Digest()
@@ -170,7 +168,7 @@ def _stage_geolocations(transaction: Transaction, rows: CsvRows, bad: BadRows, o
             seen = digest(texts)
             locid = known_texts.get(seen)
             if locid is None:
-                locid, fields = _place(rows, names, texts)
+                locid, fields = _place(rows, texts)
                 place = digest(tuple(fields.values()))
                 if locid not in known_places:
                     known_places[locid] = place
@@ -200,7 +198,7 @@ class _Digest:
         return blake2b(msgspec.msgpack.encode(values), key=self._key, digest_size=16).digest()
 
 
-def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
+def _place(rows: CsvRows, texts: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
     try:
         locid = int(texts[0]) if texts[0].isascii() else 0
     except ValueError:
@@ -211,7 +209,7 @@ def _place(rows: CsvRows, names: list[str], texts: tuple[str, ...]) -> tuple[int
             f"not {texts[0]!r:.60}"
         )
     fields: dict[str, Any] = dict(UNKNOWN)
-    for name, value in zip(names, texts[1:], strict=True):
+    for name, value in zip(FIELD_NAMES, texts[1:], strict=True):
         try:
             if name not in DEGREES:
                 fields[name] = wire.text(value)

@@ -2,7 +2,7 @@
 
 from litestar.openapi.spec import OpenAPIResponse, OpenAPIType, Schema
 
-from geolookup.model.fields import DEGREES, FIELD_NAMES, FILTER_NAMES, LATER_NAMES
+from geolookup.model.fields import DEGREES, FIELD_NAMES, FILTER_NAMES
 from geolookup.web.openapi import (
     ADDRESS,
     INTEGER,
@@ -34,9 +34,7 @@ _GEOLOCATION = object_of(
         "ipblocks": array_of(_BLOCK),
     }
 )
-_FIELDS = object_of(
-    {name: _degrees(DEGREES[name]) if name in DEGREES else _FIELD for name in FIELD_NAMES}, optional=LATER_NAMES
-)
+_FIELDS = object_of({name: _degrees(DEGREES[name]) if name in DEGREES else _FIELD for name in FIELD_NAMES})
 _NEW_BLOCK = object_of({"startip": ADDRESS, "endip": ADDRESS})
 _REPLACEMENT = object_of(dict.fromkeys(("startip", "endip", "newstartip", "newendip"), ADDRESS))
 _LOCID_ANSWER = object_of({"locid": INTEGER})

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Select, func, literal, select
 
-from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES, LATER_NAMES
+from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.service.store.schema import fold, geolocations, ipblocks, unpadded
 from geolookup.service.store.store import Snapshot, Store
 from geolookup.web import wire
@@ -18,7 +18,7 @@ from geolookup.web import wire
 CHUNK_BYTES = 131072
 _ROWS = 2000
 #: Raise it if the same content is written differently, so that old ETags no longer match.
-_WIRE_VERSION = 1 + len(LATER_NAMES)
+_WIRE_VERSION = 1
 
 _encode = msgspec.json.Encoder().encode
 _block_rows = itemgetter(0)

@@ -6,14 +6,14 @@ from typing import Any
 
 from geolookup.errors import EditError
 from geolookup.model.countries import wrong_country
-from geolookup.model.fields import FIELD_NAMES, FIELDS, UNKNOWN
+from geolookup.model.fields import FIELD_NAMES, FIELDS
 
 #: No field of a real geolocation is longer, and the service may refuse more.
 MAX_TEXT = 1000
 
 
 def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields as the service takes them. One that is newer than the edit may be missing: nothing is known of it.
+    """All fields as the service takes them.
 
     :raises EditError: naming the field that is missing, unknown or cannot be, and why
     """
@@ -21,9 +21,9 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for field in FIELDS:
         name = field.name
-        if name not in fields and not field.later:
+        if name not in fields:
             raise EditError(f"{name} is missing: a geolocation needs {', '.join(FIELD_NAMES)}")
-        value = fields.get(name, UNKNOWN[name])
+        value = fields[name]
         if field.limit is None:
             if not isinstance(value, str):
                 raise EditError(f"{name} is text, not {value!r}")
@@ -34,9 +34,6 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
             except UnicodeEncodeError as error:
                 raise EditError(f"{name} is not Unicode text") from error
             checked[name] = value
-            continue
-        if value is None and field.later:
-            checked[name] = None
             continue
         if value is None:
             raise EditError(f"{name} is missing: the service takes no custom geolocation without it")

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from geolookup.base import disk
 from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
-from geolookup.model.fields import FIELD_NAMES, FIELDS, LATER_NAMES, TEXT_NAMES, UNKNOWN
+from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, IPBlock, ListFilters
 from geolookup.state import files
 from geolookup.state.packs.reading import readable
@@ -166,16 +166,14 @@ class Cache:
     def geolocation(self, locid: int) -> Geolocation | None:
         """One geolocation without its blocks, or None."""
         with self._opened() as connection:
-            columns = ", ".join(place_columns(connection).values())
-            row = connection.execute(f"SELECT {columns} FROM geolocations WHERE locid = ?", (locid,)).fetchone()  # noqa: S608
+            row = connection.execute(f"SELECT {place_columns()} FROM geolocations WHERE locid = ?", (locid,)).fetchone()  # noqa: S608
             return None if row is None else read_geolocation(self.path, row)
 
     def custom(self) -> list[Geolocation]:
         """The custom geolocations with their blocks, in the order of their locids."""
         with self._opened() as connection:
-            columns = ", ".join(place_columns(connection).values())
             places = connection.execute(
-                f"SELECT {columns} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
+                f"SELECT {place_columns()} FROM geolocations WHERE locid < 0 ORDER BY locid"  # noqa: S608
             ).fetchall()
             return [read_geolocation(self.path, place, self._blocks(connection, place[0])) for place in places]
 
@@ -191,7 +189,7 @@ class Cache:
         with self._opened() as connection:
             number = _stored(family, value, version_of(connection))
             rows = connection.execute(
-                f"SELECT startipnum, endipnum, {', '.join(place_columns(connection, table='g').values())}"  # noqa: S608
+                f"SELECT startipnum, endipnum, {place_columns('g')}"  # noqa: S608
                 " FROM ipblocks b JOIN geolocations g ON g.locid = b.locid"
                 " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
                 (family, number, number),
@@ -204,7 +202,7 @@ class Cache:
             number = _stored(family, value, version_of(connection))
             rows = connection.execute(
                 "SELECT startipnum, endipnum, b.rowid, b.locid,"  # noqa: S608
-                f" {', '.join(place_columns(connection, table='g').values())}"
+                f" {place_columns('g')}"
                 " FROM ipblocks b LEFT JOIN geolocations g ON g.locid = b.locid"
                 " WHERE b.family = ? AND b.startipnum <= ? AND b.endipnum >= ?",
                 (family, number, number),
@@ -227,16 +225,15 @@ class Cache:
     ) -> Iterator[tuple[Geolocation, int]]:
         """Geolocations that fit all filters (without regard to case), with their number of blocks, by locid."""
         with self._opened() as connection:
-            columns = place_columns(connection)
             wanted = {name: str(text).casefold() for name, text in filters.items() if text}
-            conditions = [f"casefold({columns[name]}) = ?" for name in wanted]
+            conditions = [f"casefold({name}) = ?" for name in wanted]
             if layer:
                 conditions.append("locid < 0" if layer == "custom" else "locid > 0")
             where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
             limit = "" if top is None else f"LIMIT {int(top)}"
             parameters = tuple(wanted.values())
             connection.create_function("casefold", 1, str.casefold, deterministic=True)
-            sql = f"SELECT {', '.join(columns.values())}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
+            sql = f"SELECT {place_columns()}, blocks FROM geolocations {where} ORDER BY locid {limit}"  # noqa: S608
             for row in connection.execute(sql, parameters):
                 yield read_geolocation(self.path, row[:-1]), row[-1]
 
@@ -267,20 +264,10 @@ class Cache:
             raise StateDamagedError(f"{self.path}: {'; '.join(found)}")
 
 
-def place_columns(connection: sqlite3.Connection, *, schema: str = "main", table: str = "") -> dict[str, str]:
-    """SQL for what `read_geolocation` takes: the locid and the fields by name, of ``table`` if that has a name.
-
-    A file has no column for a field that came after it was written; what stands for nothing known is selected there.
-    """
-    there = set()
-    if LATER_NAMES:
-        there = {row[1] for row in connection.execute(f"PRAGMA {schema}.table_info(geolocations)")}
+def place_columns(table: str = "") -> str:
+    """SQL for what `read_geolocation` takes: the locid and the fields, of ``table`` if that has a name."""
     prefix = f"{table}." if table else ""
-    columns = {name: f"{prefix}{name}" for name in ("locid", *FIELD_NAMES)}
-    for name in LATER_NAMES:
-        if name not in there:
-            columns[name] = "NULL" if UNKNOWN[name] is None else "''"
-    return columns
+    return ", ".join([f"{prefix}{name}" for name in ("locid", *FIELD_NAMES)])
 
 
 def version_of(connection: sqlite3.Connection, schema: str = "main") -> int:

@@ -147,10 +147,9 @@ def _find_renumbered(connection: sqlite3.Connection) -> None:
         return
     names = ", ".join(FIELD_NAMES)
     for table, which, schema in (("came", "arrived", "main"), ("went", "gone", "old")):
-        columns = ", ".join(place_columns(connection, schema=schema, table="g").values())
         connection.execute(f"CREATE TEMP TABLE {table} (locid, {names})")
         connection.execute(
-            f"INSERT INTO temp.{table} SELECT {columns} FROM {schema}.geolocations g"  # noqa: S608
+            f"INSERT INTO temp.{table} SELECT {place_columns('g')} FROM {schema}.geolocations g"  # noqa: S608
             f" JOIN temp.{which} USING (locid) WHERE locid >= ?",
             (FIRST_OWN_LOCID,),
         )
@@ -175,18 +174,15 @@ def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> Row
         def query(sql: str) -> list[Any]:
             return connection.execute(f"{sql} LIMIT ?", (limit,)).fetchall()
 
-        def columns(table: str, schema: str) -> str:
-            return ", ".join(place_columns(connection, schema=schema, table=table).values())
-
         for schema, path, table, rows in (
             ("main", new, "arrived", found.added),
             ("old", old, "gone", found.removed),
         ):
-            sql = f"SELECT {columns('g', schema)} FROM {schema}.geolocations g JOIN temp.{table} USING (locid)"  # noqa: S608
+            sql = f"SELECT {place_columns('g')} FROM {schema}.geolocations g JOIN temp.{table} USING (locid)"  # noqa: S608
             rows += [read_geolocation(path, row) for row in query(f"{sql} ORDER BY g.locid")]
         width = 1 + len(FIELD_NAMES)
         sql = (
-            f"SELECT {columns('o', 'old')}, {columns('n', 'main')},"  # noqa: S608
+            f"SELECT {place_columns('o')}, {place_columns('n')},"  # noqa: S608
             " (SELECT count(*) FROM temp.added a WHERE a.locid = n.locid),"
             " (SELECT count(*) FROM temp.removed r WHERE r.locid = n.locid)"
             " FROM temp.touched t JOIN old.geolocations o USING (locid) JOIN main.geolocations n USING (locid)"
@@ -205,7 +201,7 @@ def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> Row
         ]
         (found.renumbered_count,) = connection.execute("SELECT count(*) FROM temp.renumbered").fetchone()
         sql = (
-            f"SELECT r.was, {columns('g', 'main')} FROM temp.renumbered r"  # noqa: S608
+            f"SELECT r.was, {place_columns('g')} FROM temp.renumbered r"  # noqa: S608
             " JOIN main.geolocations g USING (locid) ORDER BY r.was"
         )
         found.renumbered += [(row[0], read_geolocation(new, row[1:])) for row in query(sql)]

@@ -9,7 +9,6 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError
-from geolookup.model.fields import LATER_NAMES, UNKNOWN
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
@@ -224,7 +223,7 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
     values = {name: found[name] for name in _COLUMNS}
     try:
         for name in _JSON:
-            values[name] = None if values[name] is None else _completed(_decoded(values[name]))
+            values[name] = None if values[name] is None else _decoded(values[name])
         for name in MARKS:
             values[name] = None if values[name] is None else Mark.read(values[name])
         _require_shapes(values)
@@ -258,12 +257,3 @@ def _decoded(text: Any) -> Any:
         return msgspec.json.decode(text)  # four times as fast, and stricter than what wrote it
     except (msgspec.MsgspecError, TypeError, ValueError):
         return json.loads(text)
-
-
-def _completed(value: Any) -> Any:
-    """What a row holds; a field that is newer than the row is unknown."""
-    if isinstance(value, dict) and isinstance(value.get("fields"), dict):
-        value["fields"] = {**{name: UNKNOWN[name] for name in LATER_NAMES}, **value["fields"]}
-    if isinstance(value, dict) and "theirs" in value:
-        value["theirs"] = _completed(value["theirs"])
-    return value

@@ -14,9 +14,9 @@ from geolookup.settings.table import Settings
 from geolookup.upstream.geolocations import GeolocationsClient
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
-from geolookup.web.access.auth import Scope, line_for, new_token
-from geolookup.web.access.limits import Limits
-from geolookup.web.process.options import Options
+from geolookup.web.auth import Scope, line_for, new_token
+from geolookup.web.limits import Limits
+from geolookup.web.options import Options
 from tests.contract.answers import BLOCKS, PATH, blocks_of, refused
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.hotels import RATE_PLAN, hotel

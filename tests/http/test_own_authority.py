@@ -7,7 +7,7 @@ import pytest
 
 from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
 from geolookup.upstream.geolocations import GeolocationsClient
-from geolookup.web.process.options import Options
+from geolookup.web.options import Options
 from tests.support.services.certificates import Certificates
 from tests.support.services.running_service import RunningService
 from tests.upstream.helpers import transport

@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.errors import RequestRefusedError, SettingsError
 from geolookup.service.hotels import search
-from geolookup.web.access.auth import Scope, line_for, new_token
-from geolookup.web.process.options import Options
-from geolookup.web.watch.access_log import AccessLog
+from geolookup.web.auth import Scope, line_for, new_token
+from geolookup.web.logs import AccessLog
+from geolookup.web.options import Options
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.raw_http import connected, exchange, parse, read_all
 from tests.support.services.running_service import FIELDS, RunningService

@@ -12,8 +12,8 @@ import maxminddb
 import pytest
 
 from geolookup.exports.export import export
-from geolookup.web.access.auth import Scope, line_for, new_token
-from geolookup.web.process.options import Options
+from geolookup.web.auth import Scope, line_for, new_token
+from geolookup.web.options import Options
 from tests.support.data.two_sources import state
 from tests.support.services.certificates import Certificates
 from tests.support.services.running_share import RunningShare

@@ -8,7 +8,7 @@ import httpx
 import maxminddb
 import pytest
 
-from geolookup.web.access.auth import Scope, line_for, new_token
+from geolookup.web.auth import Scope, line_for, new_token
 from tests.share import consumers
 from tests.share.consumers import EDITION, ElasticDownloader, Updater
 from tests.support.data.two_sources import state

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from geolookup.web.access.auth import Scope, line_for, new_token
-from geolookup.web.process.options import Options
+from geolookup.web.auth import Scope, line_for, new_token
+from geolookup.web.options import Options
 from tests.support.data.two_sources import NAMES, state
 from tests.support.services.raw_http import exchange
 from tests.support.services.running_share import RunningShare

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.web.process.options import Options
+from geolookup.web.options import Options
 from geolookup.web.request import path_in
 from tests.service.test_operating import entries
 from tests.support.services.raw_http import Answer, exchange
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS
-from tests.web.access.test_guard import NOT_OURS
+from tests.web.test_guard import NOT_OURS
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import time
 import httpx
 import pytest
 
-from geolookup.web.access.auth import Scope, line_for, new_token
-from geolookup.web.process.options import Options
+from geolookup.web.auth import Scope, line_for, new_token
+from geolookup.web.options import Options
 from tests.service.test_operating import samples
 from tests.support.services.running_service import RunningService
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from geolookup.web.access.limits import Limits
 from geolookup.web.deadline import Deadline
+from geolookup.web.limits import Limits
 from geolookup.web.protocol import Protocol
 
 QUICK = b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -13,9 +13,9 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from geolookup.web.cycle import Cycle
-from geolookup.web.process.server import Server
 from geolookup.web.protocol import TESTED_UVICORN, Protocol
 from geolookup.web.request import TESTED_HTTPTOOLS
+from geolookup.web.server import Server
 
 ADVICE = "run the tests of limits, attacks and operating with it, then raise its TESTED_ constant and pyproject.toml"
 

@@ -10,9 +10,9 @@ from geolookup.console.app import application
 from geolookup.console.console import Console
 from geolookup.console.runs import Run, Runs
 from geolookup.settings.load import load
-from geolookup.web.process.application import Application, Opens
-from geolookup.web.process.launch import launch
-from geolookup.web.process.options import Options
+from geolookup.web.application import Application, Opens
+from geolookup.web.launch import launch
+from geolookup.web.options import Options
 
 #: Loopback only, and an address: a name might mean others too.
 HOST = "127.0.0.1"

@@ -15,11 +15,11 @@ from geolookup.service.store.counted import OnRows, nobody_counts
 from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path
-from geolookup.web.process.application import Application, Opens
-from geolookup.web.process.launch import launch
-from geolookup.web.process.options import Options
-from geolookup.web.watch.health import Health
-from geolookup.web.watch.metrics import Metrics
+from geolookup.web.application import Application, Opens
+from geolookup.web.health import Health
+from geolookup.web.launch import launch
+from geolookup.web.metrics import Metrics
+from geolookup.web.options import Options
 
 logger = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from geolookup.share.files import Files
 from geolookup.share.shelf import Shelf
 from geolookup.share.state import State
 from geolookup.web import lookups as lookups_routes
+from geolookup.web.application import Application
+from geolookup.web.health import Health
+from geolookup.web.metrics import Metrics
 from geolookup.web.paths import Paths
-from geolookup.web.process.application import Application
 from geolookup.web.routing import routed
-from geolookup.web.watch.health import Health
-from geolookup.web.watch.metrics import Metrics
 
 PATHS = lookups_routes.PATHS | geoip2.PATHS | Paths(basic=True, after_token=frozenset({"/elastic/"}))
 

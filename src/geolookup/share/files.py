@@ -13,7 +13,7 @@ from litestar import Request
 from geolookup.errors import RequestRefusedError
 from geolookup.share.shelf import KEEP_S, Catalog, Item, Shelf
 from geolookup.share.state import State
-from geolookup.web.file import FileAnswer, Pace, open_for_reading
+from geolookup.web.files import FileAnswer, Pace, open_for_reading
 from geolookup.web.problems import RECORD
 
 AnyRequest = Request[Any, Any, Any]

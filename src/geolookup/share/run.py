@@ -17,9 +17,9 @@ from geolookup.share.build import INSTEAD
 from geolookup.share.builder import Builder, shelf_folder
 from geolookup.share.editions import Edition
 from geolookup.share.editions import editions as editions_of
-from geolookup.web.process.application import Application, Opens
-from geolookup.web.process.launch import launch
-from geolookup.web.process.options import Options
+from geolookup.web.application import Application, Opens
+from geolookup.web.launch import launch
+from geolookup.web.options import Options
 
 
 def _nobody_waits(_url: str) -> None:

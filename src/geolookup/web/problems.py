@@ -85,7 +85,7 @@ _STORAGE = {
 
 #: Seconds that a client waits before it asks again, if nothing better is known.
 RETRY_AFTER_S = 5
-#: Where an ASGI scope has the request's `geolookup.web.watch.observer.Record`.
+#: Where an ASGI scope has the request's `geolookup.web.observer.Record`.
 RECORD = "geolookup.record"
 #: Set in the scope of an ``OPTIONS``: see `geolookup.web.methods`.
 ASKS_FOR_METHODS = "geolookup.asks_for_methods"

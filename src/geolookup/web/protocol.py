@@ -17,10 +17,10 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from geolookup.errors import RequestRefusedError
-from geolookup.web.access.guard import CROWDED
-from geolookup.web.access.limits import Limits
 from geolookup.web.cycle import Cycle
 from geolookup.web.deadline import Deadline
+from geolookup.web.guard import CROWDED
+from geolookup.web.limits import Limits
 from geolookup.web.paths import Paths
 from geolookup.web.problems import HTML, MEDIA_TYPE, Problem, problem
 from geolookup.web.quick import not_at_once
@@ -29,7 +29,7 @@ from geolookup.web.stall import Stall
 from geolookup.web.unreadable import beginning
 
 #: The minor version of uvicorn whose insides are used here, in `geolookup.web.cycle` and in
-#: `geolookup.web.process.server`. pyproject.toml allows no other, and a test fails with any other.
+#: `geolookup.web.server`. pyproject.toml allows no other, and a test fails with any other.
 TESTED_UVICORN = "0.54"
 
 #: Called with the problem's name and the client's address; returns the id for the answer.

@@ -10,10 +10,10 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 
 from geolookup.base.version import __version__
 from geolookup.web import openapi, problems, wire
+from geolookup.web.health import Health, healthz, quick_healthz, readyz
 from geolookup.web.methods import Methods
+from geolookup.web.metrics import Metrics, metrics_page
 from geolookup.web.quick import Answer, Quick
-from geolookup.web.watch.health import Health, healthz, quick_healthz, readyz
-from geolookup.web.watch.metrics import Metrics, metrics_page
 
 
 def routed(
@@ -29,7 +29,7 @@ def routed(
 
     ``quick`` are the answers that come before the framework, as `Quick` takes them.
 
-    It does not refuse clients itself: `geolookup.web.access.guard.Guard` goes around it.
+    It does not refuse clients itself: `geolookup.web.guard.Guard` goes around it.
     """
     known = {**dependencies, "health": health or Health(), "metrics": metrics or Metrics()}
     app = Litestar(

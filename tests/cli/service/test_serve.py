@@ -16,8 +16,8 @@ from geolookup.service.serve import EMPTY
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
-from geolookup.web.access.auth import Scope, Tokens, line_for, new_token
-from geolookup.web.process.options import Options
+from geolookup.web.auth import Scope, Tokens, line_for, new_token
+from geolookup.web.options import Options
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import publish
 from tests.support.services.plain_http import PLAIN
@@ -226,7 +226,7 @@ def test_an_empty_database_is_called_empty_and_what_is_loaded_or_replaced_is_the
 def test_with_tokens_it_listens_beyond_loopback_under_names_that_are_allowed(tmp_path: Path) -> None:
     program = (
         "import httpx, os, signal\n"
-        "from geolookup.web.process.options import Options\n"
+        "from geolookup.web.options import Options\n"
         "from geolookup.service.serve import serve\n"
         "import threading\n"
         "def ask(url):\n"

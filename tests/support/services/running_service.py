@@ -10,7 +10,7 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.hotels.loader import load_hotels
 from geolookup.service.serve import application
 from geolookup.service.store.store import Store
-from geolookup.web.process.options import Options
+from geolookup.web.options import Options
 from tests.support.services.server_thread import ServerThread, client_of
 
 #: A geolocation that is valid in every field.

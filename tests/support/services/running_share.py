@@ -20,7 +20,7 @@ from geolookup.share.app import application
 from geolookup.share.build import build
 from geolookup.share.builder import Builder
 from geolookup.share.editions import editions as editions_of
-from geolookup.web.process.options import Options
+from geolookup.web.options import Options
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
 from tests.support.users.quick_commands import forked
 

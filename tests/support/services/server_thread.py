@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import httpx
 
-from geolookup.web.process.listener import bind
-from geolookup.web.process.options import Options
-from geolookup.web.process.server import Server
+from geolookup.web.listener import bind
+from geolookup.web.options import Options
+from geolookup.web.server import Server
 from tests.support.services.plain_http import PLAIN
 
 PATIENCE_S = 60

@@ -8,7 +8,7 @@ import click
 from geolookup.errors import ServiceError
 
 if TYPE_CHECKING:
-    from geolookup.web.process.options import Options
+    from geolookup.web.options import Options
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -144,9 +144,9 @@ def options_from(given: Mapping[str, Any]) -> "Options":
     :raises SettingsError: if a name or an address is not valid
     """
     try:
-        from geolookup.web.access.limits import Limits
-        from geolookup.web.process.log import log_to_standard_error
-        from geolookup.web.process.options import Options
+        from geolookup.web.limits import Limits
+        from geolookup.web.log import log_to_standard_error
+        from geolookup.web.options import Options
     except ImportError as error:
         raise missing_packages(error) from error
     limits = Limits(

@@ -127,7 +127,7 @@ def serve_token(name: str, scope: str, path: str | None, as_json: bool) -> None:
     Example: geolookup serve-token warehouse --scope read --file tokens
     """
     try:
-        from geolookup.web.access import auth
+        from geolookup.web import auth
     except ImportError as error:
         raise missing_packages(error) from error
     token = auth.new_token()

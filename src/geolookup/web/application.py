@@ -5,10 +5,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from geolookup.web.health import Health
+from geolookup.web.metrics import Metrics
 from geolookup.web.paths import Paths
 from geolookup.web.quick import Answer, not_at_once
-from geolookup.web.watch.health import Health
-from geolookup.web.watch.metrics import Metrics
 
 
 def _nothing() -> None:

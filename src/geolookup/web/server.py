@@ -12,16 +12,16 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from geolookup.model.addresses import is_loopback
-from geolookup.web.access.auth import Tokens
-from geolookup.web.access.guard import Guard
-from geolookup.web.access.limits import ACCEPTED_AT_ONCE
-from geolookup.web.process.application import Application
-from geolookup.web.process.listener import url_of
-from geolookup.web.process.options import Options
-from geolookup.web.process.tls import Certificate, secured
+from geolookup.web.application import Application
+from geolookup.web.auth import Tokens
+from geolookup.web.guard import Guard
+from geolookup.web.limits import ACCEPTED_AT_ONCE
+from geolookup.web.listener import url_of
+from geolookup.web.logs import AccessLog
+from geolookup.web.observer import Observer
+from geolookup.web.options import Options
 from geolookup.web.protocol import Protocol
-from geolookup.web.watch.access_log import AccessLog
-from geolookup.web.watch.observer import Observer
+from geolookup.web.tls import Certificate, secured
 
 #: How often it is checked whether the certificate was renewed, in ticks of uvicorn: 0.1 seconds each.
 _LOOK_TICKS = 20

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from geolookup.web.process.log import LineFormatter
+from geolookup.web.log import LineFormatter
 
 EVIL = "\x1b[2Jred\x07\u202egeolookup\nall is well\rgeolookup: \x9b31m"
 
@@ -40,9 +40,9 @@ PROGRAM = """
 import contextlib, json, sys
 from litestar import get
 from geolookup.web.routing import routed
-from geolookup.web.process.application import Application
-from geolookup.web.process.launch import launch
-from geolookup.web.process.options import Options
+from geolookup.web.application import Application
+from geolookup.web.launch import launch
+from geolookup.web.options import Options
 
 @get("/fail", sync_to_thread=False)
 def fail() -> str:

@@ -4,7 +4,7 @@ import socket
 
 from geolookup.errors import ServiceError
 from geolookup.model.addresses import is_loopback
-from geolookup.web.access.auth import VARIABLE
+from geolookup.web.auth import VARIABLE
 
 
 def url_of(address: socket.socket, *, tls: bool = False) -> str:

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
-from geolookup.web.access.host import canonical_address, host_of
-from geolookup.web.access.limits import with_files
-from geolookup.web.process.application import Opens
-from geolookup.web.process.listener import bind, url_of
-from geolookup.web.process.options import Options
-from geolookup.web.process.server import Server, certificate_of, tokens_of
-from geolookup.web.process.signals import StopRequested, stopped_by_signals
-from geolookup.web.process.workers import Supervisor
+from geolookup.web.application import Opens
+from geolookup.web.host import canonical_address, host_of
+from geolookup.web.limits import with_files
+from geolookup.web.listener import bind, url_of
+from geolookup.web.options import Options
+from geolookup.web.server import Server, certificate_of, tokens_of
+from geolookup.web.signals import StopRequested, stopped_by_signals
+from geolookup.web.workers import Supervisor
 
 
 def launch(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from geolookup.errors import SettingsError
-from geolookup.web.access.host import allowed_host
-from geolookup.web.access.limits import Limits
+from geolookup.web.host import allowed_host
+from geolookup.web.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class Options:
         network, or there is a certificate without a key or a key without a certificate
     """
 
-    #: A file of token lines (see `geolookup.web.access.auth`), mode 0600.
+    #: A file of token lines (see `geolookup.web.auth`), mode 0600.
     tokens: str | None = None
     #: The application knows by itself who may ask: nobody needs a token, whatever the environment says.
     asks_itself: bool = False

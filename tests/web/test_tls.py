@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from geolookup.errors import SettingsError
-from geolookup.web.access.limits import Limits
-from geolookup.web.process.options import Options
-from geolookup.web.process.tls import Certificate
+from geolookup.web.limits import Limits
+from geolookup.web.options import Options
+from geolookup.web.tls import Certificate
 from tests.support.services.certificates import Certificates
 from tests.support.services.running_service import RunningService
 

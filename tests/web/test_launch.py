@@ -12,20 +12,20 @@ from typing import IO
 import httpx
 import pytest
 
-from geolookup.web.access.auth import Scope, line_for, new_token
+from geolookup.web.auth import Scope, line_for, new_token
 from tests.service.test_operating import samples
 
 TOKEN = new_token()
 PROGRAM = """
 import contextlib, json, sys
 from litestar import get, post
-from geolookup.web.watch.metrics import Metrics
-from geolookup.web.watch.health import Health
+from geolookup.web.metrics import Metrics
+from geolookup.web.health import Health
 from geolookup.web.paths import Paths
 from geolookup.web.routing import routed
-from geolookup.web.process.application import Application
-from geolookup.web.process.launch import launch
-from geolookup.web.process.options import Options
+from geolookup.web.application import Application
+from geolookup.web.launch import launch
+from geolookup.web.options import Options
 
 @get("/guests/{name:str}", sync_to_thread=False)
 def guest(name: str) -> str:
@@ -113,7 +113,7 @@ def test_another_application_runs_under_the_same_guard_metrics_and_end(
     assert client.get("/schema/openapi.json").json()["info"]["title"] == "another"
     assert samples(client)["geolookup_requests_total", "GET", "guest", "200"] == 1
     loaded = set(client.get("/modules").json())
-    assert "geolookup.web.process.launch" in loaded
+    assert "geolookup.web.launch" in loaded
     assert not loaded & {"sqlalchemy", "sqlite3", "psycopg", "geolookup.service.store"}
     logged = [json.loads(line) for line in launched.log.read_text().splitlines()]
     assert {entry["path"] for entry in logged if "guests" in entry["path"]} == {"/guests/{name}"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from geolookup.errors import SettingsError
-from geolookup.web.access.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
-from geolookup.web.process.options import Options
+from geolookup.web.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
+from geolookup.web.options import Options
 from tests.support.clocks import Clock
 from tests.support.services.running_service import FIELDS, RunningService
 

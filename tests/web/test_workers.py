@@ -24,7 +24,7 @@ PATIENCE_S = 60
 
 PROGRAM = """
 import json, sys
-from geolookup.web.process.options import Options
+from geolookup.web.options import Options
 from geolookup.service.serve import serve
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 from geolookup.errors import RequestRefusedError
 from geolookup.model.addresses import is_loopback
-from geolookup.web.access.auth import Client, Scope, Tokens
-from geolookup.web.access.host import allowed_host, canonical_address, host_of
-from geolookup.web.access.limits import Limits, RateLimit, address_key
+from geolookup.web.auth import Client, Scope, Tokens
+from geolookup.web.health import FREE_PATHS, Health
+from geolookup.web.host import allowed_host, canonical_address, host_of
+from geolookup.web.limits import Limits, RateLimit, address_key
 from geolookup.web.paths import SAFE, Paths, plain_path
 from geolookup.web.problems import FORM, PAGE, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
 from geolookup.web.quick import Answer, not_at_once
-from geolookup.web.watch.health import FREE_PATHS, Health
 
 HTTPScope: TypeAlias = Any
 

@@ -1,1 +1,0 @@
-"""An ASGI application as processes: its address, its signals, uvicorn, several workers, an orderly end."""

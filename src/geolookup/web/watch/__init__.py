@@ -1,1 +1,0 @@
-"""What operators see of the service: the access log, metrics, and its health."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from geolookup.settings.source import described_source
 from geolookup.settings.table import GROUPS, PREFIX, Setting, described
 
@@ -79,8 +81,13 @@ def _table(group: str, title: str) -> Iterator[str]:
     yield ""
 
 
+def default_text(setting: Setting) -> str:
+    """The default as the settings file would have it; empty if there is none."""
+    return "" if setting.default in (None, "") else msgspec.json.encode(setting.default).decode("utf-8")
+
+
 def _row(setting: Setting) -> str:
-    default = f"`{setting.default_text()}`" if setting.default_text() else ""
+    default = f"`{default_text(setting)}`" if default_text(setting) else ""
     cells = (f"`{setting.name}`", setting.allowed, default, setting.text)
     return f"| {' | '.join(map(_escaped, cells))} |"
 

@@ -9,7 +9,7 @@ import pytest
 import geolookup
 from geolookup.errors import SettingsError, StaleDataError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.settings import durations
+from geolookup.settings import times
 from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
@@ -161,14 +161,14 @@ def test_a_clock_that_goes_back_makes_nothing_stale(home: str, wall: Clock) -> N
     [("90", 90), ("36h", 129600), (" 2d ", 172800), ("1.5 m", 90), ("1w", 604800), (30, 30), (0.5, 0.5)],
 )
 def test_lengths_of_time_are_read(text: str | float, length_s: float) -> None:
-    assert durations.seconds(text) == length_s
+    assert times.seconds(text) == length_s
     assert Settings(max_age=text).max_age_s == length_s
 
 
 @pytest.mark.parametrize("wrong", ["0", "0h", "-1h", "h", "1y", "1h30m", "inf", "nan", "١h", 0, -5, float("nan")])
 def test_what_is_no_length_of_time_is_refused(home: str, wrong: str | float) -> None:
     with pytest.raises(ValueError, match=r"length of time|greater than zero"):
-        durations.seconds(wrong)
+        times.seconds(wrong)
     publish(home, [place(1, "8.0.0.0/8")])
     with pytest.raises(SettingsError, match="max_age"):
         geolookup.open(home, max_age=wrong)

@@ -3,7 +3,7 @@
 import pytest
 
 from geolookup.errors import SettingsError
-from geolookup.settings import durations
+from geolookup.settings import times
 from geolookup.sources.detect import named
 from geolookup.sources.presets import PRESETS, preset
 
@@ -19,7 +19,7 @@ def test_the_contracts_presets_are_there_and_complete() -> None:
         assert found.documentation.startswith("https://")
         assert found.attribution
         assert named(found.kind).name == found.kind
-        assert durations.seconds(found.max_age) > 0
+        assert times.seconds(found.max_age) > 0
         assert ("{token}" in found.location) == (found.auth == "token")
         assert not found.tried
 

@@ -11,10 +11,10 @@ import msgspec
 from geolookup.base.reasons import reason
 from geolookup.cli import interrupt, streams
 from geolookup.errors import ColumnError, SettingsError
-from geolookup.settings import moments
-from geolookup.settings.durations import seconds
+from geolookup.settings import times
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
+from geolookup.settings.times import seconds
 from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
 
@@ -131,7 +131,7 @@ class Moment(click.ParamType[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The moment that a text means."""
         try:
-            return clock.text_of(moments.moment(str(value), clock.wall()))
+            return clock.text_of(times.moment(str(value), clock.wall()))
         except ValueError as error:
             self.fail(reason(error), param, ctx)
 
@@ -141,7 +141,7 @@ class MomentsCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments; a length of time before now means the same without its minus sign."""
-        plain = [text.removeprefix("-") if moments.is_ago(text) else text for text in args]
+        plain = [text.removeprefix("-") if times.is_ago(text) else text for text in args]
         return super().parse_args(ctx, plain)
 
 

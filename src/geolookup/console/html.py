@@ -9,8 +9,8 @@ from markupsafe import Markup, escape
 
 from geolookup import words
 from geolookup.base.text import harmless
-from geolookup.settings.durations import in_words
-from geolookup.settings.moments import shown as moment
+from geolookup.settings.times import in_words
+from geolookup.settings.times import shown as moment
 from geolookup.sites.site import block_text
 
 #: No text that a page shows is longer; the rest can be seen in the file, or by the command line.

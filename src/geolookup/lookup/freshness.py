@@ -71,7 +71,7 @@ class Freshness:
         )
 
     def _describe(self, current: "Current") -> str:
-        from geolookup.settings import durations, moments
+        from geolookup.settings import times
         from geolookup.state.clock import age_s
 
         found = self._too_old(current)
@@ -82,8 +82,8 @@ class Freshness:
         confirmed = "last confirmed" if many else "last confirmed by the service"
         since = "dated" if "dated" in current.published else confirmed
         return (
-            f"{what} are {durations.in_words(age_s(moment))} old ({since} {moments.shown(moment)}), "
-            f"more than max_age allows ({durations.in_words(limit_s)}): run `geolookup sync`"
+            f"{what} are {times.in_words(age_s(moment))} old ({since} {times.shown(moment)}), "
+            f"more than max_age allows ({times.in_words(limit_s)}): run `geolookup sync`"
         )
 
 

@@ -76,10 +76,10 @@ def freshness_of(
             raise SettingsError(f"stale = {stale!r:.40}: must be one of {', '.join(_RULES)}")
         rule = stale
     if max_age is not None:
-        from geolookup.settings import durations
+        from geolookup.settings import times
 
         try:
-            limit_s = durations.seconds(max_age)
+            limit_s = times.seconds(max_age)
         except ValueError as error:
             raise SettingsError(f"max_age: {reason(error)}") from error
     return Freshness(max_age_s=limit_s, rule=rule)

@@ -1,1 +1,1 @@
-"""The settings: the table of them, reading them, the secrets, where files are, and how durations are written."""
+"""The settings: their table, reading and editing them, secrets, the places of files, and times as people write them."""

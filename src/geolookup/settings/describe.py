@@ -1,4 +1,4 @@
-"""What a setting is for and which values it may have, in words: written beside its type, for the pages and messages."""
+"""The purpose of a setting and its values in words, written beside its type: for the pages and messages."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ def about(
     gt: float | None = None,
     le: float | None = None,
 ) -> Meta:
-    """What a setting is for, and its limits.
+    """The purpose of a setting, and its limits.
 
-    ``lookups`` marks what changes the answer of a lookup. ``path`` marks names of files and folders: in the settings
-    file they are relative to its own folder. ``allowed`` says what the value may be, if its type does not.
+    ``lookups`` marks settings that change the answer of a lookup. ``path`` marks names of files and folders: in the
+    settings file they are relative to its own folder. ``allowed`` says what the value may be, if its type does not.
     """
     extra = {"group": group, "lookups": lookups, "path": path, "allowed": allowed}
     limits: dict[str, Any] = {key: limit for key, limit in (("ge", ge), ("gt", gt), ("le", le)) if limit is not None}
@@ -40,7 +40,8 @@ class Setting:
     """One setting as documentation shows it.
 
     ``group`` is a key of `GROUPS`. ``allowed`` completes "must be …". ``default`` is None or "" if there is none.
-    ``is_path`` is true for names of files and folders, ``bears_on_lookups`` for what changes the answer of a lookup.
+    ``is_path`` is true for names of files and folders, ``bears_on_lookups`` for settings that change the answer of a
+    lookup.
     ``kind`` is the type that a value is converted to.
     """
 
@@ -53,12 +54,6 @@ class Setting:
     is_path: bool
     bears_on_lookups: bool
     kind: Any
-
-    def default_text(self) -> str:
-        """The default as the settings file would have it; empty if there is none."""
-        if self.default in (None, ""):
-            return ""
-        return msgspec.json.encode(self.default).decode("utf-8")
 
 
 def describe(table: type[msgspec.Struct], groups: Collection[str]) -> tuple[Setting, ...]:
@@ -90,7 +85,7 @@ def _describe(field: msgspec.inspect.Field, kind: Any) -> Setting:
 
 
 def _allowed(kind: msgspec.inspect.Type) -> str:
-    """What a value of a type may be, in words that complete "must be"."""
+    """The values of a type, in words that complete "must be"."""
     match kind:
         case msgspec.inspect.LiteralType(values=values):
             return f"one of {', '.join(map(str, values))}"
@@ -108,7 +103,7 @@ def _allowed(kind: msgspec.inspect.Type) -> str:
 
 
 def unknown(name: str, names: list[str], *, advice: str = "remove it") -> str:
-    """What to say about a name that is not among ``names``; ``advice`` is for one that is near none of them."""
+    """A message about a name that is not among ``names``; ``advice`` is for one that is near none of them."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, names, n=1)

@@ -2,11 +2,16 @@
 
 tomlkit reads and writes the tables, but does not know to which table a comment belongs: here, the comment lines
 directly above a table's header belong to that table.
+
+One process at a time writes. A file is replaced by rename, with its mode and owner kept.
 """
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Mapping
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -15,14 +20,15 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
-from geolookup.errors import SettingsError
-from geolookup.settings.files import one_writer, read, replace, writing_errors
-from geolookup.settings.load import load
-from geolookup.settings.load_sources import check_service, read_sources
+from geolookup.base import disk
+from geolookup.errors import SettingsError, StateBusyError, StateUnwritableError
+from geolookup.settings.load import check_service, load, read_sources
 from geolookup.settings.paths import settings_path
 from geolookup.settings.source import SERVICE, SOURCE_TABLE, SourceSettings
 from geolookup.settings.table import Settings
 
+_WAIT_S = 10.0
+_NEW_MODE = 0o644
 _HEADER = re.compile(r"[ \t]*\[\[[^\]\n]*\]\]")
 
 
@@ -57,7 +63,7 @@ def add_source(values: Mapping[str, Any], position: Position) -> str:
     File names in ``values`` should be absolute.
 
     :raises SettingsError: if the settings cannot be used, before or after; nothing is written then
-    :raises StateBusyError: if somebody else edits them and does not finish
+    :raises StateBusyError: if another process edits them and does not finish
     :raises StateUnwritableError: if the file cannot be written
     """
 
@@ -99,12 +105,12 @@ def move_source(name: str, position: Position) -> str:
 
 
 def written_values() -> dict[str, Any]:
-    """What stands at the top of the settings file, without the sources: nothing if there is no file.
+    """The values at the top of the settings file, without the sources: none if there is no file.
 
     :raises SettingsError: if the settings cannot be used
     """
     path = os.path.realpath(settings_path())
-    before = read(path)
+    before = _read(path)
     _load()
     values: dict[str, Any] = {} if before is None else tomlkit.parse(before.decode("utf-8")).unwrap()
     values.pop(SOURCE_TABLE, None)
@@ -117,7 +123,7 @@ def write_values(values: Mapping[str, Any], *, instead_of: Mapping[str, Any]) ->
     ``instead_of`` are the values that stood there when a person decided: if others stand there now, nothing is written.
 
     :raises SettingsError: if the settings cannot be used, before or after, or were changed meanwhile
-    :raises StateBusyError: if somebody else edits them and does not finish
+    :raises StateBusyError: if another process edits them and does not finish
     :raises StateUnwritableError: if the file cannot be written
     """
     return _edit(lambda _tables: None, values=values, instead_of=instead_of)
@@ -167,10 +173,10 @@ def _edit(
 ) -> str:
     path = os.path.realpath(settings_path())  # a link stays a link
     folder = os.path.dirname(path)
-    with writing_errors(path):
+    with _writing_errors(path):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    with one_writer(folder):
-        before = read(path)
+    with _one_writer(folder):
+        before = _read(path)
         settings = _load()
         text = "" if before is None else before.decode("utf-8")
         head, tables = _parsed(path, text)
@@ -311,3 +317,86 @@ def read_new_source(values: Mapping[str, Any]) -> SourceSettings:
     """
     (source,) = read_sources([dict(values)], path=settings_path())
     return source
+
+
+@contextlib.contextmanager
+def _one_writer(folder: str) -> Iterator[None]:
+    """Only one process at a time edits the settings in a folder.
+
+    :raises StateBusyError: if another one does not finish
+    :raises StateUnwritableError: if the folder cannot be opened or locked
+    """
+    # The folder itself is locked, so that no file of a lock is left beside the settings.
+    with _writing_errors(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            locked = disk.take_lock(descriptor, time.monotonic() + _WAIT_S)
+        except OSError as error:
+            raise StateUnwritableError(f"{folder}: locking failed: {error.strerror}") from error
+        if not locked:
+            raise StateBusyError(f"{folder}: the settings are being edited by another run")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _writing_errors(path: str) -> Iterator[None]:
+    """:raises StateUnwritableError: naming ``path``, for an OSError"""
+    try:
+        yield
+    except OSError as error:
+        raise StateUnwritableError(f"{path}: writing failed: {error.strerror}") from error
+
+
+def _read(path: str) -> bytes | None:
+    """The bytes of a file, None if it is not there.
+
+    :raises SettingsError: if it cannot be read
+    """
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SettingsError(f"{path}: reading failed: {error.strerror}") from error
+
+
+def replace(path: str, before: bytes | None, after: bytes) -> None:
+    """Replace the file by rename, and keep its mode and owner, unless it was changed meanwhile."""
+    folder = os.path.dirname(path)
+    with _writing_errors(path):
+        descriptor, temporary = tempfile.mkstemp(prefix=".geolookup.toml.", dir=folder)
+        try:
+            with open(descriptor, "wb") as file:
+                if before is None:
+                    os.fchmod(descriptor, _NEW_MODE)
+                else:
+                    status = os.stat(path)
+                    os.fchmod(descriptor, status.st_mode & 0o7777)
+                    with contextlib.suppress(PermissionError):  # only root can give a file to its owner
+                        os.fchown(descriptor, status.st_uid, status.st_gid)
+                file.write(after)
+                file.flush()
+                os.fsync(descriptor)
+            if _read(path) != before:
+                raise SettingsError(f"{path}: the file was changed meanwhile: run the command again")
+            os.rename(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        disk.sync_directory(folder)
+
+
+def write_secret(path: str, secret: str) -> None:
+    """Write a file that only its owner can read (mode 0600), in place of any that is there.
+
+    :raises StateUnwritableError: if it cannot be written
+    """
+    folder = os.path.dirname(path)
+    with _writing_errors(path):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        disk.replace(path, f"{secret}\n".encode("ascii"))

@@ -1,4 +1,4 @@
-"""Reading the settings: a TOML file, the environment over it, options over that."""
+"""Reading the settings: a TOML file with its tables ``[[source]]``, the environment over it, options over that."""
 
 import os
 import re
@@ -10,19 +10,36 @@ from urllib.parse import urlsplit
 import msgspec
 
 from geolookup.base.reasons import reason
+from geolookup.base.text import harmless
 from geolookup.errors import SettingsError
+from geolookup.model.addresses import is_loopback
+from geolookup.model.fields import FIELD_NAMES
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, settings_path
-from geolookup.settings.source import SOURCE_TABLE
+from geolookup.settings.source import (
+    CUSTOM,
+    KIND_NAMES,
+    SERVICE,
+    SOURCE_TABLE,
+    SourceSettings,
+    described_source,
+    is_name,
+)
 from geolookup.settings.table import PREFIX, Setting, Settings, described
 
 # A cluster that runs a service named geolookup sets these in every container beside it.
 _SERVICE_LINKS = re.compile(r"(SERVICE_(HOST|PORT)|PORT)(_.*)?", re.ASCII)
 
 
+_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in described()}
+_OF_SOURCE = {setting.name: setting for setting in described_source()}
+#: Members of the service as a whole, which stand at the top of the file.
+_NOT_OF_SERVICE = ("location", "token_file", "auth", "auth_header", "preset", "fields")
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: ``kind`` in one word, ``where`` the file, variable or option; "" for a default."""
+    """The origin of a value: ``kind`` in one word, ``where`` the file, variable or option; "" for a default."""
 
     kind: Literal["default", "file", "environment", "option", "remembered"]
     where: str = ""
@@ -56,8 +73,6 @@ def load_with_origins(
         if _SETTINGS[name].is_path and values[name] not in ("", "-"):
             values[name] = os.path.join(folder, os.path.expanduser(values[name]))
     if tables != []:
-        from geolookup.settings.load_sources import read_sources  # late: most files have none
-
         values["sources"] = read_sources(tables, path=path)
         origins["sources"] = Origin("file", path)
     for name, text in _from_environment(environ).items():
@@ -70,9 +85,6 @@ def load_with_origins(
             values[name] = _checked(name, value, name, strict=False)
             origins[name] = Origin("option", f"--{name.replace('_', '-')}")
     return _check(Settings(**values)), origins
-
-
-_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in described()}
 
 
 def _from_file(path: str, *, required: bool) -> dict[str, Any]:
@@ -140,8 +152,6 @@ def _check(settings: Settings) -> Settings:
     if settings.url is not None:
         settings = msgspec.structs.replace(settings, url=normalise_url(settings.url))
     if settings.sources:
-        from geolookup.settings.load_sources import check_service
-
         check_service(settings)
     return settings
 
@@ -170,3 +180,106 @@ def normalise_url(url: str) -> str | None:
     default_port = {"http": 80, "https": 443}[scheme]
     authority = host if port in (None, default_port) else f"{host}:{port}"
     return f"{scheme}://{authority}{parts.path.rstrip('/')}"
+
+
+def read_sources(tables: Any, *, path: str) -> tuple[SourceSettings, ...]:
+    """The sources in the order of the file ``path``, whose folder relative file names are relative to.
+
+    :raises SettingsError: for an unknown key, a value that is not allowed, or a name that stands twice: the message
+        names the source and the key
+    """
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingsError(f"{path}: `{SOURCE_TABLE}`: begin each source with a line [[{SOURCE_TABLE}]]")
+    folder = os.path.dirname(os.path.abspath(path))
+    found: list[SourceSettings] = []
+    for position, table in enumerate(tables, start=1):
+        name = table.get("name")
+        shown = harmless(name, 40) if isinstance(name, str) and name else f"number {position}"
+        source = _read_source(table, where=f"{path}: source {shown}", folder=folder)
+        if any(other.name == source.name for other in found):
+            raise SettingsError(f"{path}: source {source.name}: another source has this name")
+        found.append(source)
+    return tuple(found)
+
+
+def _read_source(table: Mapping[str, Any], *, where: str, folder: str) -> SourceSettings:
+    """One source. File names in it are relative to ``folder``; ``where`` begins each message.
+
+    :raises SettingsError: as `read_sources`
+    """
+    if "token" in table:
+        raise SettingsError(
+            f"{where}: `token` must not stand here: put it in a file of mode 0600, and name that file as `token_file`"
+        )
+    values = {}
+    for name, value in table.items():
+        if name not in _OF_SOURCE:
+            raise SettingsError(f"{where}: {unknown(name, list(_OF_SOURCE))}")
+        values[name] = checked(_OF_SOURCE[name], value, f"{where}: {name}", strict=True)
+    if not values.get("name"):
+        raise SettingsError(f"{where}: it needs a `name`")
+    source = SourceSettings(**values)
+    try:
+        _check_source(source)
+    except ValueError as error:
+        raise SettingsError(f"{where}: {reason(error)}") from error
+    return _with_whole_paths(source, folder)
+
+
+def check_service(settings: Settings) -> None:
+    """Check that the sources and ``url`` fit together.
+
+    :raises SettingsError: if a service stands among the sources without a ``url``, twice, or under another's name
+    """
+    services = [source for source in settings.sources if source.kind == SERVICE]
+    if len(services) > 1:
+        raise SettingsError(f"source {services[1].name}: there is one service, the one of `url`: {services[0].name}")
+    if services and settings.url is None:
+        raise SettingsError(f"source {services[0].name}: a service needs the setting `url`, at the top of the file")
+    if settings.url is not None and not services and any(source.name == SERVICE for source in settings.sources):
+        raise SettingsError(f"source {SERVICE}: this is the name of the service of `url`: choose another")
+
+
+def _check_source(source: SourceSettings) -> None:
+    """:raises ValueError: with the reason"""
+    if not is_name(source.name):
+        why = "the custom layer has this name" if source.name == CUSTOM else "use a-z, 0-9 and -, at most 32 of them"
+        raise ValueError(f"name = {harmless(source.name, 40)}: {why}")
+    if source.kind and source.kind not in KIND_NAMES:
+        raise ValueError(f"kind = {harmless(source.kind, 40)}: must be one of {', '.join(KIND_NAMES)}")
+    if source.kind == SERVICE:
+        for name in _NOT_OF_SERVICE:
+            if getattr(source, name):
+                raise ValueError(f"`{name}` is not for a service: its address is `url`, at the top of the file")
+    elif not (source.location or source.preset or source.kind == "registry"):
+        raise ValueError("it needs a `location` or a `preset`")
+    if source.is_remote and not source.location.lower().startswith("https://") and not _is_loopback(source.location):
+        raise ValueError("location: plain http:// is for loopback addresses only: use https://")
+    if source.auth == "header" and not source.auth_header:
+        raise ValueError('`auth = "header"` needs the name of the header in `auth_header`')
+    if source.keep_days is not None and source.keep_days < 0:
+        raise ValueError(f"keep_days = {source.keep_days}: must be {_OF_SOURCE['keep_days'].allowed}")
+    for name in source.fields:
+        if name not in FIELD_NAMES:
+            raise ValueError(f"fields: {unknown(name, list(FIELD_NAMES))}")
+    try:
+        _ = source.max_age_s
+    except ValueError as error:
+        raise ValueError(f"max_age: {reason(error)}") from error
+
+
+def _is_loopback(location: str) -> bool:
+    try:
+        host = urlsplit(location).hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)
+
+
+def _with_whole_paths(source: SourceSettings, folder: str) -> SourceSettings:
+    changes = {}
+    for name, setting in _OF_SOURCE.items():
+        value = getattr(source, name)
+        if setting.is_path and value and not (name == "location" and source.is_remote):
+            changes[name] = os.path.join(folder, os.path.expanduser(value))
+    return msgspec.structs.replace(source, **changes)

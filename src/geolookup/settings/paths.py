@@ -1,4 +1,4 @@
-"""Where the state directory and the settings file are, without importing platformdirs if possible.
+"""The places of the state directory and the settings file, without importing platformdirs if possible.
 
 The two rules for Linux (the XDG Base Directory Specification) stand here again because the import would double the
 start-up time of ``geolookup 8.8.8.8``; a test holds them against platformdirs. Elsewhere platformdirs is asked.

@@ -22,7 +22,7 @@ def holds_secret(location: str) -> bool:
 
 
 def without_secret(location: str) -> str:
-    """A location without parts that look like a secret: somebody may have written one into the settings."""
+    """A location without parts that look like a secret: the settings may hold one."""
     return _IN_ADDRESS.sub(r"\1[secret]", re.sub(r"(?<=://)[^/@]*@", "[secret]@", location))
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from geolookup.settings import durations
+from geolookup.settings import times
 from geolookup.settings.describe import Setting, about, describe
 
 #: The tables of the sources in the settings file: ``[[source]]``.
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 
 
 class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source: where it is, what it is, and what its licence asks for.
+    """A source: its place, its kind, and the terms of its licence.
 
     Empty members (None for ``keep_days`` and ``redistribute``) have the preset's values, if there is one; those of the
     licence else the terms of the provider whose file it is, if it says so itself.
@@ -131,11 +131,11 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     @property
     def max_age_s(self) -> float | None:
         """``max_age`` in seconds; None if this source has no limit of its own."""
-        return None if self.max_age == "" else durations.seconds(self.max_age)
+        return None if self.max_age == "" else times.seconds(self.max_age)
 
 
 def described_source() -> tuple[Setting, ...]:
-    """What a table ``[[source]]`` may hold: for the documentation, and for checking values."""
+    """The members of a table ``[[source]]``: for the documentation, and for checking values."""
     global _described
     if not _described:
         _described = describe(SourceSettings, ("source",))

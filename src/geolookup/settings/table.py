@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from geolookup.settings import durations
+from geolookup.settings import times
 from geolookup.settings.describe import PREFIX as PREFIX
 from geolookup.settings.describe import Setting as Setting
 from geolookup.settings.describe import about as _about
@@ -259,14 +259,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def max_age_s(self) -> float | None:
         """``max_age`` in seconds; None if there is no limit."""
-        return None if self.max_age == "" else durations.seconds(self.max_age)
+        return None if self.max_age == "" else times.seconds(self.max_age)
 
     @property
     def check_max_age_s(self) -> float | None:
         """The age past which ``status --check`` fails, in seconds; None if any age passes."""
         if self.check_max_age == "":
-            return self.max_age_s or durations.seconds(_CHECK_MAX_AGE)
-        return durations.limit(self.check_max_age)
+            return self.max_age_s or times.seconds(_CHECK_MAX_AGE)
+        return times.limit(self.check_max_age)
 
     @property
     def has_plain_lookups(self) -> bool:

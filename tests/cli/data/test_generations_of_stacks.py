@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.settings import moments
+from geolookup.settings import times
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.directory import StateDirectory
@@ -210,7 +210,7 @@ def test_a_source_that_never_could_be_pulled_is_in_the_status_until_it_is(
     assert "missing.csv" in second["problem"]
     assert run(["status"]) == 0
     shown = capsys.readouterr().out
-    assert f"never pulled; PROBLEM since {moments.shown(second['problem_since'])}: " in shown
+    assert f"never pulled; PROBLEM since {times.shown(second['problem_since'])}: " in shown
     sources.write("missing", "11.0.0.0,11.0.0.255,DE,Ulm")
     assert run_sync(sources, "missing", "a") == 0
     capsys.readouterr()

@@ -6,7 +6,7 @@ from typing import Any
 
 from geolookup import words
 from geolookup.history.held import Waiting
-from geolookup.settings.moments import shown
+from geolookup.settings.times import shown
 from geolookup.state.current import Current
 from geolookup.state.generations.kept import Kept
 

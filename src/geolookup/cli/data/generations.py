@@ -23,9 +23,8 @@ from geolookup.cli.tally import Tally
 from geolookup.history import diff as diff_module
 from geolookup.history.held import is_held, meant
 from geolookup.lookup.freshness import Freshness
-from geolookup.settings.durations import in_words
-from geolookup.settings.moments import shown
 from geolookup.settings.table import Settings
+from geolookup.settings.times import in_words, shown
 from geolookup.state.clock import age_s
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory

@@ -22,11 +22,11 @@ from geolookup.cli.options import (
 )
 from geolookup.errors import SettingsError
 from geolookup.settings import edit
-from geolookup.settings.durations import in_words
 from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import holds_secret, read_source_secret, without_secret
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
+from geolookup.settings.times import in_words
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import TOKEN, Definition, define, name_of, refuse_location
 from geolookup.sources.detect import named, open_source

@@ -10,10 +10,9 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option
 from geolookup.lookup import open as opening
 from geolookup.model.reports import RunFailure, SourceStatus, Status
-from geolookup.settings.durations import in_words
 from geolookup.settings.load import Origin, load_with_origins
-from geolookup.settings.moments import shown
 from geolookup.settings.table import Settings
+from geolookup.settings.times import in_words, shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
 from geolookup.state.generations.parts import REGISTRY

@@ -5,7 +5,7 @@ import click
 from geolookup.cli import output
 from geolookup.cli.edits.options import WithLocids, locid_of, pass_editor
 from geolookup.cli.options import Moment, chosen_fields, json_option
-from geolookup.settings.moments import shown
+from geolookup.settings.times import shown
 from geolookup.state.edits.editor import Editor
 
 _NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step")

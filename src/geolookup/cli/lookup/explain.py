@@ -9,8 +9,7 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.options import as_of_option, json_option
 from geolookup.lookup import open as opening
 from geolookup.model.reports import AnswerSince, Explanation
-from geolookup.settings.durations import in_words
-from geolookup.settings.moments import shown
+from geolookup.settings.times import in_words, shown
 
 
 @click.command()

@@ -31,11 +31,11 @@ from geolookup.http.transport import Transport
 from geolookup.index import native
 from geolookup.lookup import open as opening
 from geolookup.model.reports import Status
-from geolookup.settings.durations import in_words
 from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, settings_path
 from geolookup.settings.secrets import read_ping_url, read_secret, read_source_secret
 from geolookup.settings.table import Settings
+from geolookup.settings.times import in_words
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.state import files, readers, sqlite
 from geolookup.state.clock import wall

@@ -22,7 +22,7 @@ from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
 from geolookup.model.addresses import is_loopback
 from geolookup.settings import edit
 from geolookup.settings.describe import unknown
-from geolookup.settings.files import write_secret
+from geolookup.settings.edit import write_secret
 from geolookup.settings.load import Origin, load_with_origins, normalise_url
 from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import plain_secret, without_secret

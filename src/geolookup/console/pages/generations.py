@@ -15,7 +15,7 @@ from geolookup.history import diff as history
 from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.log_field import read_field
-from geolookup.settings.moments import shown
+from geolookup.settings.times import shown
 from geolookup.state.generations.kept import PREVIOUS, SERVED, Generations, Kept
 from geolookup.sync.pull.accept import accept
 

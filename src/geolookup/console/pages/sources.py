@@ -11,7 +11,7 @@ from geolookup.console.forms import AnyRequest
 from geolookup.console.runs import Run
 from geolookup.errors import HeldError, NoStateError, StateBusyError
 from geolookup.model.reports import SourceStatus, Status
-from geolookup.settings.moments import shown
+from geolookup.settings.times import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define
 from geolookup.state.generations.parts import REGISTRY

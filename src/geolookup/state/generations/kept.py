@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
 
 from geolookup.errors import NoStateError, StateError, UnknownGenerationError
-from geolookup.settings import moments
+from geolookup.settings import times
 from geolookup.state import clock, files
 from geolookup.state.current import Current, Published, generation_path
 from geolookup.state.directory import StateDirectory
@@ -16,7 +16,7 @@ from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal, 
 from geolookup.state.generations.recovery import numbered, open_kept
 from geolookup.state.packs.store import is_packed
 
-#: A generation's number, ``served``, ``previous``, or the moment at which it was served: text that `settings.moments`
+#: A generation's number, ``served``, ``previous``, or the moment at which it was served: text that `settings.times`
 #: reads (``yesterday``, ``2d``, ``2026-02-01 06:00``), or an object of ``datetime``.
 Reference: TypeAlias = int | str | date
 
@@ -149,26 +149,26 @@ class Generations:
         if text.isascii() and text.isdecimal():
             return int(text)
         try:
-            found = moments.moment(text, now)
+            found = times.moment(text, now)
         except ValueError:
             raise UnknownGenerationError(
                 f"{text!r:.60} is not a generation: give its number, {SERVED}, {PREVIOUS}, or when it was served: "
-                f"{moments.FORMS}"
+                f"{times.FORMS}"
             ) from None
         return self._at(current, kept, found, text)
 
     def _at(self, current: Current, kept: Sequence[int], when: datetime, asked: str) -> int:
-        local = moments.shown(when)
+        local = times.shown(when)
         said = asked if asked == local else f"{asked} ({local})"
         newest = current.served[-1][1] if current.served else ""  # later than now, if the clock went back since
         if when > clock.wall() and clock.text_of(when - timedelta(seconds=1)) > newest:
-            raise UnknownGenerationError(f"{said} is in the future: it is {moments.shown(clock.wall())} now")
+            raise UnknownGenerationError(f"{said} is in the future: it is {times.shown(clock.wall())} now")
         moment = clock.text_of(when)
         number = timeline.served_at(current.served, moment)
         if number is None and not current.served and current.published_at <= moment:
             number = current.generation  # an earlier release published it, and kept no record of the time before
         if number is None:
-            begins = moments.shown(current.served[0][1] if current.served else current.published_at)
+            begins = times.shown(current.served[0][1] if current.served else current.published_at)
             raise UnknownGenerationError(
                 f"what was served at {said} is not known, since the record begins at {begins}: "
                 f"{self._those_kept(current, kept)}"
@@ -183,7 +183,7 @@ class Generations:
         shown = []
         for number in sorted(kept):
             since = timeline.since(current.served, number)
-            shown.append(f"{number} (served from {moments.shown(since)})" if since else str(number))
+            shown.append(f"{number} (served from {times.shown(since)})" if since else str(number))
         return f"kept are {', '.join(shown) or 'none'}"
 
     def open(self, reference: Reference) -> Published:
@@ -254,5 +254,5 @@ def _held_part(record: dict[str, Any]) -> tuple[Part, ...]:
 
 def _of_calendar(reference: date, now: datetime) -> datetime:
     if isinstance(reference, datetime):
-        return moments.to_utc(reference)
-    return moments.end_of(reference, now)
+        return times.to_utc(reference)
+    return times.end_of(reference, now)

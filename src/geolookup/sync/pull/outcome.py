@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geolookup.errors import HeldError, PullError
-from geolookup.settings.moments import shown
+from geolookup.settings.times import shown
 from geolookup.state.current import Current
 from geolookup.sync.pull.change import Change
 from geolookup.sync.pull.report import PullReport

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-DATA = Path(__file__).parents[1] / "src" / "geolookup_data"
+DATA = Path(__file__).parents[2] / "src" / "geolookup_data"
 FILES = ("outlines-world.json", "outlines-detail.json.gz")
 #: Parts of other countries in Natural Earth, or too small for it at this scale.
 WITHOUT_OUTLINE = {"BQ", "BV", "CC", "CX", "GF", "GI", "GP", "MQ", "RE", "SJ", "TK", "TV", "UM", "YT"}

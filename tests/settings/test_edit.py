@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import SettingsError, StateBusyError
-from geolookup.settings import edit, files
+from geolookup.settings import edit
 from geolookup.settings.edit import Before, add_source, move_source, remove_source
 from geolookup.settings.load import load
 from tests.support.examples import examples
@@ -219,8 +219,8 @@ def test_writers_come_one_after_the_other_and_none_is_lost(file: Path, monkeypat
         thread.join()
     assert failures == []
     assert {f"n{number}" for number in range(8)} < set(names(file))
-    monkeypatch.setattr(files, "_WAIT_S", 0.05)
-    with files.one_writer(str(file.parent)), pytest.raises(StateBusyError):
+    monkeypatch.setattr(edit, "_WAIT_S", 0.05)
+    with edit._one_writer(str(file.parent)), pytest.raises(StateBusyError):
         remove_source("office")
 
 

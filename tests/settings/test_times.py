@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.settings import moments
-from geolookup.settings.moments import moment
+from geolookup.settings import times
+from geolookup.settings.times import moment
 from tests.support.zones import local_zone
 
 ZONES = ("UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Pacific/Kiritimati", "Australia/Lord_Howe")
@@ -36,7 +36,7 @@ def test_a_length_of_time_is_so_long_before_now_in_every_zone(data: st.DataObjec
     text = data.draw(st.sampled_from([text, f"-{text}", f"{text} ago", f"  {text} "]))
     with local_zone(zone):
         assert moment(text, now) == now - timedelta(**lengths)
-        assert moments.is_ago(text)
+        assert times.is_ago(text)
 
 
 @given(now=NOWS, zone=st.sampled_from(ZONES), back=st.integers(0, 1))
@@ -45,7 +45,7 @@ def test_a_day_is_the_last_moment_that_its_own_calendar_gives_it(now: datetime, 
         today = now.astimezone(here).date()
         asked = today - timedelta(days=back)
         found = {moment(text, now) for text in (["today", "yesterday"][back], asked.isoformat())}
-        (end,) = found | {moments.end_of(asked, now)}
+        (end,) = found | {times.end_of(asked, now)}
         if back:
             local = end.astimezone(here)
             assert local.date() == asked
@@ -77,19 +77,19 @@ def test_a_time_without_a_zone_is_local_and_a_named_zone_is_meant(now: datetime,
 @given(when=NOWS, zone=st.sampled_from(ZONES))
 def test_what_is_shown_names_its_zone_and_is_read_again(when: datetime, zone: str) -> None:
     with local_zone(zone):
-        shown = moments.shown(when)
+        shown = times.shown(when)
         assert shown[-1] == "Z" or shown[-6] in "+-"
         read = moment(shown, datetime(2030, 1, 1, tzinfo=UTC))
         assert to_the_second(read) == to_the_second(when)
         assert read >= when.replace(microsecond=when.microsecond // 1000 * 1000)  # it includes what happened then
-        assert moments.shown(when.isoformat()) == shown
+        assert times.shown(when.isoformat()) == shown
 
 
 def test_examples_in_berlin() -> None:
     now = datetime(2026, 11, 22, 4, 19, 15, tzinfo=UTC)
     with local_zone("Europe/Berlin"):
         read = {
-            text: moments.shown(moment(text, now))
+            text: times.shown(moment(text, now))
             for text in ("now", "06:00", "6:00", "yesterday", "yesterday 6:00", "2026-07-01", "2026-07-01T06:00:00Z")
         }
     assert read == {
@@ -107,8 +107,8 @@ def test_a_moment_of_the_state_directory_is_exact() -> None:
     now = datetime(2026, 11, 22, tzinfo=UTC)
     assert moment("2026-02-01T06:00:00.000Z", now) == datetime(2026, 2, 1, 6, tzinfo=UTC)
     assert moment("2026-02-01T06:00:00Z", now) == datetime(2026, 2, 1, 6, 0, 0, 999000, tzinfo=UTC)
-    assert moments.shown("") == ""
-    assert moments.shown("never") == "never"
+    assert times.shown("") == ""
+    assert times.shown("never") == "never"
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_days_at_the_ends_of_the_calendar() -> None:
     with local_zone("Pacific/Kiritimati"):
         assert moment("0001-01-02", now).year == 1
         with pytest.raises(OverflowError):
-            moments.end_of(date.max, now)
+            times.end_of(date.max, now)

@@ -1,13 +1,18 @@
-"""Moments as people write and read them: ``yesterday``, ``2d``, ``06:00``, ``2026-02-01 06:00``; and as they are shown.
+"""Lengths of time and moments as people write and read them: ``36h``; ``yesterday``, ``06:00``, ``2026-02-01 06:00``.
 
-A moment without a zone is of the local zone, and what is shown names its zone. The grammar is small and strict on
-purpose: libraries that understand free text take ``42`` for a day, ``01/02`` for either of two, and "yesterday" for a
-time of day.
+A length of time in the settings is a number with a unit, or seconds. A moment without a zone is of the local zone, and
+text that is shown names its zone. The grammar is small and strict on purpose: libraries that understand free text take
+``42`` for a day, ``01/02`` for either of two, and "yesterday" for a time of day.
 """
 
+import math
 import re
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from geolookup.base.text import count
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_FORM = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([smhdw]?)", re.ASCII)
 
 _UNITS = {
     "s": ("s", "sec", "secs", "second", "seconds"),
@@ -16,7 +21,6 @@ _UNITS = {
     "d": ("d", "day", "days"),
     "w": ("w", "week", "weeks"),
 }
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _UNIT_OF = {word: unit for unit, words in _UNITS.items() for word in words}
 _STEP = rf"([0-9]{{1,9}})\s*({'|'.join(sorted(_UNIT_OF, key=len, reverse=True))})"
 _AGO = re.compile(rf"-?((?:{_STEP}\s*)+)(?:\bago)?", re.ASCII | re.IGNORECASE)
@@ -24,8 +28,46 @@ _DAY = re.compile(r"(today|yesterday)(?:[ T]+(.*))?", re.ASCII | re.IGNORECASE)
 _TIME = re.compile(r"[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?", re.ASCII)
 _ZONE = re.compile(r"(.*[0-9]) *(UTC|GMT|[A-Z][A-Za-z_]+(?:/[A-Za-z0-9_+-]+)+)", re.ASCII)
 
-#: What a person may write, for messages and pages.
+#: The forms that a person may write, for messages and pages.
 FORMS = "yesterday, 2d, 1h30m, 06:00, 2026-02-01, 2026-02-01 06:00 or 2026-02-01T06:00:00Z"
+
+
+def seconds(duration: str | float | timedelta) -> float:
+    """The seconds of a duration: a number of them, or text of a number and a unit (s, m, h, d or w).
+
+    :raises ValueError: if it is not a duration, or not greater than zero
+    """
+    if isinstance(duration, timedelta):
+        found = duration.total_seconds()
+    elif isinstance(duration, str):
+        match = _FORM.fullmatch(duration.strip())
+        if match is None:
+            raise ValueError(f"{duration!r:.40} is not a length of time: write 90, 36h or 2d")
+        found = float(match[1]) * _SECONDS[match[2] or "s"]
+    else:
+        try:
+            found = float(duration)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"{duration!r:.40} is not a length of time: write 90, 36h or 2d") from error
+    if not 0 < found < math.inf:
+        raise ValueError(f"{duration!r:.40} must be greater than zero")
+    return found
+
+
+def limit(text: str | float) -> float | None:
+    """The seconds of a limit to an age, or None for ``none``.
+
+    :raises ValueError: if it is neither that nor a duration
+    """
+    return None if text == "none" else seconds(text)
+
+
+def in_words(length_s: float) -> str:
+    """A length of time for people, in the largest unit of which it has at least two."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if length_s >= 2 * length:
+            return f"{length_s / length:.0f} {unit}"
+    return count(round(length_s), "second")
 
 
 def is_ago(text: str) -> bool:
@@ -37,7 +79,7 @@ def moment(text: str, now: datetime) -> datetime:
     """The moment that a person means, in UTC; ``now`` is this moment.
 
     A day, ``yesterday`` too, means its end (of today: now), and a time to the minute or second the end of that second:
-    what is asked for is what was so then. A length of time means so long before now. A time without a zone is local.
+    the question is what was so then. A length of time means so long before now. A time without a zone is local.
 
     :raises ValueError: if it is none, or cannot be in a calendar; the message says what to write
     """
@@ -116,6 +158,8 @@ def _with_zone(text: str) -> tuple[str, tzinfo | None]:
         return text, None
     if named[2] in ("UTC", "GMT"):
         return named[1], UTC
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # late: few moments name a zone
+
     try:
         return named[1], ZoneInfo(named[2])
     except (ZoneInfoNotFoundError, ValueError):

@@ -22,6 +22,7 @@ from geolookup.model import addresses
 from geolookup.model.types import FIELD_NAMES
 from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
+from geolookup.state.run import running
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 
@@ -177,7 +178,7 @@ class DataSet:
 
     def _publish(self, path: str) -> None:
         directory = StateDirectory(os.path.join(path, "geolookup"))
-        with directory.locks.run(), directory.candidate() as candidate:
+        with running(directory) as run, run.candidate() as candidate:
             with Staging(candidate) as staging:
                 for batch in self.batches():
                     staging.add(batch)
@@ -192,7 +193,7 @@ class DataSet:
                 "rows": staged.rows,
             }
             candidate.seal(record, {})
-            directory.publish(candidate)
+            run.publish(candidate)
 
     def _load(self, path: str) -> None:
         from geolookup.service.geolocations.loader import load_files

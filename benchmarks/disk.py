@@ -31,6 +31,7 @@ from geolookup.state.generations.kept import Generations
 from geolookup.state.generations.parts import parts_of, snapshot_path
 from geolookup.state.packs import packing
 from geolookup.state.packs.reading import readable
+from geolookup.state.run import running
 from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
 from geolookup.sync.pull.source.staging import Staged, Staging
 
@@ -90,8 +91,8 @@ def _as_list(data: DataSet, candidate: Candidate) -> Staged:
 
 def _publish(form: str, data: DataSet, home: str) -> None:
     directory = StateDirectory(home)
-    with directory.locks.run(), directory.candidate() as candidate:
-        current = directory.current()
+    with running(directory) as run, run.candidate() as candidate:
+        current = run.current
         before = None
         if form == "file" and current is not None:
             before = os.path.join(snapshot_path(home, parts_of(current.published)[0].snapshot), "cache.db")
@@ -100,7 +101,7 @@ def _publish(form: str, data: DataSet, home: str) -> None:
         source: dict[str, Any] = {"name": "file", "kind": "mmdb"} if form == "file" else {"began_at": now_text()}
         about = {"source": url or "file", "url": url, "etag": None, "pulled_at": now_text(), **source}
         candidate.seal({**about, "digest": staged.digest, "rows": staged.rows}, {})
-        directory.publish(candidate)
+        run.publish(candidate)
 
 
 def _timed(home: str, what: str, number: int) -> dict[str, float]:

@@ -13,6 +13,7 @@ from geolookup.settings import times
 from geolookup.settings.table import Settings
 from geolookup.state import clock
 from geolookup.state.directory import StateDirectory
+from geolookup.state.run import running
 from tests.support.data.states import place, publish
 
 
@@ -65,8 +66,8 @@ def test_stale_data_are_refused_whatever_is_asked_until_the_service_confirms_the
         with pytest.raises(StaleDataError):
             ask(geo)
         directory = StateDirectory(home)
-        with directory.locks.run():
-            directory.confirm(etag=None)
+        with running(directory) as run:
+            run.confirm(etag=None)
         again = ask(geo)
         assert again == fresh or question == "explain"
         assert not geo.status().stale
@@ -98,8 +99,8 @@ def test_stale_data_are_warned_of_once_and_again_after_they_were_fresh(
             geo.look_soon()
             assert geo.lookup("8.8.8.8") is not None
         assert warnings() == 1
-        with directory.locks.run():
-            directory.confirm(etag=None)
+        with running(directory) as run:
+            run.confirm(etag=None)
         geo.lookup("8.8.8.8")
         wall.ahead = timedelta(hours=4)
         geo.look_soon()

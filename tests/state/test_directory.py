@@ -20,6 +20,8 @@ from geolookup.state import locks as locks_module
 from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.store import Edits
+from geolookup.state.generations.parts import SERVICE
+from geolookup.state.run import Run, running
 from geolookup.state.verify import verify
 from tests.state.generations.staged import generations, served, staged, stamped, tree
 from tests.support.data.states import publish
@@ -32,8 +34,8 @@ def test_sequence_and_overlay_numbers_always_rise_whatever_is_published(home: st
     found = [publish(home, stamped(1)), publish(home, stamped(2))]
     found.append(directory.republish())
     found.append(directory.keeping.rollback())
-    with directory.locks.run():
-        found.append(directory.confirm(etag='"x"'))
+    with running(directory) as run:
+        found.append(run.confirm(etag='"x"'))
     found.append(publish(home, stamped(3)))
     assert [current.sequence for current in found] == [1, 2, 3, 4, 5, 6]
     assert [current.generation for current in found] == [1, 2, 2, 1, 1, 3]
@@ -66,8 +68,8 @@ def test_numbers_and_refusals_survive_where_only_the_generations_are_damaged(hom
     publish(home, stamped(2))
     directory = StateDirectory(home)
     refused = directory.keeping.rollback().refused
-    with directory.locks.run():
-        directory.confirm(etag=None)
+    with running(directory) as run:
+        run.confirm(etag=None)
     for number in (1, 2):
         os.truncate(os.path.join(home, "generations", f"{number:06d}", "index"), 9)
     current = publish(home, stamped(3))
@@ -103,7 +105,7 @@ def test_everything_is_private_whatever_the_umask(tmp_path: Path, umask: int) ->
         publish(home, stamped(1))
         directory = StateDirectory(home)
         with staged(directory, stamped(2)) as candidate:
-            directory.hold(candidate)
+            directory.holding.hold(candidate, SERVICE)
         publish(home, stamped(3))
         directory.keeping.rollback()
     finally:
@@ -270,7 +272,7 @@ def test_a_run_is_not_begun_where_it_would_not_fit(home: str, monkeypatch: pytes
         monkeypatch.setattr(os, "statvfs", lambda _path: found)
 
     def begin() -> None:
-        with directory.locks.run(), directory.candidate() as candidate:
+        with running(directory) as run, run.candidate() as candidate:
             assert os.path.isdir(candidate.path)
 
     free(15)
@@ -279,19 +281,13 @@ def test_a_run_is_not_begun_where_it_would_not_fit(home: str, monkeypatch: pytes
     free(16)
     begin()
     record = {name: {"bytes": 100 << 20, "sha256": ""} for name in ("cache.db", "index")}
-    monkeypatch.setattr(
-        StateDirectory, "current_or_none", lambda _self: read_current(home).replace(published={"files": record})
-    )
+    monkeypatch.setattr(Run, "current", read_current(home).replace(published={"files": record}))
     free(239)
     with pytest.raises(StateUnwritableError, match="240 MiB are needed and 239 MiB are free"):
         begin()
     # Blocks stand in temporary files while an index is built, and then the index's own sections.
     rows = {"segments_v4": 1 << 20, "segments_v6": 1 << 20}
-    monkeypatch.setattr(
-        StateDirectory,
-        "current_or_none",
-        lambda _self: read_current(home).replace(published={"files": record, "rows": rows}),
-    )
+    monkeypatch.setattr(Run, "current", read_current(home).replace(published={"files": record, "rows": rows}))
     needed = int(1.2 * (200 + 48 + 100))
     free(needed - 1)
     with pytest.raises(StateUnwritableError, match=f"{needed} MiB are needed and {needed - 1} MiB are free"):

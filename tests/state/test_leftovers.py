@@ -8,8 +8,10 @@ import pytest
 
 from geolookup.errors import StateDamagedError
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.parts import SERVICE
+from geolookup.state.run import running
 from geolookup.state.verify import verify
-from tests.state.generations.staged import generations, overlays, served, staged, stamped, strays, tree
+from tests.state.generations.staged import generations, overlays, served, staged, staged_by, stamped, strays, tree
 from tests.support.data.states import publish
 
 # What is held
@@ -20,14 +22,14 @@ def test_a_held_candidate_is_replaced_by_a_newer_one_and_published_by_rename(hom
     directory = StateDirectory(home)
     for number in (2, 3):
         with staged(directory, stamped(number)) as candidate:
-            directory.hold(candidate)
+            directory.holding.hold(candidate, SERVICE)
     assert (served(home), generations(home), strays(home)) == ((1, {"1"}), [1], [])
-    with directory.locks.run():
+    with running(directory) as run:
         held = directory.held()
         assert held is not None
         held.verify()
         inode = os.stat(held.index).st_ino
-        directory.publish(held)
+        run.publish(held)
     assert (served(home), directory.held(), verify(home)) == ((2, {"3"}), None, [])
     assert os.stat(os.path.join(home, "generations", "000002", "index")).st_ino == inode
     assert os.stat(os.path.join(home, "snapshots", "000002", "index")).st_ino == inode
@@ -38,7 +40,7 @@ def test_a_held_candidate_is_replaced_by_a_newer_one_and_published_by_rename(hom
 def test_what_was_held_still_is_after_a_kill_between_the_two_renames(home: str) -> None:
     directory = StateDirectory(home)
     with staged(directory, stamped(1)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
     held = directory.held()
     assert held is not None
     before = tree(held.path)
@@ -51,9 +53,9 @@ def test_what_was_held_still_is_after_a_kill_between_the_two_renames(home: str) 
 def test_a_held_candidate_that_was_dropped_leaves_nothing(home: str) -> None:
     directory = StateDirectory(home)
     with staged(directory, stamped(1)) as candidate:
-        directory.hold(candidate)
-        directory.drop_held()
-        directory.drop_held()
+        directory.holding.hold(candidate, SERVICE)
+        directory.holding.drop(SERVICE)
+        directory.holding.drop(SERVICE)
     assert (directory.held(), strays(home), os.path.exists(os.path.join(home, "held"))) == (None, [], False)
 
 
@@ -62,7 +64,7 @@ def test_a_held_candidate_that_was_dropped_leaves_nothing(home: str) -> None:
 def test_a_damaged_held_candidate_is_noticed(home: str, name: str, damage: str) -> None:
     directory = StateDirectory(home)
     with staged(directory, stamped(1)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
     path = Path(home, "held", "service", name)
     if damage == "missing":
         path.unlink()
@@ -102,10 +104,10 @@ def test_the_next_run_removes_what_a_killed_one_left_and_nothing_else(home: str)
 def test_an_edit_leaves_the_candidate_of_a_running_sync_alone(home: str) -> None:
     publish(home, stamped(1))
     directory = StateDirectory(home)
-    with staged(directory, stamped(2)) as candidate:
+    with running(directory) as run, staged_by(run, stamped(2)) as candidate:
         StateDirectory(home).republish()
         candidate.verify()
-        directory.publish(candidate)
+        run.publish(candidate)
     assert (served(home), verify(home), strays(home)) == ((2, {"2"}), [], [])
 
 
@@ -134,7 +136,7 @@ def test_the_served_generation_is_kept_however_old(home: str) -> None:
     directory = StateDirectory(home, keep_generations=2)
     directory.keeping.rollback()
     with staged(directory, stamped(3)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
     directory.republish()
     assert generations(home) == [1, 2]
     StateDirectory(home, keep_generations=1).republish()
@@ -148,7 +150,7 @@ def test_what_is_removed_loses_its_name_before_its_files(home: str, monkeypatch:
     publish(home, stamped(1))
     directory = StateDirectory(home)
     with staged(directory, stamped(2)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
     removed = []
 
     def remove(path: str, **_options: object) -> None:
@@ -156,7 +158,7 @@ def test_what_is_removed_loses_its_name_before_its_files(home: str, monkeypatch:
 
     monkeypatch.setattr(shutil, "rmtree", remove)
     publish(home, stamped(3), keep=1)
-    directory.drop_held()
+    directory.holding.drop(SERVICE)
     names = [os.path.split(path) for path in removed if os.path.lexists(os.path.join(home, path))]
     assert [(directory, name.split("-")[0]) for directory, name in names] == [
         ("generations", ".tmp"),

@@ -5,6 +5,7 @@ from collections import Counter
 
 from geolookup import words
 from geolookup.errors import GeoLookupError
+from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, UNDER_WAY, State
@@ -21,7 +22,7 @@ class StateBefore:
 
     def __init__(self, directory: StateDirectory, asked: set[str]) -> None:
         self._directory = directory
-        self._generation = self._now() if "published" in asked else None
+        self.current = self._now() if "published" in asked else None
         self._pending: set[int] = set()
         self._head = 0
         with contextlib.suppress(GeoLookupError):  # the command itself says what is wrong
@@ -30,10 +31,9 @@ class StateBefore:
             if "edited" in asked:
                 self._head = self._newest()
 
-    def _now(self) -> int | None:
+    def _now(self) -> Current | None:
         with contextlib.suppress(GeoLookupError):
-            current = self._directory.current_or_none()
-            return None if current is None else current.generation
+            return self._directory.named_current()
         return None
 
     def _states(self) -> dict[int, State]:
@@ -54,9 +54,9 @@ class StateBefore:
         now = self._now()
         if now is None:
             return "nothing was published"
-        if now != self._generation:
-            return f"generation {now} is served now"
-        return f"nothing was published, and generation {now} goes on serving"
+        if self.current is None or now.generation != self.current.generation:
+            return f"generation {now.generation} is served now"
+        return f"nothing was published, and generation {now.generation} goes on serving"
 
     def sent(self) -> str:
         """What became of the edits that waited."""

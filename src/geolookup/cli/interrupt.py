@@ -17,6 +17,7 @@ from geolookup.errors import GeoLookupError
 from geolookup.state.signals import Terminated, terminate
 
 if TYPE_CHECKING:
+    from geolookup.state.current import Current
     from geolookup.state.directory import StateDirectory
 
 _READ = "nothing was changed"
@@ -141,14 +142,19 @@ def _asked() -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(SAID[_command]) if name}
 
 
-def working_on(directory: "StateDirectory") -> None:
-    """Note what a state is like before the command changes it, as far as its words need that."""
+def working_on(directory: "StateDirectory") -> "Current | None":
+    """Note what a state is like before the command changes it, as far as its words need that.
+
+    Returns what CURRENT said, if it was asked for.
+    """
     asked = _asked()
     if asked & {"published", "sent", "edited"}:
         from geolookup.cli.before import StateBefore  # late: most commands need none of it
 
         before = StateBefore(directory, asked)
         _facts.update(published=before.published, sent=before.sent, edited=before.edited)
+        return before.current
+    return None
 
 
 def saying(name: str, fact: Callable[[], str]) -> None:

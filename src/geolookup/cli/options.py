@@ -16,6 +16,7 @@ from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.settings.times import seconds
 from geolookup.state import clock
+from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
@@ -191,8 +192,12 @@ def load_service_settings(url: str | None, *, pulls: bool = False, says: bool = 
 
 def state_directory(settings: Settings, *, wait_s: float | None = None) -> StateDirectory:
     """The state directory that the settings name; ``wait_s`` is how long to wait for another run."""
+    return state_to_publish(settings, wait_s=wait_s)[0]
+
+
+def state_to_publish(settings: Settings, *, wait_s: float | None = None) -> tuple[StateDirectory, Current | None]:
+    """`state_directory`, and what CURRENT says in it, for a command whose words at Ctrl-C need that anyway."""
     directory = StateDirectory(
         settings.state_home(), keep_generations=settings.keep_generations, run_wait_s=wait_s or 0.0
     )
-    interrupt.working_on(directory)
-    return directory
+    return directory, interrupt.working_on(directory)

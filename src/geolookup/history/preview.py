@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
-from geolookup.errors import NoStateError
 from geolookup.history.impact import compiled
 from geolookup.http.transport import Transport
 from geolookup.index.compare import LayerPair
@@ -14,6 +13,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.marks import Begun
+from geolookup.state.run import running
 from geolookup.sync.pull.pull import PullProgress, pull_locked
 from geolookup.sync.pull.report import PullReport
 
@@ -55,17 +55,12 @@ def preview_pull(
 
     def show(candidate: Candidate, begun: Begun) -> None:
         layer, _ = directory.local.laid_over(Cache(candidate.cache).custom(), begun)
-        try:
-            published = directory.open()
-        except NoStateError:
+        if run.found is None:
             return
-        try:
-            with IndexReader.open(candidate.index) as base, compiled(layer.values(), 0) as overlay:
-                look((published.base, published.overlay), (base, overlay))
-        finally:
-            published.close()
+        with IndexReader.open(candidate.index) as base, compiled(layer.values(), 0) as overlay:
+            look((run.found.base, run.found.overlay), (base, overlay))
 
-    with directory.locks.run(), contextlib.ExitStack() as opened:
+    with running(directory) as run, contextlib.ExitStack() as opened:
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
-        pull_locked(directory, settings, transport, report, url_moved=url_moved, progress=progress, preview=show)
+        pull_locked(run, settings, transport, report, url_moved=url_moved, progress=progress, preview=show)
     return report

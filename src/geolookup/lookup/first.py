@@ -20,6 +20,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.generations.parts import REGISTRY
+from geolookup.state.run import running
 from geolookup.state.served import nothing_published
 from geolookup.sync.pull.source.columns import ColumnStaging
 
@@ -75,7 +76,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> bool:
     :raises StateUnwritableError: if the directory cannot be written
     """
     directory = StateDirectory(home)
-    with directory.locks.run(wait_s=_BUILD_WAIT_S):
+    with running(directory, wait_s=_BUILD_WAIT_S) as run:
         if directory.current() is not None:
             return False
         if not quiet:
@@ -83,7 +84,7 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> bool:
                 "no state yet: building one in %s from the bundled registry data (countries only); %s", home, MORE
             )
         began_at = now_text()
-        with directory.candidate() as candidate:
+        with run.candidate() as candidate:
             with open_source("", kind=REGISTRY) as reading:
                 batches = list(reading.batches())  # small; after the last one all countries are known
                 places = reading.gathered.places
@@ -104,5 +105,5 @@ def build_bundled_state(home: str, *, quiet: bool = False) -> bool:
                 "rows": staged.rows,
             }
             candidate.seal(published, {})
-            directory.publish(candidate)
+            run.publish(candidate)
     return True

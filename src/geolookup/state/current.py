@@ -37,7 +37,7 @@ def generation_name(number: int) -> str:
 
 
 class Current:
-    """What CURRENT says.
+    """The members of CURRENT.
 
     ``sequence`` always rises; ``edits`` is the newest local edit that the overlay includes; ``newest`` the highest
     generation ever committed; ``published`` is the generation's own record (source, url, digest, etag, times, row
@@ -142,7 +142,7 @@ class Current:
         return plainjson.sealed(f"{text}\n".encode("ascii"), _CHECK_MARK)
 
     def as_json(self) -> "dict[str, Any]":
-        """What stands in the file."""
+        """The members as they stand in the file."""
         return {
             "version": FORMAT_VERSION,
             "sequence": self.sequence,
@@ -165,7 +165,7 @@ class Current:
 
 
 def read_current(home: str) -> Current:
-    """What CURRENT says.
+    """Read CURRENT.
 
     :raises NoStateError: if there is none
     :raises StateDamagedError: if it is not what was written
@@ -175,11 +175,12 @@ def read_current(home: str) -> Current:
     return _current_of(home, current_bytes(home))
 
 
-def read_to_publish(home: str) -> tuple[bytes | None, Current | None, str | None]:
-    """CURRENT for whoever holds the publish lock: its bytes, what they say, and why that cannot be served.
+def read_to_publish(home: str, whole: Current | None = None) -> tuple[bytes | None, Current | None, str | None]:
+    """CURRENT under the publish lock: its bytes, what they say, and why that cannot be served.
 
-    This looks into every file that CURRENT names. Without a CURRENT, all three are None. If CURRENT
-    itself is damaged, the second is None. The third is None if everything is whole.
+    This looks into every file that CURRENT names, unless they are those of ``whole``, which the caller has opened.
+    Without a CURRENT, all three are None. If CURRENT itself is damaged, the second is None. The third is None if
+    everything is whole.
 
     :raises StateTooNewError: if a newer release wrote it, or what it names
     """
@@ -190,6 +191,8 @@ def read_to_publish(home: str) -> tuple[bytes | None, Current | None, str | None
         return data, None, None
     except StateDamagedError as error:
         return data, None, str(error)
+    if whole is not None and (whole.generation, whole.overlay) == (current.generation, current.overlay):
+        return data, current, None
     try:
         _check_named(home, current)
     except IndexTooNewError as error:
@@ -224,7 +227,7 @@ def _unreadable(path: str) -> StateUnreadableError:
 
 
 def _current_of(home: str, data: bytes | None) -> Current:
-    """What these bytes of CURRENT say, as `current_bytes` read them; the errors are those of `read_current`."""
+    """CURRENT by the bytes that `current_bytes` read; the errors are those of `read_current`."""
     path = os.path.join(home, "CURRENT")
     if data is not None:
         return parse_current(data, path)
@@ -329,7 +332,7 @@ class Published:
         self.overlay = overlay
 
     def close(self) -> None:
-        """Close both maps. Only for a pair that nobody else uses any more."""
+        """Close both maps, once nothing else uses them."""
         self.base.close()
         self.overlay.close()
 
@@ -354,15 +357,15 @@ def overlay_path(home: str, overlay: int) -> str:
     return os.path.join(home, "custom", generation_name(overlay))
 
 
-def open_published(home: str) -> Published:
-    """Open what CURRENT names.
+def open_published(home: str, read: Current | None = None) -> Published:
+    """Open what CURRENT names; ``read`` is what it said a moment ago, if it has been read.
 
     :raises NoStateError: if nothing has been published
     :raises StateDamagedError: if CURRENT or what it names is not what was written
     :raises StateTooNewError: if the major version of CURRENT or of what it names is unknown to this release
     :raises StateUnreadableError: if this user may not read it
     """
-    current = read_current(home)
+    current = read or read_current(home)
     for _ in range(_OPEN_ATTEMPTS):
         try:
             return open_named(home, current)

@@ -7,7 +7,7 @@ from io import FileIO
 
 from geolookup.errors import NoStateError, StateDamagedError
 from geolookup.state import files
-from geolookup.state.current import read_current
+from geolookup.state.current import Current, read_current
 from geolookup.state.generations import retention
 from geolookup.state.generations.parts import SNAPSHOTS
 
@@ -25,19 +25,21 @@ class Locks:
         self._run_wait_s = run_wait_s
 
     @contextlib.contextmanager
-    def run(self, *, wait_s: float | None = None) -> Iterator[None]:
+    def run(self, *, wait_s: float | None = None) -> Iterator[Current | None]:
         """Held by sync, push and refresh for their whole run. Removes what an interrupted run left behind.
+
+        Yields what CURRENT says then, None if it cannot be read.
 
         :raises StateBusyError: if another run holds it
         :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
         """
         busy = f"{self._home}: another sync, push or refresh is running: try again later"
-        self._refuse_newer()
         with self._held("run.lock", wait_s=self._run_wait_s if wait_s is None else wait_s, busy=busy):
-            retention.remove_run_leftovers(self._home)
             with self.publish():
-                retention.remove_uncommitted(self._home)
-            yield
+                current = self._current()
+                retention.remove_uncommitted(self._home, current)
+            retention.remove_run_leftovers(self._home)
+            yield current
 
     def publish(self, *, wait_s: float = PUBLISH_WAIT_S) -> FileIO:
         """Held for the milliseconds of a publish, the length of a ``with``; waited for.
@@ -50,15 +52,15 @@ class Locks:
 
     def _held(self, name: str, *, wait_s: float, busy: str) -> FileIO:
         path = os.path.join(self._home, name)
-        if not os.path.exists(path):  # else nothing is touched before whoever publishes reads CURRENT under the lock
-            self._refuse_newer()
         inside = [os.path.join(self._home, directory) for directory in ("generations", SNAPSHOTS, "custom")]
-        for directory in (self._home, *inside):
-            if not os.path.isdir(directory):
-                files.make_directory(directory)
+        missing = [directory for directory in (self._home, *inside) if not os.path.isdir(directory)]
+        if missing or not os.path.exists(path):
+            self._current()  # a newer release's state is not touched; else CURRENT is read first under the lock
+        for directory in missing:
+            files.make_directory(directory)
         return files.lock(path, wait_s=wait_s, busy=busy)
 
-    def _refuse_newer(self) -> None:
-        """Before anything is touched, the creation of a lock's file included."""
+    def _current(self) -> Current | None:
         with contextlib.suppress(NoStateError, StateDamagedError):
-            read_current(self._home)
+            return read_current(self._home)
+        return None

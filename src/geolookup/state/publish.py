@@ -46,14 +46,18 @@ class Draft:
 
 
 @contextlib.contextmanager
-def publishing(home: str, locks: Locks, local: LocalEdits, *, wait_s: float = PUBLISH_WAIT_S) -> Iterator["Publish"]:
+def publishing(
+    home: str, locks: Locks, local: LocalEdits, *, whole: Current | None = None, wait_s: float = PUBLISH_WAIT_S
+) -> Iterator["Publish"]:
     """The publish lock, and a publish under way. If it fails before CURRENT is replaced, what it made goes.
+
+    ``whole`` is what the caller has opened, of which nothing is looked at again.
 
     :raises StateBusyError: if another process has been publishing for ten seconds, or ``wait_s``
     :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
     """
     with locks.publish(wait_s=wait_s):
-        publish = Publish(home, local)
+        publish = Publish(home, local, whole)
         try:
             yield publish
         except BaseException:
@@ -69,11 +73,11 @@ class Publish:
     that it will write; ``undo`` takes back what it made.
     """
 
-    def __init__(self, home: str, local: LocalEdits) -> None:
+    def __init__(self, home: str, local: LocalEdits, whole: Current | None = None) -> None:
         self.home = home
         self.local = local
         self.undo = contextlib.ExitStack()
-        self._before, said, problem = read_to_publish(home)
+        self._before, said, problem = read_to_publish(home, whole)
         self.current = said if problem is None else self._recovered(problem)
         self._there, memory = remembered(home, said)
         self._group = readers.group_of(home)

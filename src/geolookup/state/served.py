@@ -4,18 +4,20 @@ import os
 
 from geolookup.errors import NoStateError, StateDamagedError
 from geolookup.settings.paths import default_home
-from geolookup.state.current import Current, Published, open_published
+from geolookup.state.current import Current, Published, open_published, read_current
 
 
-def open_served(home: str) -> Published:
+def open_served(home: str, read: Current | None = None) -> Published:
     """Open what is published, or the newest whole generation if CURRENT or what it names is damaged.
+
+    ``read`` is what CURRENT said a moment ago, if it has been read.
 
     :raises NoStateError: if nothing has been published
     :raises StateDamagedError: if nothing whole is left
     :raises StateTooNewError: if a newer release published it
     """
     try:
-        return open_published(home)
+        return open_published(home, read)
     except NoStateError as error:
         raise nothing_published(home) from error
     except StateDamagedError as error:
@@ -36,8 +38,21 @@ def served_current(home: str) -> Current | None:
     return published.current
 
 
+def named_current(home: str) -> Current | None:
+    """What CURRENT says, without a look at the files that it names; if it is damaged itself, as `current_or_none`.
+
+    :raises StateTooNewError: if a newer release wrote CURRENT
+    """
+    try:
+        return read_current(home)
+    except NoStateError:
+        return None
+    except StateDamagedError:
+        return current_or_none(home)
+
+
 def current_or_none(home: str) -> Current | None:
-    """`served_current` for whoever publishes: if nothing whole is left, what comes next is the first again."""
+    """`served_current` for a publish: if nothing whole is left, None, and what comes next is the first again."""
     try:
         return served_current(home)
     except StateDamagedError:
@@ -56,7 +71,7 @@ def required_current(home: str) -> Current:
 
 
 def nothing_published(home: str) -> NoStateError:
-    """The error of who needs what is published, and finds nothing: what is there instead, and what to do."""
+    """The error where nothing is published: it says what is there instead, and what to do."""
     import shlex  # late: opening what is there needs none of it
 
     shown = shlex.quote(home)

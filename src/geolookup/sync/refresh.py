@@ -23,6 +23,7 @@ from geolookup.state.clock import now_text
 from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Start
+from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url, pull_locked
 from geolookup.sync.pull.report import PullReport
@@ -128,10 +129,10 @@ def refresh(
     began = time.monotonic()
     report = RefreshReport(url=settings.url, began_at=now_text())
     try:
-        with directory.locks.run():
+        with running(directory) as run:
             started()
             try:
-                _run(directory, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
+                _run(run, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)
             except GeoLookupError as error:
                 report.failures.append(Failure(stage=_stage(report), message=str(error), error=error))
             failures.note(directory.home, "refresh", _ended(report))
@@ -164,7 +165,7 @@ def _ended(report: RefreshReport) -> dict[Stage, str | None]:
 
 
 def _run(
-    directory: StateDirectory,
+    run: Run,
     settings: Settings,
     report: RefreshReport,
     *,
@@ -172,36 +173,35 @@ def _run(
     url_moved: bool,
     progress: RefreshProgress,
 ) -> None:
-    before = _open(directory)
+    before = run.found
     try:
         if before is not None:
             report.generation_before = before.current.generation
-        directory.check_edits()
+        run.check_edits()
         if settings.url is None:
-            _pull(directory, settings, None, report, url_moved, None, progress)
+            _pull(run, settings, None, report, url_moved, None, progress)
             return
         # One connection, and one reading of the secret, which standard input gives only once.
-        with told_at_the_end(directory) as untold, Transport(settings) as transport:
+        with told_at_the_end(run) as untold, Transport(settings) as transport:
             report.push = PushReport(url=configured_url(settings), notices=untold)
-            unmodified = _push(directory, settings, transport, report, on_conflict, url_moved, progress)
+            unmodified = _push(run, settings, transport, report, on_conflict, url_moved, progress)
             if report.push is not None and report.push.service_refuses:
                 report.skipped = "the service refuses every request, so the list was not asked for"
             else:
-                _pull(directory, settings, transport, report, url_moved, unmodified, progress)
+                _pull(run, settings, transport, report, url_moved, unmodified, progress)
     finally:
-        after = _open(directory)
+        after = before if run.is_as_found else _open(run.directory)
         if after is not None:
             report.generation, report.digest = after.current.generation, after.current.digest
         began = time.monotonic()
         report.changed = _answers_differ(before, after)
         report.durations_s["answers"] = round(time.monotonic() - began, 3)
-        for opened in (before, after):
-            if opened is not None:
-                opened.close()
+        if after is not None and after is not before:
+            after.close()
 
 
 def _push(
-    directory: StateDirectory,
+    run: Run,
     settings: Settings,
     transport: Transport,
     report: RefreshReport,
@@ -210,13 +210,13 @@ def _push(
     progress: RefreshProgress,
 ) -> Start | None:
     began = time.monotonic()
-    push, unmodified = report.push, None
+    directory, push, unmodified = run.directory, report.push, None
     assert push is not None
     try:
         if directory.local.pending():
             require_same_upstream(directory, settings, url_moved=url_moved)
             unmodified = push_locked(
-                directory,
+                run,
                 settings,
                 transport,
                 push,
@@ -235,7 +235,7 @@ def _push(
 
 
 def _pull(
-    directory: StateDirectory,
+    run: Run,
     settings: Settings,
     transport: Transport | None,
     report: RefreshReport,
@@ -246,7 +246,7 @@ def _pull(
     pull = report.pull = PullReport(url=settings.url)
     try:
         pull_locked(
-            directory,
+            run,
             settings,
             transport,
             pull,

@@ -6,16 +6,16 @@ from typing import Any
 
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.run import Run
 
 
 @contextlib.contextmanager
-def told_at_the_end(directory: StateDirectory) -> Iterator[list[dict[str, Any]]]:
+def told_at_the_end(run: Run) -> Iterator[list[dict[str, Any]]]:
     """The notices that an earlier run left, as reports have them; if this one ends well, its report tells all.
-
-    The run lock must be held.
 
     :raises EditsDamagedError: if what is left of them cannot be read
     """
+    directory = run.directory
     yield _left(directory)
     if _left(directory):
         with directory.edits.transaction() as database:

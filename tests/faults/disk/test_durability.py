@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.parts import SERVICE
+from geolookup.state.run import running
 from tests.faults.disk.watched_disk import WatchedDisk
 from tests.state.generations.staged import staged, stamped
 from tests.support.data.states import publish
@@ -70,17 +72,17 @@ def test_an_edit_a_confirmation_and_an_acceptance_are_durable_when_they_return(
     begun = len(disk.synced)
     directory.republish()
     assert disk.synced[begun:] == ["custom/*", "custom", "*", "."]
-    with directory.locks.run():
+    with running(directory) as run:
         begun = len(disk.synced)
-        directory.confirm(etag='"x"')
+        run.confirm(etag='"x"')
         assert disk.synced[begun:] == ["*", "."]
     with staged(directory, stamped(2)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
         assert disk.lost_at_a_power_cut() == []
-    with directory.locks.run():
+    with running(directory) as run:
         held = directory.held()
         assert held is not None
-        directory.publish(held)
+        run.publish(held)
     assert (disk.problems, disk.lost_at_a_power_cut()) == ([], [])
 
 

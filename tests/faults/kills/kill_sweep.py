@@ -21,6 +21,7 @@ from geolookup.state.current import generation_path
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.candidate import read_report
 from geolookup.state.generations.kept import Generations
+from geolookup.state.generations.parts import SERVICE
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.packs.reading import readable
 from geolookup.state.verify import verify
@@ -51,7 +52,7 @@ class Scenario:
 def _hold(home: str, number: int) -> None:
     directory = StateDirectory(home)
     with staged(directory, stamped(number)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
 
 
 def _held_or_served(home: str) -> str | None:

@@ -18,9 +18,11 @@ from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.generations.parts import SERVICE
 from geolookup.state.publish import Publish
+from geolookup.state.run import running
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
-from tests.state.generations.staged import staged
+from tests.state.generations.staged import staged, staged_by
 from tests.support.data.states import place, publish
 
 
@@ -124,11 +126,11 @@ def test_where_lookups_cannot_be_told_the_edit_is_kept_with_a_warning(
 
 def test_editing_works_while_a_sync_runs_and_the_sync_keeps_the_edit(editor: Editor, home: str) -> None:
     directory = StateDirectory(home)
-    with staged(directory, [place(1, "10.0.0.0/8"), place(-1, "10.9.0.0/16")]) as candidate:
+    with running(directory) as run, staged_by(run, [place(1, "10.0.0.0/8"), place(-1, "10.9.0.0/16")]) as candidate:
         locid = editor.create(**BERLIN)
         editor.add_block(locid, "10.20.0.0/16")
         assert located(home, "10.20.0.1") == locid
-        directory.publish(candidate)
+        run.publish(candidate)
     assert directory.open().current.generation == 2
     assert located(home, "10.20.0.1") == locid
 
@@ -152,12 +154,12 @@ def test_edits_survive_a_pull_a_held_pull_its_acceptance_and_a_rollback(editor: 
     publish(home, [place(5, "10.0.0.0/8"), place(-1, "10.9.0.0/16", latitude=1.0, longitude=2.0)])
     assert_kept()
     with staged(directory, [place(6, "10.0.0.0/8"), place(-1, "10.9.0.0/16", latitude=1.0, longitude=2.0)]) as held:
-        directory.hold(held)
+        directory.holding.hold(held, SERVICE)
     assert_kept()
     candidate = directory.held()
     assert candidate is not None
-    with directory.locks.run():
-        directory.publish(candidate)
+    with running(directory) as run:
+        run.publish(candidate)
     assert_kept()
     directory.keeping.rollback(1)
     assert_kept()

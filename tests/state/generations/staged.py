@@ -11,6 +11,7 @@ from geolookup.state.current import Published
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.recovery import numbered
+from geolookup.state.run import Run, running
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.data.states import URL, place
@@ -19,7 +20,14 @@ from tests.support.data.states import URL, place
 @contextlib.contextmanager
 def staged(directory: StateDirectory, places: Iterable[PulledGeolocation]) -> Iterator[Candidate]:
     """A sealed candidate, under the run lock."""
-    with directory.locks.run(), directory.candidate() as candidate:
+    with running(directory) as run, staged_by(run, places) as candidate:
+        yield candidate
+
+
+@contextlib.contextmanager
+def staged_by(run: Run, places: Iterable[PulledGeolocation]) -> Iterator[Candidate]:
+    """A sealed candidate of a run under way."""
+    with run.candidate() as candidate:
         with Staging(candidate) as staging:
             staging.add(list(places))
             done = staging.finish({"url": URL})

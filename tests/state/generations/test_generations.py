@@ -20,6 +20,7 @@ from geolookup.state.current import read_current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.editor import Editor
 from geolookup.state.generations.kept import Generations
+from geolookup.state.generations.parts import SERVICE
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.verify import verify
 from tests.state.edits.editing import BERLIN
@@ -198,7 +199,7 @@ def test_the_list_says_of_each_what_it_is(home: str, wall: Clock) -> None:
     directory.keeping.pin(1)
     directory.keeping.rollback(2)
     with staged(directory, stamped(4)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
     found = Generations(directory).kept()
     assert [each.number for each in found] == [1, 2, 3, None]
     assert [(each.served, each.pinned, each.refused, each.held) for each in found] == [

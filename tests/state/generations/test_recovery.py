@@ -15,8 +15,10 @@ from geolookup.index.writer import encode_header
 from geolookup.state import verify as verify_module
 from geolookup.state.current import parse_current, read_current
 from geolookup.state.directory import StateDirectory
+from geolookup.state.generations.parts import SERVICE
+from geolookup.state.run import running
 from geolookup.state.verify import verify
-from tests.state.generations.staged import served, staged, stamped, strays, tree
+from tests.state.generations.staged import served, staged, staged_by, stamped, strays, tree
 from tests.support.data.states import publish
 
 
@@ -161,8 +163,8 @@ def test_a_damaged_file_falls_back_to_the_generation_before_and_the_next_publish
 def test_confirming_what_recovery_found_makes_current_whole_again(two: str) -> None:
     Path(two, "CURRENT").write_bytes(b"{")
     directory = StateDirectory(two)
-    with directory.locks.run():
-        confirmed = directory.confirm(etag=None)
+    with running(directory) as run:
+        confirmed = run.confirm(etag=None)
     assert (confirmed.sequence, confirmed.generation, confirmed.recovered) == (3, 2, None)
     assert (served(two), verify(two)) == ((2, {"2"}), [])
 
@@ -171,8 +173,8 @@ def test_recovery_after_a_rollback_does_not_go_forward_again(two: str) -> None:
     rolled_back = StateDirectory(two).keeping.rollback()
     Path(two, "CURRENT").write_bytes(b"{")
     assert served(two) == (1, {"1"})
-    with StateDirectory(two).locks.run():
-        assert StateDirectory(two).confirm(etag=None).sequence == rolled_back.sequence + 1
+    with running(StateDirectory(two)) as run:
+        assert run.confirm(etag=None).sequence == rolled_back.sequence + 1
 
 
 def test_an_overlay_is_never_laid_over_another_generation(two: str) -> None:
@@ -227,8 +229,8 @@ def newer_edits(path: str) -> None:
 
 
 def sync_a_new_generation(directory: StateDirectory) -> None:
-    with staged(directory, stamped(3)) as candidate:
-        directory.publish(candidate)
+    with running(directory) as run, staged_by(run, stamped(3)) as candidate:
+        run.publish(candidate)
 
 
 def publish_what_is_held(directory: StateDirectory) -> None:
@@ -255,7 +257,7 @@ NEWER: dict[str, tuple[Callable[[str], None], Callable[[StateDirectory], object]
 def test_an_unknown_major_version_is_refused_by_name_and_nothing_is_touched(two: str, name: str) -> None:
     directory = StateDirectory(two)
     with staged(directory, stamped(9)) as candidate:
-        directory.hold(candidate)
+        directory.holding.hold(candidate, SERVICE)
     make_newer, attempt = NEWER[name]
     make_newer(os.path.join(two, name))
     before = tree(two)

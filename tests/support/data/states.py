@@ -6,6 +6,7 @@ from geolookup.model.types import IPBlock
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
+from geolookup.state.run import running
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 
@@ -35,7 +36,7 @@ def place(locid: int, *ranges: str, country: str = "", city: str = "", **fields:
 def publish(home: str, places: Iterable[PulledGeolocation], *, url: str | None = URL, keep: int = 7) -> Current:
     """Publish the geolocations as the next generation of ``home``, as a pull would."""
     directory = StateDirectory(home, keep_generations=keep)
-    with directory.locks.run(), directory.candidate() as candidate:
+    with running(directory) as run, run.candidate() as candidate:
         with Staging(candidate) as staging:
             staging.add(list(places))
             staged = staging.finish({"url": url or ""})
@@ -49,4 +50,4 @@ def publish(home: str, places: Iterable[PulledGeolocation], *, url: str | None =
             "rows": staged.rows,
         }
         candidate.seal(record, {})
-        return directory.publish(candidate)
+        return run.publish(candidate)

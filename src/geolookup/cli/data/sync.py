@@ -15,7 +15,7 @@ from geolookup.cli.options import (
     kind_option,
     load_service_settings,
     load_settings,
-    state_directory,
+    state_to_publish,
     url_moved_option,
     url_option,
     wait_option,
@@ -102,8 +102,8 @@ def sync(
                 f"geolookup source add {shlex.quote(file)}"
             )
         source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
-    directory = state_directory(settings, wait_s=wait_s)
-    known = directory.service_url() if url is not None or file is not None else None
+    directory, before = state_to_publish(settings, wait_s=wait_s)
+    known = None if before is None else before.published.get("url")
     if bundled:
         if file is not None or url is not None or digest is not None or preview:
             raise click.UsageError("--bundled goes alone: it publishes what comes with geolookup")

@@ -297,7 +297,7 @@ def _edits(seen: Seen) -> Iterator[Finding]:
             yield Finding("edits", "ok", f"{directory.edits.path}: for its owner only")
             return
         directory.edits.check()
-        directory.check_edits()
+        directory.check_edits(directory.current_or_none())
         # As `status` counts them: without a service in the stack nothing waits to be sent.
         pending = 0 if seen.status is None else seen.status.pending_edits or 0
     except StateUnwritableError as error:
@@ -338,7 +338,7 @@ def _disk(seen: Seen) -> Iterator[Finding]:
     place = seen.directory.home
     while not os.path.isdir(place) and os.path.dirname(place) != place:
         place = os.path.dirname(place)
-    free, needed = files.free_bytes(place), seen.directory.space_needed()
+    free, needed = files.free_bytes(place), seen.directory.space_needed(seen.directory.current_or_none())
     what = f"{free >> 20} MiB free in {place}; the next sync needs about {needed >> 20} MiB"
     if free < needed:
         yield Finding("disk", "wrong", what, "make room there, or keep fewer generations (`keep_generations`)")

@@ -169,11 +169,13 @@ class Keeping:
             self._note_done("prune", None, {"generations": sorted(removed)})
         return removed
 
-    def expire(self) -> dict[int, str]:
+    def expire(self, current: Current) -> dict[int, str]:
         """Remove the generations that a licence wants gone, pinned ones too; each with the source's name.
 
-        The run lock must be held.
+        Caller holds the run lock; ``current`` is what is served.
         """
+        if current.recovered is not None or not licences.expired(self._home, current):
+            return {}
         with self._locks.publish():
             current = required_current(self._home)
             doomed = {} if current.recovered is not None else licences.expired(self._home, current)
@@ -186,15 +188,17 @@ class Keeping:
             self._note_done("expire", None, {"generations": sorted(doomed)})
         return doomed
 
-    def pack(self) -> None:
-        """Keep what was superseded as what differs from what is served. The run lock must be held.
+    def pack(self, current: Current | None = None) -> None:
+        """Keep what was superseded as what differs from what is served: ``current``, else what CURRENT says.
+
+        Caller holds the run lock.
 
         :raises StateUnwritableError: if the disk is full; every generation can still be read
         :raises StateDamagedError: if something is damaged; the rest is packed
         """
         from geolookup.state.packs.packing import pack  # late: it needs numpy
 
-        pack(self._home)
+        pack(self._home, current)
 
     def _past_retention(self, keep: int | None) -> dict[int, int]:
         current = required_current(self._home)

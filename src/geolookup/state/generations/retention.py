@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.mapped import header_of
 from geolookup.state import files
-from geolookup.state.current import Current, generation_path, overlay_path, read_current
+from geolookup.state.current import Current, generation_path, overlay_path
 from geolookup.state.generations.candidate import CONTENT, HELD_MARK, REPORT, read_report
 from geolookup.state.generations.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import Standing, numbered
@@ -88,15 +88,12 @@ def _hold_again(home: str, path: str) -> None:
         os.rename(path, target)
 
 
-def remove_uncommitted(home: str) -> None:
-    """Generations, overlays and temporaries of a publish that never reached CURRENT. Under both locks.
+def remove_uncommitted(home: str, current: Current | None) -> None:
+    """Remove generations, overlays and temporaries of a publish that never reached CURRENT. Under both locks.
 
     A snapshot that had been held, and was being accepted, is held again: nothing but this run knows its content.
+    ``current`` is what CURRENT says; without it nothing tells what was committed, and all that has a number stays.
     """
-    try:
-        current = read_current(home)
-    except StateError:
-        current = None  # then nobody can tell what was committed: remove nothing that has a number
     if current is not None:
         for number in numbered(os.path.join(home, "generations")):
             if number > current.newest:

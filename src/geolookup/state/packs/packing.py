@@ -46,14 +46,14 @@ class _Kept:
     previous: int | None
 
 
-def pack(home: str, *, least_bytes: int | None = None) -> None:
-    """Pack what was superseded. The run lock must be held.
+def pack(home: str, current: Current | None = None, *, least_bytes: int | None = None) -> None:
+    """Pack what was superseded by ``current``, else by what CURRENT says. Caller holds the run lock.
 
     :raises StateUnwritableError: if the disk is full; some files are packed then, the others are as they were
     :raises StateDamagedError: if what should be packed is damaged: it stays as it is, and the rest is packed
     """
     least_bytes = LEAST_BYTES if least_bytes is None else least_bytes
-    kept = _look(home)
+    kept = _look(home, current)
     if kept is None:
         return
     for number in kept.whole.values():
@@ -81,8 +81,8 @@ def pack(home: str, *, least_bytes: int | None = None) -> None:
         raise damage[0]
 
 
-def _look(home: str) -> _Kept | None:
-    current = read_current(home)
+def _look(home: str, current: Current | None) -> _Kept | None:
+    current = current or read_current(home)
     records = {}
     for number in numbered(os.path.join(home, "generations")):
         with contextlib.suppress(StateError):

@@ -11,10 +11,11 @@ from geolookup.state.generations.assemble import Layer
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal
+from geolookup.state.run import running
 from geolookup.sync.pull.layers import adopted, part_directory, served_names
 from geolookup.sync.pull.record import record_done
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Run
+from geolookup.sync.pull.run import Pull
 
 _DIGEST_LEAST = 8
 
@@ -27,7 +28,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
     :raises StateError: if nothing is held, or something else is
     """
     digest = digest.strip().lower()
-    with directory.locks.run(), contextlib.ExitStack() as owned:
+    with running(directory) as run, contextlib.ExitStack() as owned:
         held = directory.holding.candidates()
         stack = directory.holding.stack()
         digests = {name: str(candidate.document()["published"]["digest"]) for name, candidate in held.items()}
@@ -40,10 +41,10 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
             one = "digest is" if len(known) == 1 else "digests are"
             what = "the held candidate's" if len(known) == 1 else "what is held: its"
             raise StateError(f"{what} {one} {' and '.join(known)}: accept that one, or sync again")
-        current = directory.current_or_none()
+        current = run.current
         entries = {str(each["name"]): dict(each) for each in known_entries(directory.home, current)} if current else {}
-        run = Run(
-            directory=directory,
+        pull = Pull(
+            run=run,
             settings=Settings(),
             current=current,
             entries=entries,
@@ -52,13 +53,13 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
             following=FIRST_OWN_LOCID,
         )
         if meant:
-            return _accept_source(run, meant[0], held[meant[0]])
+            return _accept_source(pull, meant[0], held[meant[0]])
         assert stack is not None
-        return _accept_stack(run, [str(name) for name in stack["names"]], str(stack["digest"]))
+        return _accept_stack(pull, [str(name) for name in stack["names"]], str(stack["digest"]))
 
 
-def _accept_source(run: Run, name: str, candidate: Candidate) -> PullReport:
-    directory, current = run.directory, run.current
+def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
+    directory, current = pull.directory, pull.current
     record = candidate.document()["published"]
     candidate.verify()
     report = PullReport(url=record.get("url"), name=name, outcome="published", digest=record["digest"])
@@ -66,17 +67,17 @@ def _accept_source(run: Run, name: str, candidate: Candidate) -> PullReport:
     part = Part(name, str(record.get("kind", SERVICE)), 0, str(record["digest"]))
     new = Layer(part=part, path=candidate.path)
     served = served_names(current)
-    layers = _served_layers(run)
+    layers = _served_layers(pull)
     layers[name] = new
     names = served or [name]
     refused = current.refused if current is not None else ()
-    run.entries[name] = {**run.entries.get(name, {}), "name": name, "checked_at": record["pulled_at"]}
+    pull.entries[name] = {**pull.entries.get(name, {}), "name": name, "checked_at": record["pulled_at"]}
     for member in ("problem", "since"):
-        run.entries[name].pop(member, None)
-    published = directory.publish_stack(
-        [adopted(run, layers[each]) for each in names],
+        pull.entries[name].pop(member, None)
+    published = pull.run.publish_stack(
+        [adopted(pull, layers[each]) for each in names],
         spare=[] if name in names else [new],
-        entries=list(run.entries.values()),
+        entries=list(pull.entries.values()),
         refused=tuple(known for known in refused if known != refusal(part)),
         report=candidate.document()["report"],
     )
@@ -86,20 +87,20 @@ def _accept_source(run: Run, name: str, candidate: Candidate) -> PullReport:
     return report
 
 
-def _accept_stack(run: Run, names: list[str], digest: str) -> PullReport:
-    directory = run.directory
-    layers = _served_layers(run)
+def _accept_stack(pull: Pull, names: list[str], digest: str) -> PullReport:
+    directory = pull.directory
+    layers = _served_layers(pull)
     for name in names:
-        before = run.baseline(name)
+        before = pull.baseline(name)
         if before is not None:
             layers[name] = Layer(part=before.part, path=before.path)
     missing = [name for name in names if name not in layers]
     if missing:
         raise StateError(f"{directory.home}: {', '.join(missing)} has no snapshot yet: sync first")
     report = PullReport(url=None, outcome="published", digest=digest)
-    published = directory.publish_stack(
-        [adopted(run, layers[name]) for name in names],
-        entries=[entry for name, entry in run.entries.items() if name in names],
+    published = pull.run.publish_stack(
+        [adopted(pull, layers[name]) for name in names],
+        entries=[entry for name, entry in pull.entries.items() if name in names],
     )
     directory.holding.drop_stack()
     report.url = published.published.get("url")
@@ -109,7 +110,7 @@ def _accept_stack(run: Run, names: list[str], digest: str) -> PullReport:
     return report
 
 
-def _served_layers(run: Run) -> dict[str, Layer]:
-    if run.current is None:
+def _served_layers(pull: Pull) -> dict[str, Layer]:
+    if pull.current is None:
         return {}
-    return {part.name: Layer(part=part, path=part_directory(run, part)) for part in parts_of(run.current.published)}
+    return {part.name: Layer(part=part, path=part_directory(pull, part)) for part in parts_of(pull.current.published)}

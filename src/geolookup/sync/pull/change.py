@@ -8,8 +8,7 @@ from geolookup.errors import HeldError, IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, hidden_by_masks
 from geolookup.settings.table import Settings
-from geolookup.state.current import Current, index_path
-from geolookup.state.directory import StateDirectory
+from geolookup.state.current import Current
 from geolookup.state.generations.assemble import Layer
 from geolookup.state.generations.parts import names_digest, refusal_of_stack
 from geolookup.sync.pull.guard import MOST_HIDDEN
@@ -29,14 +28,14 @@ class Change:
 
 
 def change_of(
-    home: str,
+    base: IndexReader,
     settings: Settings,
     current: Current,
     layers: Mapping[str, Layer],
     wanted: Sequence[str],
     served: Sequence[str],
 ) -> Change:
-    """Which stack to publish: the wanted one, or the served one for as long as the wanted one is held or refused.
+    """Choose the stack to publish: the wanted one, or the served one while the wanted one is held or refused.
 
     :raises StateDamagedError: if an index that must be looked at cannot be followed
     """
@@ -45,7 +44,7 @@ def change_of(
     if refusal_of_stack(wanted) in current.refused:
         return Change(names=list(served), refused=tuple(wanted))
     try:
-        reasons = _reasons(home, settings, current, layers, wanted, served)
+        reasons = _reasons(base, settings, layers, wanted, served)
     except IndexFileError as error:
         raise StateDamagedError(f"deciding whether the stack may change failed: {error}") from error
     if not reasons:
@@ -62,25 +61,22 @@ def change_of(
 
 
 def _reasons(
-    home: str,
+    base: IndexReader,
     settings: Settings,
-    current: Current,
     layers: Mapping[str, Layer],
     wanted: Sequence[str],
     served: Sequence[str],
 ) -> list[str]:
     reasons = []
-    with IndexReader.open(index_path(home, current.generation)) as base:
-        covered = base.counts["covered_v4"], base.counts["covered_v6"]
-        gone = [name for name in served if name not in wanted]
-        answers = answered_by(base) if gone else {}
-        for name in gone:
-            mine = answers.get(name, answers.get("", (0, 0)))
-            for family, count, all_of_them in zip(("IPv4", "IPv6"), mine, covered, strict=True):
-                if all_of_them and count > (1 - settings.guard_addresses) * all_of_them:
-                    reasons.append(f"{name} leaves, which answers {count / all_of_them:.1%} of the {family} addresses")
-        hidden = hidden_reasons(base, [layers[name] for name in wanted])
-    return reasons + hidden
+    covered = base.counts["covered_v4"], base.counts["covered_v6"]
+    gone = [name for name in served if name not in wanted]
+    answers = answered_by(base) if gone else {}
+    for name in gone:
+        mine = answers.get(name, answers.get("", (0, 0)))
+        for family, count, all_of_them in zip(("IPv4", "IPv6"), mine, covered, strict=True):
+            if all_of_them and count > (1 - settings.guard_addresses) * all_of_them:
+                reasons.append(f"{name} leaves, which answers {count / all_of_them:.1%} of the {family} addresses")
+    return reasons + hidden_reasons(base, [layers[name] for name in wanted])
 
 
 def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
@@ -101,13 +97,12 @@ def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
     ]
 
 
-def pulls_that_hide(directory: StateDirectory, current: Current, stack: Sequence[Layer]) -> list[str]:
+def pulls_that_hide(base: IndexReader, stack: Sequence[Layer]) -> list[str]:
     """`hidden_reasons` of a stack in which a new snapshot stands in its source's place.
 
     :raises StateDamagedError: if an index cannot be followed
     """
     try:
-        with IndexReader.open(index_path(directory.home, current.generation)) as base:
-            return hidden_reasons(base, stack)
+        return hidden_reasons(base, stack)
     except IndexFileError as error:
         raise StateDamagedError(f"computing what the masks hide failed: {error}") from error

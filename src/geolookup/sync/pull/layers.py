@@ -5,28 +5,28 @@ import os
 from geolookup.state.current import Current, index_path
 from geolookup.state.generations.assemble import Layer, link_snapshot
 from geolookup.state.generations.parts import BUNDLED, REGISTRY, Part, part_path, parts_of
-from geolookup.sync.pull.run import Result, Run
+from geolookup.sync.pull.run import Pull, Result
 
 
-def layer_of(run: Run, result: Result) -> Layer | None:
+def layer_of(pull: Pull, result: Result) -> Layer | None:
     """What a source answers with now: its new snapshot, else the one that it had; None if it has none."""
-    candidate = result.candidate if run.preview else result.published
+    candidate = result.candidate if pull.preview else result.published
     if candidate is not None:
         record = candidate.document()["published"]
         return Layer(part=Part(result.definition.name, record["kind"], 0, record["digest"]), path=candidate.path)
-    before = run.baseline(result.definition.name)
+    before = pull.baseline(result.definition.name)
     if before is None or (before.record["source"] == BUNDLED and result.definition.kind != REGISTRY):
         return None
     return Layer(part=before.part, path=before.path)
 
 
-def part_directory(run: Run, part: Part) -> str:
+def part_directory(pull: Pull, part: Part) -> str:
     """Where the snapshot of a part of what is served stands."""
-    before = run.baseline(part.name)
-    assert run.current is not None
+    before = pull.baseline(part.name)
+    assert pull.current is not None
     if before is not None and before.part.snapshot == part.snapshot:
         return before.path
-    return part_path(run.directory.home, run.current.generation, part)
+    return part_path(pull.directory.home, pull.current.generation, part)
 
 
 def served_names(current: Current | None) -> list[str]:
@@ -39,26 +39,26 @@ def served_names(current: Current | None) -> list[str]:
     return [part.name for part in parts]
 
 
-def is_changed(run: Run, names: list[str], layers: dict[str, Layer], served: list[str]) -> bool:
-    current = run.current
-    if current is None or current.recovered is not None or run.damaged or names != served:
+def is_changed(pull: Pull, names: list[str], layers: dict[str, Layer], served: list[str]) -> bool:
+    current = pull.current
+    if current is None or current.recovered is not None or pull.damaged or names != served:
         return True
     old = {part.name: part for part in parts_of(current.published)}
     return any(layers[name].part != old[name] for name in names)
 
 
-def adopted(run: Run, layer: Layer) -> Layer:
+def adopted(pull: Pull, layer: Layer) -> Layer:
     """A layer that can be named by number: the own files of an earlier release's generation get a second name."""
-    if layer.part.snapshot or run.current is None or not _is_generation(run, layer.path):
+    if layer.part.snapshot or pull.current is None or not _is_generation(pull, layer.path):
         return layer
-    candidate = run.candidate()
+    candidate = pull.candidate()
     link_snapshot(layer.path, candidate.path)
-    record = {**run.current.published, "name": layer.part.name, "kind": layer.part.kind}
+    record = {**pull.current.published, "name": layer.part.name, "kind": layer.part.kind}
     known = record.pop("files")
     candidate.seal(record, {}, known=known)
     return Layer(part=layer.part, path=candidate.path)
 
 
-def _is_generation(run: Run, path: str) -> bool:
-    assert run.current is not None
-    return path == os.path.dirname(index_path(run.directory.home, run.current.generation))
+def _is_generation(pull: Pull, path: str) -> bool:
+    assert pull.current is not None
+    return path == os.path.dirname(index_path(pull.directory.home, pull.current.generation))

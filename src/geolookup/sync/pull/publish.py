@@ -6,26 +6,27 @@ from typing import Any
 
 from geolookup.base.text import count
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
+from geolookup.index.reader import IndexReader
 from geolookup.sources.terms import Terms
 from geolookup.state.clock import now_text
 from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.assemble import Layer, about_of, assemble
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import parts_of, refusal_of_stack
 from geolookup.state.marks import Begun
+from geolookup.state.run import Run
 from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
 from geolookup.sync.pull.layers import adopted, is_changed, layer_of, part_directory, served_names
 from geolookup.sync.pull.outcome import raise_failures, say_rolled_back
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Result, Run
+from geolookup.sync.pull.run import Pull, Result
 
 #: Told a candidate generation and when its service's list began, in place of its being published.
 Preview = Callable[[Candidate, Begun], None]
 
 
 def publish(
-    run: Run,
+    pull: Pull,
     results: Sequence[Result],
     report: PullReport,
     *,
@@ -34,24 +35,24 @@ def publish(
     url_moved: bool = False,
 ) -> None:
     """Publish what changed, hold what must be held, note the rest, and then say what went wrong."""
-    directory, current = run.directory, run.current
-    layers = {result.definition.name: layer for result in results if (layer := layer_of(run, result)) is not None}
+    directory, current = pull.directory, pull.current
+    layers = {result.definition.name: layer for result in results if (layer := layer_of(pull, result)) is not None}
     wanted = [result.definition.name for result in results if result.definition.name in layers]
     served = served_names(current)
     change = Change(names=wanted)
     if current is not None and served and not given:
         old = {part.name: part for part in parts_of(current.published)}
         for part in old.values():  # one that is configured no more goes on in the old stack
-            layers.setdefault(part.name, Layer(part=part, path=part_directory(run, part)))
-        _hold_what_hides(run, results, layers, served)
-        change = change_of(directory.home, run.settings, current, layers, wanted, served)
+            layers.setdefault(part.name, Layer(part=part, path=part_directory(pull, part)))
+        _hold_what_hides(pull, results, layers, served)
+        change = change_of(_base(pull), pull.settings, current, layers, wanted, served)
     names = change.names
     new = {result.definition.name: result for result in results if result.published is not None}
-    entries = _entries(run, results, change)
-    changed = is_changed(run, names, layers, served)
+    entries = _entries(pull, results, change)
+    changed = is_changed(pull, names, layers, served)
     if preview is not None:
         if changed or any(result.candidate is not None for result in results):
-            record = _show(run, [layers[name] for name in names], preview)
+            record = _show(pull, [layers[name] for name in names], preview)
             if len(results) > 1:
                 report.rows, report.digest = record["rows"], record["digest"]
             if report.outcome != "rolled-back":
@@ -60,16 +61,16 @@ def publish(
             report.generation, report.digest = current.generation, current.digest
     elif names and changed:
         begun = time.monotonic()
-        stacked = [adopted(run, layers[name]) for name in names]
+        stacked = [adopted(pull, layers[name]) for name in names]
         spare = [layers[name] for name in new if name not in names]
         document = report.as_dict() if len(results) == 1 else {**report.as_dict(), "outcome": "published"}
-        published = directory.publish_stack(
+        published = pull.run.publish_stack(
             stacked,
             spare=spare,
             entries=entries,
-            refused=_refused(run, change),
+            refused=_refused(pull, change),
             report=document,
-            next_locid=run.following,
+            next_locid=pull.following,
             url_moved=url_moved,
         )
         report.generation, report.outcome = published.generation, "published"
@@ -77,35 +78,35 @@ def publish(
             report.rows, report.digest = published.published["rows"], published.digest
         for name in new:
             directory.holding.drop(name)
-        _say_carried(run, published, report, url_moved=url_moved)
+        _say_carried(pull, published, report, url_moved=url_moved)
         report.durations_s["publish"] = round(time.monotonic() - begun, 3)
     elif current is not None and current.recovered is None:
         spare = [layers[name] for name in new]
         if spare or entries != list(current.sources):
-            current = directory.note_sources(entries, spare=spare, next_locid=run.following)
+            current = pull.run.note_sources(entries, spare=spare, next_locid=pull.following)
         report.generation = current.generation
         if report.digest is None or len(results) > 1:
             report.digest = current.digest
     for result in results:
         if result.rolled_back:
             say_rolled_back(report, result, current)
-        if result.candidate is not None and result.published is None and not (run.preview and result.rolled_back):
+        if result.candidate is not None and result.published is None and not (pull.preview and result.rolled_back):
             directory.holding.hold(result.candidate, result.definition.name)
     if preview is None:
         if change.held is not None:
             directory.holding.hold_stack(wanted, change.held.digest, list(change.held.reasons))
         else:
             directory.holding.drop_stack()
-        _expire(directory, report)
-        _pack(directory, report)
-    raise_failures(results, change, report, run.entries)
+        _expire(pull.run, report)
+        _pack(pull.run, report)
+    raise_failures(results, change, report, pull.entries)
 
 
-def _say_carried(run: Run, published: Current, report: PullReport, *, url_moved: bool) -> None:
+def _say_carried(pull: Pull, published: Current, report: PullReport, *, url_moved: bool) -> None:
     """That a service came after another had left, and what waits to be pushed to it."""
-    origin = None if run.current is None else run.current.published.get("custom")
+    origin = None if pull.current is None else pull.current.published.get("custom")
     url = published.published.get("url")
-    pending = 0 if origin is None or url in (None, origin) or url_moved else run.directory.local.pending()
+    pending = 0 if origin is None or url in (None, origin) or url_moved else pull.directory.local.pending()
     if pending:
         report.warnings.append(
             f"{url} comes after {origin}, which has left: {count(pending, 'edit')} waiting to give it the custom "
@@ -113,49 +114,52 @@ def _say_carried(run: Run, published: Current, report: PullReport, *, url_moved:
         )
 
 
-def _expire(directory: StateDirectory, report: PullReport) -> None:
+def _expire(run: Run, report: PullReport) -> None:
     """Destroy what a licence wants gone, and say so if somebody had pinned it."""
-    current = directory.current_or_none()
-    if current is None:
-        return
-    for number, name in directory.keeping.expire().items():
-        if number in current.pins:
+    pins = () if run.current is None else run.current.pins
+    for number, name in run.expire().items():
+        if number in pins:
             report.warnings.append(
                 f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"
             )
 
 
-def _pack(directory: StateDirectory, report: PullReport) -> None:
+def _pack(run: Run, report: PullReport) -> None:
     """Keep what was superseded by what differs. It is published by now: what does not succeed is a warning."""
     begun = time.monotonic()
     try:
-        directory.keeping.pack()
+        run.pack()
     except StateError as error:
         report.warnings.append(f"earlier generations are kept whole, which takes more room: {error}")
     report.durations_s["pack"] = round(time.monotonic() - begun, 3)
 
 
-def _hold_what_hides(run: Run, results: Sequence[Result], layers: dict[str, Layer], served: list[str]) -> None:
+def _base(pull: Pull) -> IndexReader:
+    found = pull.run.found
+    assert found is not None, "something is served"
+    return found.base
+
+
+def _hold_what_hides(pull: Pull, results: Sequence[Result], layers: dict[str, Layer], served: list[str]) -> None:
     """Hold each new snapshot whose masks would hide too much of what is served."""
-    assert run.current is not None
     for result in results:
         name = result.definition.name
         if result.published is None or name not in served or not (result.report.rows or {}).get("masks"):
             continue
-        reasons = pulls_that_hide(run.directory, run.current, [layers[each] for each in served])
-        if reasons and not run.preview:
+        reasons = pulls_that_hide(_base(pull), [layers[each] for each in served])
+        if reasons and not pull.preview:
             result.reasons = tuple(reasons)
-            before = run.baseline(name)
+            before = pull.baseline(name)
             assert before is not None, "it is served"
             layers[name] = Layer(part=before.part, path=before.path)
 
 
-def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]:
+def _show(pull: Pull, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]:
     """Show what would be published, made where nobody looks; returns its record."""
-    candidate = run.candidate()
-    custom = run.directory.custom_of(run.current)
+    candidate = pull.candidate()
+    custom = pull.run.custom_cache()
     try:
-        about = about_of(run.current, layers)
+        about = about_of(pull.current, layers)
         record = assemble(candidate, layers, custom=custom, about=about, report={})
     except IndexFileError as error:
         raise StateDamagedError(f"building what would be published failed: {error}") from error
@@ -163,12 +167,12 @@ def _show(run: Run, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]
     return record
 
 
-def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[str, Any]]:
+def _entries(pull: Pull, results: Sequence[Result], change: Change) -> list[dict[str, Any]]:
     """What CURRENT knows of each source from now on: of those that are configured, and of those that still answer."""
     found = []
     for result in results:
         name = result.definition.name
-        entry = dict(run.entries.get(name, {}))
+        entry = dict(pull.entries.get(name, {}))
         if result.published is not None:
             entry.pop("pulled_at", None)
         if result.candidate is None or result.published is not None:
@@ -189,12 +193,12 @@ def _entries(run: Run, results: Sequence[Result], change: Change) -> list[dict[s
             entry = {"kind": result.definition.kind, "snapshot": 0, "digest": "", "checked_at": "", **entry}
         found.append({**entry, "name": name})
     known = {result.definition.name for result in results}
-    return found + [dict(entry) for name, entry in run.entries.items() if name in change.names and name not in known]
+    return found + [dict(entry) for name, entry in pull.entries.items() if name in change.names and name not in known]
 
 
-def _refused(run: Run, change: Change) -> tuple[str, ...] | None:
+def _refused(pull: Pull, change: Change) -> tuple[str, ...] | None:
     """What was rolled back: a stack that the settings do not ask for any more is forgotten."""
-    if run.current is None:
+    if pull.current is None:
         return None
     kept = refusal_of_stack(change.refused) if change.refused is not None else None
-    return tuple(text for text in run.current.refused if not text.startswith("stack ") or text == kept)
+    return tuple(text for text in pull.current.refused if not text.startswith("stack ") or text == kept)

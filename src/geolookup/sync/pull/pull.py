@@ -8,6 +8,7 @@ from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.directory import StateDirectory
 from geolookup.state.marks import Start
+from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.publish import Preview
 from geolookup.sync.pull.record import record_done, record_failed
@@ -38,10 +39,10 @@ def pull(
     :raises StateBusyError: if another run is under way
     """
     report = PullReport(url=settings.url)
-    with directory.locks.run(), failures.noted(directory.home, "sync", "pull"), contextlib.ExitStack() as opened:
-        report.tell(opened.enter_context(told_at_the_end(directory)))
+    with running(directory) as run, failures.noted(directory.home, "sync", "pull"), contextlib.ExitStack() as opened:
+        report.tell(opened.enter_context(told_at_the_end(run)))
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
-        pull_locked(directory, settings, transport, report, given=given, url_moved=url_moved, progress=progress)
+        pull_locked(run, settings, transport, report, given=given, url_moved=url_moved, progress=progress)
     return report
 
 
@@ -58,7 +59,7 @@ def configured_url(settings: Settings) -> str:
 
 
 def pull_locked(
-    directory: StateDirectory,
+    run: Run,
     settings: Settings,
     transport: Transport | None,
     report: PullReport,
@@ -69,14 +70,14 @@ def pull_locked(
     progress: PullProgress = lambda _done, _total: None,
     preview: Preview | None = None,
 ) -> None:
-    """`pull` for who holds the run lock; ``report`` is filled as far as it comes, whatever is raised.
+    """`pull` by a run under way; ``report`` is filled as far as it comes, whatever is raised.
 
     ``transport`` is the service's, None without one. The rest is as in `pull_all`. The pull is in the history,
     whatever comes of it.
     """
     try:
         pull_all(
-            directory,
+            run,
             settings,
             report,
             transport=transport,
@@ -91,7 +92,7 @@ def pull_locked(
     except GeoLookupError as error:
         asked = isinstance(error, WrongUpstreamError | SettingsError)
         if not isinstance(error, StateError) and not asked and (preview is None or isinstance(error, HeldError)):
-            record_failed(directory, error, settings.url)
+            record_failed(run.directory, error, settings.url)
         raise
     after = {"url": settings.url, "generation": report.generation, "digest": report.digest}
-    record_done(directory, report, "pull", report.outcome, after)
+    record_done(run.directory, report, "pull", report.outcome, after)

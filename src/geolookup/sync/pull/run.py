@@ -13,6 +13,7 @@ from geolookup.state.current import Current
 from geolookup.state.directory import StateDirectory
 from geolookup.state.generations.candidate import Candidate, read_report
 from geolookup.state.generations.parts import BUNDLED, Part, part_path
+from geolookup.state.run import Run
 from geolookup.sync.pull.report import PullReport
 
 #: Told what was pulled so far, and how much there will be if that is known.
@@ -39,14 +40,16 @@ class Baseline:
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
-    """One sync under way. ``entries`` are what CURRENT knows of each source, by name; ``damaged`` the sources whose
-    served files are not what was written. ``owned`` keeps candidates until the end. With ``preview`` nothing is
-    published or confirmed. ``following`` is the next free locid. ``service_indexes`` are those of
-    the service's new candidates.
+class Pull:
+    """One pull of all sources under way.
+
+    ``current`` is what is served, ``entries`` what CURRENT knows of each source, by name; ``damaged`` are the sources
+    whose served files are not what was written. ``owned`` keeps candidates until the end. With ``preview`` nothing is
+    published or confirmed. ``following`` is the next free locid. ``service_indexes`` are those of the service's new
+    candidates.
     """
 
-    directory: StateDirectory
+    run: Run
     settings: Settings
     current: Current | None
     entries: dict[str, dict[str, Any]]
@@ -56,6 +59,11 @@ class Run:
     damaged: frozenset[str] = frozenset()
     following: int = 0
     service_indexes: list[str] = field(default_factory=list)
+
+    @property
+    def directory(self) -> StateDirectory:
+        """The state that is pulled into."""
+        return self.run.directory
 
     def baseline(self, name: str) -> Baseline | None:
         """A source's newest snapshot; None if there is none, or its record cannot be read. The embedded default is
@@ -82,7 +90,7 @@ class Run:
 
     def candidate(self) -> Candidate:
         """A new empty candidate, which goes at the end of the run unless it was published or held."""
-        return self.owned.enter_context(self.directory.candidate())
+        return self.owned.enter_context(self.run.candidate())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,17 +13,18 @@ from geolookup.state.directory import StateDirectory
 from geolookup.state.files import open_to_all
 from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.marks import Start
+from geolookup.state.run import Run
 from geolookup.state.verify import damaged_sources
 from geolookup.sync.pull.outcome import join_reports, summary
 from geolookup.sync.pull.publish import Preview, publish
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import PullProgress, Result, Run
+from geolookup.sync.pull.run import Pull, PullProgress, Result
 from geolookup.sync.pull.source.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.source.service import pull_service
 
 
 def pull_all(
-    directory: StateDirectory,
+    run: Run,
     settings: Settings,
     report: PullReport,
     *,
@@ -34,7 +35,7 @@ def pull_all(
     progress: PullProgress = lambda _done, _total: None,
     preview: Preview | None = None,
 ) -> None:
-    """Pull every source, and publish the stack if any of it changed. The run lock must be held.
+    """Pull every source, and publish the stack if any of it changed.
 
     ``report`` is filled as far as it comes, whatever is raised; its ``sources`` say what became of each. ``transport``
     is the service's, if there is one. ``given`` is the file that a person gave a state without settings; it becomes
@@ -46,18 +47,18 @@ def pull_all(
     :raises GeoLookupError: if a source failed: its last snapshot goes on, and the others were published
     """
     # Before the first request, so that a damaged edits.db is noticed while nothing has been done.
-    directory.check_edits()
+    run.check_edits()
+    directory, current = run.directory, run.current
     if (warning := open_to_all(directory.home)) is not None:
         report.warnings.append(warning)
-    current = directory.current_or_none()
     entries = {str(entry["name"]): dict(entry) for entry in known_entries(directory.home, current)} if current else {}
     definitions = (given,) if given is not None else stack(settings.stack, list(entries.values()))
     if settings.url is not None:
         has_left = current is not None and current.published.get("custom") is not None
-        _require_same_upstream(directory, settings.url, url_moved=url_moved or has_left)
+        _require_same_upstream(run, settings.url, url_moved=url_moved or has_left)
     with contextlib.ExitStack() as owned:
-        run = Run(
-            directory=directory,
+        pull = Pull(
+            run=run,
             settings=settings,
             current=current,
             entries=entries,
@@ -68,7 +69,7 @@ def pull_all(
             following=_following(directory, current),
         )
         results = [
-            _pull_one(run, definition, transport, report if len(definitions) == 1 else None, unmodified)
+            _pull_one(pull, definition, transport, report if len(definitions) == 1 else None, unmodified)
             for definition in sorted(definitions, key=lambda each: not each.is_service)
         ]
         by_name = {result.definition.name: result for result in results}
@@ -76,14 +77,14 @@ def pull_all(
         report.sources = [summary(result) for result in ordered]
         if len(ordered) > 1:
             join_reports(report, ordered)
-        publish(run, ordered, report, given=given is not None, preview=preview, url_moved=url_moved)
-    if preview is None and settings.url is not None and directory.upstream_url() not in (None, settings.url):
+        publish(pull, ordered, report, given=given is not None, preview=preview, url_moved=url_moved)
+    if preview is None and settings.url is not None and run.upstream_url() not in (None, settings.url):
         directory.remember_upstream(settings.url)
 
 
-def _require_same_upstream(directory: StateDirectory, url: str, *, url_moved: bool) -> None:
-    known = directory.upstream_url()
-    if known not in (None, url) and not url_moved and (pending := directory.local.pending()):
+def _require_same_upstream(run: Run, url: str, *, url_moved: bool) -> None:
+    known = run.upstream_url()
+    if known not in (None, url) and not url_moved and (pending := run.directory.local.pending()):
         raise WrongUpstreamError(
             f"this state belongs to {known}, and {count(pending, 'edit')} pending for it: push first, or say with "
             f"--url-moved that the service has moved to {url}"
@@ -109,21 +110,25 @@ def _following(directory: StateDirectory, current: Current | None) -> int:
 
 
 def _pull_one(
-    run: Run, definition: Definition, transport: Transport | None, report: PullReport | None, unmodified: Start | None
+    pull: Pull,
+    definition: Definition,
+    transport: Transport | None,
+    report: PullReport | None,
+    unmodified: Start | None,
 ) -> Result:
     """One source; whatever goes wrong with it is in the result."""
-    url = run.settings.url if definition.is_service else None
+    url = pull.settings.url if definition.is_service else None
     own = report or PullReport(url=url)
     own.name = definition.name
     try:
         if definition.is_service:
             assert transport is not None, "the settings have a service, and so its transport"
             assert url is not None
-            result = pull_service(run, definition, transport, own, url, unmodified=unmodified)
+            result = pull_service(pull, definition, transport, own, url, unmodified=unmodified)
             if result.candidate is not None:
-                run.service_indexes.append(result.candidate.index)
+                pull.service_indexes.append(result.candidate.index)
             return result
-        return pull_file(run, definition, own, taken=_taken(run))
+        return pull_file(pull, definition, own, taken=_taken(pull))
     except StateDamagedError as error:
         return Result(definition=definition, report=own, error=error)
     except StateError:
@@ -132,13 +137,13 @@ def _pull_one(
         return Result(definition=definition, report=own, error=error)
 
 
-def _taken(run: Run) -> frozenset[int]:
+def _taken(pull: Pull) -> frozenset[int]:
     """Numbers from our range that the service's snapshot uses."""
     found: frozenset[int] = frozenset()
-    for entry in run.entries.values():
-        before = run.baseline(str(entry["name"])) if entry["kind"] == "service" else None
+    for entry in pull.entries.values():
+        before = pull.baseline(str(entry["name"])) if entry["kind"] == "service" else None
         if before is not None:
             found |= numbers_of_ours(before.index)
-    for path in run.service_indexes:
+    for path in pull.service_indexes:
         found |= numbers_of_ours(path)
     return found

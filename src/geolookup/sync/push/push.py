@@ -26,6 +26,7 @@ from geolookup.state.edits.session import is_provisional
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.files import open_to_all
 from geolookup.state.marks import Mark, Start
+from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
@@ -83,19 +84,17 @@ def push(
     began = time.monotonic()
     report = PushReport(url=url)
     with (
-        directory.locks.run(),
+        running(directory) as run,
         failures.noted(directory.home, "push", "push") as failed,
         contextlib.ExitStack() as opened,
     ):
-        directory.check_edits()
-        report.notices += opened.enter_context(told_at_the_end(directory))
+        run.check_edits()
+        report.notices += opened.enter_context(told_at_the_end(run))
         if (warning := open_to_all(directory.home)) is not None:
             report.warnings.append(warning)
         if check is not None or directory.local.pending():
             with Transport(settings) as transport:
-                push_locked(
-                    directory, settings, transport, report, on_conflict=on_conflict, check=check, progress=progress
-                )
+                push_locked(run, settings, transport, report, on_conflict=on_conflict, check=check, progress=progress)
         count_left_over(directory, report)
         report.duration_s = round(time.monotonic() - began, 3)
         if report.stopped is not None:
@@ -104,7 +103,7 @@ def push(
 
 
 def push_locked(
-    directory: StateDirectory,
+    run: Run,
     settings: Settings,
     transport: Transport,
     report: PushReport,
@@ -113,13 +112,14 @@ def push_locked(
     check: Callable[[ServiceView], None] | None = None,
     progress: PushProgress = lambda _done, _total: None,
 ) -> Start | None:
-    """Send what waits, for who holds the run lock and has checked edits.db; the counts are left to `count_left_over`.
+    """Send what waits, by a run that has checked edits.db; the counts are left to `count_left_over`.
 
     Returns the start of the list by which the service is known to have what is published, for `pull_locked`; None if it
     is not.
     """
+    directory = run.directory
     directory.edits.back_up()
-    if directory.note_push():
+    if run.note_push():
         report.warnings.append(
             "this state is from another machine: if it is a copy, and that machine pushes too, "
             "what waits in both is sent twice"
@@ -128,7 +128,7 @@ def push_locked(
     if check is not None:
         check(attempts.view)
     directory.remember_upstream(report.url)
-    Pusher(attempts, on_conflict=on_conflict).run(progress)
+    Pusher(run, attempts, on_conflict=on_conflict).push(progress)
     return attempts.view.unmodified
 
 
@@ -176,9 +176,10 @@ def _refuses_everything(error: BaseException | None) -> bool:
 
 
 class Pusher:
-    """One push under way: what becomes of each edit, by way of ``attempts``. The run lock must be held."""
+    """One push under way: what becomes of each edit, by way of ``attempts``."""
 
-    def __init__(self, attempts: Attempts, *, on_conflict: OnConflict = "hold") -> None:
+    def __init__(self, run: Run, attempts: Attempts, *, on_conflict: OnConflict = "hold") -> None:
+        self._run = run
         self._attempts = attempts
         self._sender = Sender(attempts, on_conflict=on_conflict)
         self._matches: dict[int, Match] = {}
@@ -193,10 +194,10 @@ class Pusher:
             yield
         finally:
             self._groups.close()
-            if self._attempts.directory.current_or_none() is not None:
-                self._attempts.directory.republish()
+            if self._run.current is not None:
+                self._run.republish()
 
-    def run(self, progress: PushProgress = lambda _done, _total: None) -> None:
+    def push(self, progress: PushProgress = lambda _done, _total: None) -> None:
         """Deal with every waiting edit: those of one geolocation in order, different ones independently."""
         with self._publishing_at_the_end():
             self._find_interrupted()

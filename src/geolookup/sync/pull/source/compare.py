@@ -15,11 +15,11 @@ from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import Part, refusal
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Baseline, Result, Run
+from geolookup.sync.pull.run import Baseline, Pull, Result
 from geolookup.sync.pull.source.staging import Staged
 
 
-def judged(run: Run, result: Result, candidate: Candidate, staged: Staged, record: Mapping[str, Any]) -> Result:
+def judged(pull: Pull, result: Result, candidate: Candidate, staged: Staged, record: Mapping[str, Any]) -> Result:
     """Seal the candidate of a source whose content has changed, with what speaks against publishing it.
 
     ``record`` is what is known of the source; what was staged, and when, is added to it.
@@ -27,13 +27,13 @@ def judged(run: Run, result: Result, candidate: Candidate, staged: Staged, recor
     report, name = result.report, result.definition.name
     published = {**record, "digest": staged.digest, "pulled_at": now_text(), "rows": staged.rows}
     reasons: list[str] = []
-    baseline = run.guarded(name)
+    baseline = pull.guarded(name)
     if baseline is not None:
         begun = time.monotonic()
-        reasons = _compare(run, baseline, candidate, staged, report)
+        reasons = _compare(pull, baseline, candidate, staged, report)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
     result.candidate = candidate
-    if run.current is not None and refusal(Part(name, str(record["kind"]), 0, staged.digest)) in run.current.refused:
+    if pull.current is not None and refusal(Part(name, str(record["kind"]), 0, staged.digest)) in pull.current.refused:
         result.rolled_back = True
         report.outcome = "rolled-back"
         reasons = ["rolled back on this machine"]
@@ -45,7 +45,7 @@ def judged(run: Run, result: Result, candidate: Candidate, staged: Staged, recor
     return result
 
 
-def _compare(run: Run, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport) -> list[str]:
+def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport) -> list[str]:
     """Fill the report's difference, and say why the candidate must be held, if it must."""
     before, after = Cache(baseline.cache), Cache(candidate.cache)
     try:
@@ -64,7 +64,7 @@ def _compare(run: Run, baseline: Baseline, candidate: Candidate, staged: Staged,
         report.warnings.append(f"the difference to what was pulled before is not known: {error}")
         difference, old_countries, old_custom = {}, {}, {}
     new_custom = after.custom_digests()
-    ours = run.directory.local.deleted_here()
+    ours = pull.directory.local.deleted_here()
     gone = [locid for locid in old_custom if locid not in new_custom and locid not in ours]
     if difference:
         difference["custom_geolocations_gone"] = len(gone)
@@ -79,7 +79,7 @@ def _compare(run: Run, baseline: Baseline, candidate: Candidate, staged: Staged,
             + ", ".join(str(locid) for locid in sorted(gone, reverse=True)[:20])
         )
     return reasons_to_hold(
-        run.settings,
+        pull.settings,
         old=baseline.record["rows"],
         new=staged.rows,
         old_countries=old_countries,

@@ -16,7 +16,7 @@ from geolookup.sources.definition import TOKEN, Definition
 from geolookup.state import clock, files
 from geolookup.state.generations.parts import REGISTRY
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Run
+from geolookup.sync.pull.run import Pull
 
 _CHUNK = 1 << 20
 _NOT_FOUND = 404
@@ -35,7 +35,7 @@ class Found:
 
 @contextlib.contextmanager
 def local_file(
-    run: Run, definition: Definition, report: PullReport, known: Mapping[str, Any], folder: str
+    pull: Pull, definition: Definition, report: PullReport, known: Mapping[str, Any], folder: str
 ) -> Iterator[Found]:
     """The source as a file. ``known`` is what CURRENT remembers of the snapshot that is usable, else empty.
 
@@ -49,7 +49,7 @@ def local_file(
         yield _unless_known(bundled_ranges_path(), known)
     elif definition.is_remote:
         with files.file_errors(folder), tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as inside:
-            yield _fetched(run, definition, report, known, os.path.join(inside, "file"))
+            yield _fetched(pull, definition, report, known, os.path.join(inside, "file"))
     else:
         (path,) = definition.addresses(clock.wall().date(), None)[:1]
         yield _unless_known(path, known)
@@ -64,16 +64,16 @@ def _unless_known(path: str, known: Mapping[str, Any]) -> Found:
     return Found(path=None if known.get("file_digest") == digest else path, entry=entry)
 
 
-def _fetched(run: Run, definition: Definition, report: PullReport, known: Mapping[str, Any], path: str) -> Found:
+def _fetched(pull: Pull, definition: Definition, report: PullReport, known: Mapping[str, Any], path: str) -> Found:
     secret = None if definition.settings is None else read_source_secret(definition.settings)
     addresses = definition.addresses(clock.wall().date(), secret)
     auth = "" if TOKEN in definition.location else definition.auth
-    with Downloader(run.settings, secret=secret, auth=auth, auth_header=definition.auth_header) as downloader:
+    with Downloader(pull.settings, secret=secret, auth=auth, auth_header=definition.auth_header) as downloader:
         for position, address in enumerate(addresses):
             shown = downloader.shown(address)
             same = known if known.get("address") == shown else {}
             try:
-                fetched = _fetch(run, downloader, address, same, path)
+                fetched = _fetch(pull, downloader, address, same, path)
             except UpstreamRefusedError as error:
                 if error.status != _NOT_FOUND or position + 1 == len(addresses):
                     raise
@@ -88,7 +88,7 @@ def _fetched(run: Run, definition: Definition, report: PullReport, known: Mappin
     return Found(path=None if known.get("file_digest") == digest else path, entry={**entry, "file_digest": digest})
 
 
-def _fetch(run: Run, downloader: Downloader, address: str, known: Mapping[str, Any], path: str) -> Fetched:
+def _fetch(pull: Pull, downloader: Downloader, address: str, known: Mapping[str, Any], path: str) -> Fetched:
     with contextlib.ExitStack() as opened:
 
         def begin() -> Any:
@@ -100,7 +100,7 @@ def _fetch(run: Run, downloader: Downloader, address: str, known: Mapping[str, A
             begin,
             etag=known.get("etag"),
             last_modified=known.get("last_modified"),
-            progress=run.progress,
+            progress=pull.progress,
         )
 
 

@@ -20,14 +20,14 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import BUNDLED, REGISTRY
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Baseline, Result, Run
+from geolookup.sync.pull.run import Baseline, Pull, Result
 from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
 from geolookup.sync.pull.source.compare import judged
 from geolookup.sync.pull.source.fetch import Found, local_file
 from geolookup.sync.pull.source.staging import Staged
 
 
-def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: frozenset[int] = frozenset()) -> Result:
+def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: frozenset[int] = frozenset()) -> Result:
     """Read a source unless it has nothing new; nothing is published here.
 
     ``taken`` are numbers of ours that a service uses itself: an earlier place that has one gets another.
@@ -38,24 +38,24 @@ def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: fr
     :raises SettingsError: if its secret or address cannot be used
     """
     result = Result(definition=definition, report=report)
-    before = run.baseline(definition.name)
+    before = pull.baseline(definition.name)
     if before is not None and before.record.get("url") is not None:
         before = None  # a service had this name
     asked = {"asked_kind": definition.kind, "fields": dict(definition.fields)}
-    entry = run.entries.get(definition.name, {})
+    entry = pull.entries.get(definition.name, {})
     usable = (
         before is not None
-        and definition.name not in run.damaged
+        and definition.name not in pull.damaged
         and entry.get("location") == definition.location
         and all(entry.get(name, type(value)()) == value for name, value in asked.items())
         and not (taken and taken & numbers_of_ours(before.index))
     )
     began, began_at = time.monotonic(), clock.now_text()
-    candidate = run.candidate()
-    with local_file(run, definition, report, entry if usable else {}, candidate.path) as found:
+    candidate = pull.candidate()
+    with local_file(pull, definition, report, entry if usable else {}, candidate.path) as found:
         if found.path is not None:
             with _named_as(found):
-                staged, record = _stage(run, definition, found, candidate, before, report, taken)
+                staged, record = _stage(pull, definition, found, candidate, before, report, taken)
     report.durations_s["pull"] = round(time.monotonic() - began, 3)
     result.entry = {"checked_at": clock.now_text(), "began_at": began_at, **asked, **found.entry}
     if found.path is not None:
@@ -64,7 +64,7 @@ def pull_file(run: Run, definition: Definition, report: PullReport, *, taken: fr
         assert before is not None
         report.digest, report.rows = before.part.digest, dict(before.record["rows"])
         return result
-    return _judge(run, result, candidate, staged, record, usable=usable)
+    return _judge(pull, result, candidate, staged, record, usable=usable)
 
 
 @contextlib.contextmanager
@@ -90,7 +90,7 @@ def numbers_of_ours(index: str) -> frozenset[int]:
 
 
 def _stage(
-    run: Run,
+    pull: Pull,
     definition: Definition,
     found: Found,
     candidate: Candidate,
@@ -99,21 +99,21 @@ def _stage(
     taken: frozenset[int],
 ) -> tuple[Staged, dict[str, Any]]:
     assert found.path is not None
-    settings = run.settings
+    settings = pull.settings
     limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
     with open_source(
         found.path, kind=definition.kind or None, fields=definition.fields or None, limits=limits
     ) as reading:
         gathered = reading.gathered
-        gathered.tell = run.progress
+        gathered.tell = pull.progress
         earlier = () if before is None or reading.own_locids else earlier_places(Cache(before.cache))
-        numbering = Numbering(earlier, following=run.following, taken=taken)
+        numbering = Numbering(earlier, following=pull.following, taken=taken)
         with ColumnStaging(candidate, definition.name, gathered.places, numbering) as staging:
             for batch in reading.batches():
                 staging.add(batch)
-                run.progress(gathered.decoded + gathered.rows, gathered.expected)
+                pull.progress(gathered.decoded + gathered.rows, gathered.expected)
             staged = staging.finish({"source": definition.name, "kind": reading.kind})
-        run.following = max(run.following, numbering.following)
+        pull.following = max(pull.following, numbering.following)
     report.rejected = [
         {"locid": None, "position": row.number, "block": None, "reason": str(row)} for row in gathered.bad_in_order()
     ]
@@ -143,13 +143,13 @@ def _stage(
 
 
 def _judge(
-    run: Run, result: Result, candidate: Candidate, staged: Staged, record: dict[str, Any], *, usable: bool
+    pull: Pull, result: Result, candidate: Candidate, staged: Staged, record: dict[str, Any], *, usable: bool
 ) -> Result:
     """Seal the candidate with what speaks against it, or find that nothing changed."""
     report, name = result.report, result.definition.name
     report.rows, report.digest = staged.rows, staged.digest
     result.digest = staged.digest
-    before = run.baseline(name)
+    before = pull.baseline(name)
     if usable and before is not None and before.part.digest == staged.digest:
         return result
-    return judged(run, result, candidate, staged, {**record, **result.entry})
+    return judged(pull, result, candidate, staged, {**record, **result.entry})

@@ -11,7 +11,7 @@ from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.parts import SERVICE
 from geolookup.state.marks import Start
 from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Result, Run
+from geolookup.sync.pull.run import Pull, Result
 from geolookup.sync.pull.source.compare import judged
 from geolookup.sync.pull.source.staging import Staged, Staging
 from geolookup.sync.pull.source.twins import late_twins
@@ -23,7 +23,7 @@ PROBE_TOP = 10_000_000
 
 
 def pull_service(
-    run: Run,
+    pull: Pull,
     definition: Definition,
     transport: Transport,
     report: PullReport,
@@ -39,9 +39,9 @@ def pull_service(
     :raises PullError: if the list must not be published
     :raises UpstreamError: if the list could not be fetched whole
     """
-    current, result = run.current, Result(definition=definition, report=report)
-    before = run.baseline(definition.name)
-    damaged = definition.name in run.damaged
+    current, result = pull.current, Result(definition=definition, report=report)
+    before = pull.baseline(definition.name)
+    damaged = definition.name in pull.damaged
     known = None
     if before is not None and current is not None:
         # What CURRENT says is newer than the snapshot's record: the service may have confirmed it since, and moved.
@@ -49,35 +49,35 @@ def pull_service(
         if served == url:
             known = current.published.get("etag")
         elif served is None and before.record.get("url") == url:
-            known = run.entries[definition.name].get("etag")
+            known = pull.entries[definition.name].get("etag")
     # What is damaged must be fetched again, though the service has nothing new.
     etag = None if damaged else known
     if unmodified is not None and etag is not None:
-        return _confirmed(run, result, unmodified)
+        return _confirmed(pull, result, unmodified)
     began = time.monotonic()
     client = GeolocationsClient(transport)
-    start = run.directory.edits.start_of_list(to_look=run.preview)
+    start = pull.directory.edits.start_of_list(to_look=pull.preview)
     with client.list(etag=etag) as listing:
         if listing.not_modified and before is not None:
-            _confirmed(run, result, start)
+            _confirmed(pull, result, start)
             report.durations_s["pull"] = round(time.monotonic() - began, 3)
             return result
-        candidate = run.candidate()
-        staged = _stage(run, definition, url, listing, candidate, start.at, report)
+        candidate = pull.candidate()
+        staged = _stage(pull, definition, url, listing, candidate, start.at, report)
         report.durations_s["pull"] = round(time.monotonic() - began, 3)
-        _refuse_what_is_broken(run, definition.name, url, listing, report)
-        if listing.total_count is None and _may_be_capped(run, definition, url, listing.geolocations_seen):
+        _refuse_what_is_broken(pull, definition.name, url, listing, report)
+        if listing.total_count is None and _may_be_capped(pull, definition, url, listing.geolocations_seen):
             _look_for_a_cap(client, listing.geolocations_seen, report)
-        return _judge(run, result, candidate, staged, url=url, etag=listing.etag, start=start)
+        return _judge(pull, result, candidate, staged, url=url, etag=listing.etag, start=start)
 
 
-def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = None, url: str | None = None) -> Result:
+def _confirmed(pull: Pull, result: Result, start: Start, *, etag: str | None = None, url: str | None = None) -> Result:
     """The service has what it had at the last pull, by a list begun then; ``url`` is where it had it.
 
     The content decides: the same list from another address makes nothing new, and the state belongs to that address.
     """
     name = result.definition.name
-    before = run.baseline(name)
+    before = pull.baseline(name)
     assert before is not None
     result.report.digest = before.part.digest
     result.entry = {
@@ -86,11 +86,11 @@ def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = Non
         "mark": start.mark.as_json(),
         **({"etag": etag} if etag else {}),
     }
-    if run.preview or run.current is None:
+    if pull.preview or pull.current is None:
         return result
     if etag is None:  # else the list was looked at when it had come
-        _hold_against(run, Cache(before.cache), start, result.report)
-    served = run.current.published.get("url")
+        _hold_against(pull, Cache(before.cache), start, result.report)
+    served = pull.current.published.get("url")
     if served is not None:
         moved = url if url != served else None
         if moved is not None:
@@ -98,16 +98,16 @@ def _confirmed(run: Run, result: Result, start: Start, *, etag: str | None = Non
                 f"{moved} has exactly what {served} had, so nothing new was published: from now on this state belongs "
                 f"to {moved}"
             )
-        run.current = run.directory.confirm(etag=etag or None, start=start, url=moved)
-        known = {str(entry["name"]): entry for entry in run.current.sources}
+        pull.current = pull.run.confirm(etag=etag or None, start=start, url=moved)
+        known = {str(entry["name"]): entry for entry in pull.current.sources}
         result.entry = dict(known.get(name, result.entry))
     if etag is None:
-        _look_for_twins(run, Cache(before.cache), result.report)
+        _look_for_twins(pull, Cache(before.cache), result.report)
     return result
 
 
 def _stage(
-    run: Run,
+    pull: Pull,
     definition: Definition,
     url: str,
     listing: Listing,
@@ -118,7 +118,7 @@ def _stage(
     with Staging(candidate, source=definition.name) as staging:
         for batch in listing.iter_batches():
             staging.add(batch)
-            run.progress(listing.geolocations_seen, listing.total_count)
+            pull.progress(listing.geolocations_seen, listing.total_count)
         report.rejected = [
             {"locid": row.locid, "position": row.position, "block": row.block, "reason": row.reason}
             for row in listing.rejected
@@ -133,14 +133,14 @@ def _stage(
         return staged
 
 
-def _refuse_what_is_broken(run: Run, name: str, url: str, listing: Listing, report: PullReport) -> None:
+def _refuse_what_is_broken(pull: Pull, name: str, url: str, listing: Listing, report: PullReport) -> None:
     if listing.geolocations_seen == 0:
         raise PullError(f"{url}: the list is empty: nothing was published")
     for what, bad, rows in (
         ("geolocations", listing.rejected_geolocations, listing.geolocations_seen),
         ("blocks", listing.rejected_blocks, listing.blocks_seen),
     ):
-        allowed = max(run.settings.bad_rows, int(run.settings.bad_rows_share * rows))
+        allowed = max(pull.settings.bad_rows, int(pull.settings.bad_rows_share * rows))
         if bad > allowed:
             first = listing.rejected[0] if listing.rejected else None
             example = f"; the first: locid {first.locid}: {first.reason}" if first else ""
@@ -156,9 +156,9 @@ def _refuse_what_is_broken(run: Run, name: str, url: str, listing: Listing, repo
         raise PullError(f"{url}: not one geolocation of the list is good{said}: nothing was published")
 
 
-def _may_be_capped(run: Run, definition: Definition, url: str, count: int) -> bool:
+def _may_be_capped(pull: Pull, definition: Definition, url: str, count: int) -> bool:
     """Whether a list without a declared count is one that a service may have cut at a number of its own."""
-    before = run.guarded(definition.name)
+    before = pull.guarded(definition.name)
     first_from_url = before is None or before.record.get("url") != url
     round_number = count % 50 == 0 or (count >= 16 and count & (count - 1) == 0)
     return first_from_url or round_number
@@ -182,18 +182,18 @@ def _look_for_a_cap(client: GeolocationsClient, count: int, report: PullReport) 
 
 
 def _judge(
-    run: Run, result: Result, candidate: Candidate, staged: Staged, *, url: str, etag: str | None, start: Start
+    pull: Pull, result: Result, candidate: Candidate, staged: Staged, *, url: str, etag: str | None, start: Start
 ) -> Result:
     """Seal the candidate with what speaks against it, or find that nothing changed."""
     report, name = result.report, result.definition.name
     report.rows, report.digest = staged.rows, staged.digest
     result.digest = staged.digest
-    if not run.preview:
-        _hold_against(run, Cache(candidate.cache), start, report)
-    _look_for_twins(run, Cache(candidate.cache), report)
-    before = run.baseline(name)
-    if before is not None and before.part.digest == staged.digest and name not in run.damaged:
-        return _confirmed(run, result, start, etag=etag or "", url=url)
+    if not pull.preview:
+        _hold_against(pull, Cache(candidate.cache), start, report)
+    _look_for_twins(pull, Cache(candidate.cache), report)
+    before = pull.baseline(name)
+    if before is not None and before.part.digest == staged.digest and name not in pull.damaged:
+        return _confirmed(pull, result, start, etag=etag or "", url=url)
     result.entry = {"checked_at": now_text(), "etag": etag, "began_at": start.at, "mark": start.mark.as_json()}
     record = {
         **result.definition.terms(),
@@ -205,22 +205,22 @@ def _judge(
         "began_at": start.at,
         "mark": start.mark.as_json(),
     }
-    return judged(run, result, candidate, staged, record)
+    return judged(pull, result, candidate, staged, record)
 
 
-def _hold_against(run: Run, cache: Cache, start: Start, report: PullReport) -> None:
+def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport) -> None:
     """Hold what was pulled against what the service acknowledged."""
-    if not run.directory.local.acknowledged():
+    if not pull.directory.local.acknowledged():
         return
     places = {place.locid: place for place in cache.custom()}
-    findings = hold_against(run.directory, run.settings, start, places)
+    findings = hold_against(pull.directory, pull.settings, start, places)
     report.warnings += findings.warnings
     report.tell(findings.notices)
 
 
-def _look_for_twins(run: Run, cache: Cache, report: PullReport) -> None:
+def _look_for_twins(pull: Pull, cache: Cache, report: PullReport) -> None:
     """Every pull looks, since a delayed request may land after everything else."""
-    report.twins = late_twins(run.directory, cache)
+    report.twins = late_twins(pull.directory, cache)
     for twin in report.twins:
         of = "a create that was given up" if twin["twin_of"] is None else f"geolocation {twin['twin_of']}"
         report.warnings.append(

@@ -1,0 +1,334 @@
+"""One run: the state as it is when the run lock is taken, asked once and handed on, and what a run publishes.
+
+Only a run makes generations and snapshots, pins them or goes back, so what it found about these stays true until it
+publishes itself. An edit that is published meanwhile changes the overlay and counters alone: each publish reads CURRENT
+again, under the publish lock.
+"""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from geolookup.errors import NoStateError, StateDamagedError
+from geolookup.state import files, machine
+from geolookup.state.clock import now_text
+from geolookup.state.current import Current, Published, generation_path
+from geolookup.state.directory import StateDirectory
+from geolookup.state.edits.carry import carry_over
+from geolookup.state.edits.outbox.baselines import keep_published
+from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
+from geolookup.state.generations import retention
+from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
+from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.candidate import HELD_MARK, Candidate
+from geolookup.state.generations.digest import digest
+from geolookup.state.generations.entries import entries
+from geolookup.state.generations.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, parts_of, snapshot_path
+from geolookup.state.generations.recovery import numbered
+from geolookup.state.marks import Begun, Start
+from geolookup.state.publish import Publish
+from geolookup.state.served import open_served
+
+
+@contextlib.contextmanager
+def running(directory: StateDirectory, *, wait_s: float | None = None) -> Iterator["Run"]:
+    """The run lock, and a run that holds it.
+
+    :raises StateBusyError: if another run holds it for longer than ``wait_s`` seconds, else the directory's own wait
+    :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
+    """
+    with directory.locks.run(wait_s=wait_s) as read:
+        run = Run(directory, read)
+        try:
+            yield run
+        finally:
+            run.close()
+
+
+class Run:
+    """One run on a state directory: what it found there, and all that it may do because it holds the run lock."""
+
+    def __init__(self, directory: StateDirectory, read: Current | None) -> None:
+        """``read`` is what CURRENT said when the lock was taken, None if it could not be read."""
+        self.directory = directory
+        self.home = directory.home
+        self._read = read
+        self._looked = self._edits_are_checked = False
+        self._found: Published | None = None
+        self._published: Current | None = None
+
+    def close(self) -> None:
+        """Close what was found."""
+        if self._found is not None:
+            self._found.close()
+
+    @property
+    def found(self) -> Published | None:
+        """What was served when the run began, open until it ends: what CURRENT named, or what recovery falls back to.
+
+        None if nothing whole was left: then the next publish is the first again.
+
+        :raises StateTooNewError: if a newer release published it
+        :raises StateUnreadableError: if this user may not read it
+        """
+        if not self._looked:
+            with contextlib.suppress(NoStateError, StateDamagedError):
+                self._found = open_served(self.home, self._read)
+            self._looked = True
+        return self._found
+
+    @property
+    def current(self) -> Current | None:
+        """What is served: what this run published last, else what it found; the errors are those of `found`."""
+        if self._published is not None:
+            return self._published
+        return None if self.found is None else self.found.current
+
+    @property
+    def is_as_found(self) -> bool:
+        """Whether this run has published nothing."""
+        return self._published is None
+
+    def check_edits(self) -> None:
+        """Have edits.db checked while nothing has been done; once is enough.
+
+        :raises EditsDamagedError: if it is damaged, gone, or older than what was published or pushed from it
+        """
+        if not self._edits_are_checked:
+            self.directory.check_edits(self.current)
+            self._edits_are_checked = True
+
+    def upstream_url(self) -> str | None:
+        """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""
+        pushed_to = self.directory.local.upstream_url()
+        return pushed_to if pushed_to is not None or self.current is None else self.current.published.get("url")
+
+    def custom_cache(self) -> str | None:
+        """The cache.db that the custom part of what is served comes from; None if it comes from no service."""
+        return self.directory.custom_of(self.current)
+
+    def _publishing(self) -> contextlib.AbstractContextManager[Publish]:
+        opened = None if self.found is None or self.found.current.recovered is not None else self.found.current
+        return self.directory.publishing(whole=opened)
+
+    @contextlib.contextmanager
+    def candidate(self) -> Iterator[Candidate]:
+        """A new empty candidate; what is neither published nor held at the end is removed."""
+        files.require_space(self.home, self.directory.space_needed(self.current))
+        path = self.directory.path("generations", f"{retention.CANDIDATE}{os.getpid()}-{secrets.token_hex(4)}")
+        with files.file_errors(path):
+            os.mkdir(path, 0o700)
+        try:
+            yield Candidate(path=path)
+        finally:
+            files.remove_tree(path)
+
+    def publish(
+        self, candidate: Candidate, *, checked_at: str | None = None, refused: tuple[str, ...] | None = None
+    ) -> Current:
+        """Publish a sealed candidate of one source, as the next snapshot and alone in the next generation.
+
+        If it fails, the candidate is where it was.
+        """
+        document = candidate.document()
+        record = document["published"]
+        kind = REGISTRY if record["source"] == BUNDLED else SERVICE
+        kind = str(record.get("kind", kind))
+        part = Part(str(record.get("name", kind)), kind, 0, record["digest"])
+        layer = Layer(part=part, path=candidate.path)
+        return self.publish_stack([layer], checked_at=checked_at, refused=refused, report=document["report"])
+
+    def publish_stack(
+        self,
+        layers: Sequence[Layer],
+        *,
+        spare: Sequence[Layer] = (),
+        entries: Sequence[Mapping[str, Any]] = (),
+        checked_at: str | None = None,
+        refused: tuple[str, ...] | None = None,
+        report: Mapping[str, Any] | None = None,
+        next_locid: int = 0,
+        url_moved: bool = False,
+    ) -> Current:
+        """Publish a stack of sources, the one of highest precedence first, as the next generation.
+
+        A layer whose part has the number 0 is a sealed candidate: it becomes a snapshot; the others are snapshots.
+        ``spare`` are snapshots of sources that do not answer yet. ``entries`` is what else is known of each source (see
+        `generations.entries`), in any order. If a service comes after another has left, what it never had is queued for
+        it, unless ``url_moved`` says that it is the same one. If publishing fails, each candidate is where it was.
+        """
+        placed, moves = self._numbered_layers((*layers, *spare))
+        stack = [placed[layer.part.name] for layer in layers]
+        with self.candidate() as generation:
+            before = self.current
+            custom = self.custom_cache()
+            record = assemble(
+                generation, stack, custom=custom, about=about_of(before, stack), report=dict(report or {})
+            )
+            with self._publishing() as publish:
+                publish.refused = publish.refused if refused is None else refused
+                if before is not None and not url_moved:
+                    self._carry_over(before, stack)
+                target = generation_path(self.home, 1 + publish.newest)
+                # The overlay first: it reads the candidate's cache.db, and should it fail nothing has moved.
+                draft = publish.draft_overlay(1 + publish.newest, Cache(generation.cache), record)
+                now = now_text()
+                members = entries_with(placed.values(), entries, checked_at or now)
+                for path, snapshot in moves:
+                    publish.move(path, snapshot)
+                publish.move(generation.path, target)
+                publish.newest_snapshot = max(
+                    [publish.newest_snapshot, *(layer.part.snapshot for layer in placed.values())]
+                )
+                served = {layer.part.name for layer in stack}
+                oldest = min(str(entry["checked_at"]) for entry in members if entry["name"] in served)
+                published = publish.commit(
+                    draft,
+                    generation=1 + publish.newest,
+                    newest=1 + publish.newest,
+                    published=record,
+                    published_at=now,
+                    checked_at=oldest,
+                    sources=members,
+                    **({"next_locid": next_locid} if next_locid else {}),
+                )
+                for _, snapshot in moves:
+                    files.remove_file(os.path.join(snapshot, HELD_MARK))
+                publish.clean(published, keep_generations=self.directory.keep_generations)
+        self._published = published
+        return published
+
+    def _carry_over(self, before: Current, stack: Sequence[Layer]) -> None:
+        """Queue what a service that comes has never had, of the custom layer of one that has left."""
+        origin = before.published.get("custom")
+        service = next((layer for layer in stack if layer.part.kind == SERVICE), None)
+        if service is None or origin is None:
+            return
+        record = service.record()
+        url = str(record.get("url"))
+        if url == origin:
+            return
+        layer = self.directory.custom_layer(before.generation, before.published)
+        theirs = {place.locid: digest(place) for place in Cache(os.path.join(service.path, "cache.db")).custom()}
+        with self.directory.edits.transaction() as database:
+            outbox = Outbox(database)
+            made = keep_published(database, str(record["digest"]), lambda: theirs)
+            carry_over(outbox, layer, origin=str(origin), url=url, made=made)
+
+    def _numbered_layers(self, layers: Iterable[Layer]) -> tuple[dict[str, Layer], list[tuple[str, str]]]:
+        """The layers by name, candidates with the number that they get, and the moves that give it to them."""
+        current = self.current
+        number = max([current.newest_snapshot if current else 0, *numbered(self.directory.path(SNAPSHOTS))])
+        moves: list[tuple[str, str]] = []
+        placed: dict[str, Layer] = {}
+        for layer in layers:
+            if layer.part.snapshot:
+                placed[layer.part.name] = layer
+                continue
+            number += 1
+            moves.append((layer.path, snapshot_path(self.home, number)))
+            placed[layer.part.name] = Layer(part=layer.part._replace(snapshot=number), path=layer.path)
+        return placed, moves
+
+    def note_sources(
+        self, entries: Sequence[Mapping[str, Any]], *, spare: Sequence[Layer] = (), next_locid: int = 0
+    ) -> Current:
+        """Note what is known of each source; what answers stays as it is.
+
+        ``spare`` are sealed candidates of sources that do not answer yet; they become snapshots.
+        """
+        placed, moves = self._numbered_layers(spare)
+        with self._publishing() as publish:
+            current = publish.required()
+            members = entries_with(placed.values(), entries, now_text())
+            for path, snapshot in moves:
+                publish.move(path, snapshot)
+            served = {part.name for part in parts_of(current.published)}
+            checked = [str(entry["checked_at"]) for entry in members if entry["name"] in served]
+            noted = current.replace(
+                sequence=publish.sequence,
+                sources=members,
+                newest_snapshot=max([publish.newest_snapshot, *(layer.part.snapshot for layer in placed.values())]),
+                checked_at=min(checked, default=current.checked_at),
+                next_locid=next_locid or current.next_locid,
+            )
+            publish.write_current(noted)
+        self._published = noted
+        return noted
+
+    def confirm(self, *, etag: str | None, start: Start | None = None, url: str | None = None) -> Current:
+        """Note that the service still has what is published, by the list of that start; ``url`` is its new address.
+
+        What it acknowledged before is in that list, so it is laid over no longer: somebody else may have undone it.
+        """
+        with self._publishing() as publish:
+            current = publish.required()
+            # An ETag is of one address.
+            changes: dict[str, Any] = {} if etag is None and url is None else {"etag": etag}
+            if start is not None:
+                changes |= {"began_at": start.at, "mark": start.mark.as_json()}
+            published = {**current.published, **changes}
+            if url is not None:
+                before = str(published["url"])
+                published |= {"url": url, "source": current.source.replace(before, url)}
+            known = tuple(
+                {**entry, **changes, "checked_at": now_text()} if entry["kind"] == SERVICE else entry
+                for entry in entries(self.home, current)
+            )
+            names = {part.name for part in parts_of(current.published)}
+            checked_at = min(str(entry["checked_at"]) for entry in known if entry["name"] in names)
+            acknowledged = self.directory.local.acknowledged_since(Begun.of(current.published))
+            if current.recovered is not None or acknowledged or self.directory.local.head() != current.edits:
+                draft = publish.draft_overlay(current.generation, self.directory.cache(current.generation), published)
+                confirmed = publish.commit(draft, published=published, checked_at=checked_at, sources=known)
+            else:
+                confirmed = current.replace(
+                    sequence=publish.sequence, published=published, checked_at=checked_at, sources=known
+                )
+                publish.write_current(confirmed)
+        self._published = confirmed
+        return confirmed
+
+    def note_push(self) -> bool:
+        """Note, in edits.db and in CURRENT, that a push begins: a copy of edits.db from before is told by that.
+
+        True if the edits are another machine's: one of the two states is a copy.
+        """
+        with self.directory.edits.transaction() as database:
+            outbox = Outbox(database)
+            begun, before, here = outbox.mark(), outbox.setting(MACHINE), machine.machine_id()
+            counter = begun.counter
+            if before != here:
+                outbox.keep_setting(MACHINE, here)
+            copied = before not in (None, here)
+            if copied:
+                outbox.found_here(begun)
+        with self._publishing() as publish:
+            if publish.current is not None:
+                self._published = publish.current.replace(sequence=publish.sequence, pushed=counter)
+                publish.write_current(self._published)
+        return copied
+
+    def republish(self) -> Current:
+        """Publish again with a freshly compiled overlay.
+
+        :raises NoStateError: if nothing has been published
+        """
+        self._published = self.directory.republish()
+        return self._published
+
+    def expire(self) -> dict[int, str]:
+        """Remove the generations that a licence wants gone, pinned ones too; each with the source's name."""
+        return {} if self.current is None else self.directory.keeping.expire(self.current)
+
+    def pack(self) -> None:
+        """Keep what was superseded as what differs from what is served.
+
+        :raises StateUnwritableError: if the disk is full; every generation can still be read
+        :raises StateDamagedError: if something is damaged; the rest is packed
+        """
+        # What recovery falls back to is not what CURRENT names, and that is what must stand whole.
+        usable = self.current is not None and self.current.recovered is None
+        self.directory.keeping.pack(self.current if usable else None)

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from benchmarks.common import ROOT, arguments, environment, load_average, print_table
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.edits import _PLACE, CUSTOM, _copy, _network
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 _TARGET_MS, _TARGET_USABLE_S, _TARGET_KB = 200.0, 1.0, 500.0
 _TIMES = 9

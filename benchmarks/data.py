@@ -20,8 +20,8 @@ from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import VERSION
 from geolookup.model import addresses
 from geolookup.model.types import FIELD_NAMES
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.clock import now_text
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation

@@ -22,15 +22,15 @@ from benchmarks.generator import SEED, Size, locations
 from geolookup.sources.blocks import Batch, BlocksV4, BlocksV6
 from geolookup.sources.locids import Numbering
 from geolookup.sources.places import PlaceFields, Places
-from geolookup.state.clock import now_text
-from geolookup.state.current import generation_path
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.candidate import CONTENT, Candidate
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import generation_path
+from geolookup.state.base.parts import parts_of, snapshot_path
+from geolookup.state.generations import packing
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import CONTENT, Candidate
-from geolookup.state.generations.kept import Generations
-from geolookup.state.generations.parts import parts_of, snapshot_path
-from geolookup.state.packs import packing
 from geolookup.state.packs.reading import readable
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import Generations
 from geolookup.state.run import running
 from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
 from geolookup.sync.pull.source.staging import Staged, Staging

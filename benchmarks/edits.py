@@ -18,8 +18,8 @@ from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.figures import record
 from benchmarks.sync import service
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 

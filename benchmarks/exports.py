@@ -96,7 +96,7 @@ def _reference(path: str, target: str) -> dict[str, Any]:
 def _publish(home: str, files: list[str]) -> None:
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
-    from geolookup.state.directory import StateDirectory
+    from geolookup.state.publishing.directory import StateDirectory
     from geolookup.sync.pull.pull import pull
 
     sources = tuple(SourceSettings(name=f"source-{at}", location=path) for at, path in enumerate(files))

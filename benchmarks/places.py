@@ -28,7 +28,7 @@ def write_texts(home: str, path: str) -> None:
     from geolookup.index.layout import EMPTY
     from geolookup.index.segments import segments_v4, segments_v6
     from geolookup.model import addresses
-    from geolookup.state.served import open_served
+    from geolookup.state.generations.served import open_served
 
     reader = open_served(home).base
     first4, slot4 = segments_v4(reader)

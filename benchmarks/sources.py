@@ -30,8 +30,8 @@ from geolookup.lookup.open import open as open_state
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
-from geolookup.state.current import index_path
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.current import index_path
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 
 _ASKED = 100_000

@@ -54,12 +54,12 @@ if TYPE_CHECKING:
     from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
-    from geolookup.state.edits.editor import Editor
+    from geolookup.state.editor import Editor
     from geolookup.state.edits.layer import Laid
     from geolookup.state.edits.outbox.operations import Operation
     from geolookup.state.edits.outbox.row import OutboxRow
     from geolookup.state.edits.outbox.row import State as EditState
-    from geolookup.state.generations.kept import Reference
+    from geolookup.state.publishing.kept import Reference
 
 __all__ = [
     "AnswerSince",
@@ -135,7 +135,7 @@ _HOMES = {
     "AnswerSince": "model.reports",
     "CoveringBlock": "model.reports",
     "EditState": "state.edits.outbox.row:State",
-    "Editor": "state.edits.editor",
+    "Editor": "state.editor",
     "Explanation": "model.reports",
     "ExportForm": "exports.export",
     "Exported": "exports.export",
@@ -149,7 +149,7 @@ _HOMES = {
     "NewGeolocation": "model.types",
     "Operation": "state.edits.outbox.operations",
     "OutboxRow": "state.edits.outbox.row",
-    "Reference": "state.generations.kept",
+    "Reference": "state.publishing.kept",
     "Segment": "model.types",
     "Settings": "settings.table",
     "SourceSettings": "settings.source",

@@ -45,7 +45,7 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
     from geolookup.errors import GeoLookupError
     from geolookup.index.layers import segment_of_both
     from geolookup.model.addresses import parse, to_text
-    from geolookup.state.current import open_published
+    from geolookup.state.base.current import open_published
 
     lines = []
     code = exit_codes.DONE

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from tests.support.data.states import place, publish
 
 _IS_ROOT = os.geteuid() == 0

@@ -15,7 +15,7 @@ from geolookup.base.version import __version__
 from geolookup.cli import exit_codes
 from geolookup.cli.app import app, run
 from geolookup.errors import GeoLookupError, StateBusyError
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish

@@ -21,7 +21,7 @@ import pytest
 import geolookup_data
 from geolookup.cli import interrupt
 from geolookup.cli.app import app, run
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from tests.dials.dials import Dials
 from tests.dials.faces import OverHttp
 from tests.dials.person import BERLIN, Person
@@ -174,7 +174,7 @@ def test_applying_a_file_says_whether_its_changes_were_made(home: str, tmp_path:
 
 BETWEEN = """
 import os, signal, sys
-from geolookup.state.edits.sessions import Sessions
+from geolookup.state.sessions import Sessions
 def between(*arguments, real=Sessions._publish):
     os.kill(os.getpid(), signal.{name})
     return real(*arguments)
@@ -232,14 +232,15 @@ def test_the_settings_are_as_before_or_changed(tmp_path: Path, monkeypatch: pyte
     [(True, "nothing was published, and generation 2 goes on serving"), (False, "generation 1 is served now")],
 )
 def test_going_back_says_what_is_served(before: bool, became: str) -> None:
-    where = "geolookup.state.generations.keeping:Keeping.rollback"
+    where = "geolookup.state.publishing.keeping:Keeping.rollback"
     words = signalled(where, "generations", "rollback", before=before)
     assert words == f": {became}; `geolookup generations list` shows what is kept"
 
 
 @pytest.mark.parametrize("words", [["verify"], ["8.8.8.8"]])
 def test_what_only_reads_says_that_nothing_was_changed(words: list[str]) -> None:
-    where = "geolookup.cli.data.verify:verify_state" if words == ["verify"] else "geolookup.state.current:read_current"
+    function = "cli.data.verify:verify_state" if words == ["verify"] else "state.base.current:read_current"
+    where = f"geolookup.{function}"
     assert signalled(where, *words).startswith((": nothing was changed", ": what it answered before is right"))
 
 
@@ -352,7 +353,7 @@ def test_a_check_of_a_service_says_that_nothing_was_changed(service: tuple[Inter
 
 
 def test_a_check_of_what_is_published_says_how_far_it_came() -> None:
-    words = signalled("geolookup.state.verify:Cache.check", "verify")
+    words = signalled("geolookup.state.publishing.verify:Cache.check", "verify")
     head, _, rest = words.partition(" % of the work: ")
     assert rest == "nothing was changed; what is published was not checked to its end: run it again"
     assert 0 < int(head.removeprefix(" after ")) < 100

@@ -7,9 +7,9 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state.current import read_current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.current import read_current
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.data.test_generations import FIRST, asked, asked_json
 from tests.faults.raw_server import RawServer, answer
 from tests.state.edits.editing import BERLIN

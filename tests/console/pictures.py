@@ -7,7 +7,7 @@ from typing import Any
 
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.support.services.running_service import FIELDS, RunningService

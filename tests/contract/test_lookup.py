@@ -9,7 +9,7 @@ import pytest
 from geolookup.cli import exit_codes
 from geolookup.cli.app import run
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.contract.answers import refused
 from tests.support.services.running_service import RunningService

@@ -16,13 +16,13 @@ import pytest
 from geolookup.errors import EditError, GeoLookupError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
-from geolookup.state import clock as clock_module
-from geolookup.state import machine as machine_module
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import clock as clock_module
+from geolookup.state.base import machine as machine_module
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.store import Edits
-from geolookup.state.restore import restore
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.restore import restore
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from geolookup.sync.refresh import refresh

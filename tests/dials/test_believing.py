@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from geolookup.state import clock
+from geolookup.state.base import clock
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place

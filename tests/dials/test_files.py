@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.state import clock, machine
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock, machine
+from geolookup.state.base.marks import Begun
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.marks import Begun
+from geolookup.state.publishing.directory import StateDirectory
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import Place

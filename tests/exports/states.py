@@ -5,7 +5,7 @@ from pathlib import Path
 
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 
 CITY_CSV = (

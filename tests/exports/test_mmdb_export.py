@@ -20,7 +20,7 @@ from geolookup.exports.mmdb.record import record
 from geolookup.model.types import Geolocation
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.upstream.decode import PulledGeolocation
 from tests.exports.states import publish_sources

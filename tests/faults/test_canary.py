@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run as run_command
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE
 from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Request, Script, answer

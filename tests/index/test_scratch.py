@@ -31,7 +31,7 @@ from geolookup.index.scratch.texts import Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.stack import write_stack
 from geolookup.index.verify import verify_index
-from geolookup.state import files
+from geolookup.state.base import files
 from tests.index.building import V4_END, V6_END, blocks, fields, found
 from tests.oracle.linear_scan import Block
 from tests.support.examples import examples

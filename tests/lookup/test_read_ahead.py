@@ -11,7 +11,7 @@ import geolookup
 from geolookup.index.native import accelerator
 from geolookup.index.verify import verify_index
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state.current import index_path, overlay_path
+from geolookup.state.base.current import index_path, overlay_path
 from tests.support.data.states import place, publish
 
 pytestmark = pytest.mark.skipif(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import geolookup
 from geolookup.cli.app import run
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state import clock
-from geolookup.state.clock import text_of
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import clock
+from geolookup.state.base.clock import text_of
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN
 from tests.support.data.states import place, publish
 from tests.support.examples import examples

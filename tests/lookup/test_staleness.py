@@ -11,8 +11,8 @@ from geolookup.errors import SettingsError, StaleDataError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings import times
 from geolookup.settings.table import Settings
-from geolookup.state import clock
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
 from tests.support.data.states import place, publish
 

@@ -13,7 +13,7 @@ import pytest
 
 from geolookup.index.native import accelerator
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from tests.lookup.stress_process import CHILDREN, Progress, rows, stamp
 from tests.support.data.states import publish
 

@@ -20,7 +20,7 @@ from geolookup.share.builder import Builder, shelf_folder
 from geolookup.share.editions import OWN, editions
 from geolookup.share.run import prepared
 from geolookup.share.shelf import Shelf
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.exports.states import publish_sources
 from tests.support.data.two_sources import NAMES, NOTHING, state
@@ -266,7 +266,7 @@ def test_the_builder_follows_edits_one_build_at_a_time(tmp_path: Path) -> None:
             for number in range(8):
                 editor.add_block(editor.create(**{**NOTHING, "city": f"Town {number}"}), f"10.77.{number}.0/24")
         from geolookup.share.build import key_of
-        from geolookup.state.current import read_current
+        from geolookup.state.base.current import read_current
 
         wanted = key_of(read_current(home), OWN)
         until(lambda: (found := shelf.catalog()) is not None and found.key == wanted)

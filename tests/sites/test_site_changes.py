@@ -18,11 +18,11 @@ from geolookup.model.types import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import apply_sites, export_sites, plan_sites
 from geolookup.sites.site import Site
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.clock import now_text
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import acknowledge
 from tests.support.data.states import place, publish
 from tests.support.examples import examples

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolookup.sites.site import Site
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from tests.sites.test_site_changes import by_name, files, site, wanted
 from tests.sites.test_undo import apply, contents, pending, push
 from tests.sites.test_undo import shared as shared

@@ -11,8 +11,8 @@ from geolookup.errors import DataFileError, EditError
 from geolookup.sites.plan import apply_sites, plan_sites
 from geolookup.sites.site import Site
 from geolookup.sites.undo import plan_undo, undo
-from geolookup.state.clock import now_text
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.clock import now_text
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.sites.test_site_changes import RANGES, files, layer, site
 from tests.state.edits.editing import put

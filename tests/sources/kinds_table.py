@@ -24,7 +24,7 @@ import geolookup
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.country_ranges import bundled_ranges_path
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.kind_files import WRITERS, Known, Place, listed, registry_rows, with_cities

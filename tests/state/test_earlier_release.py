@@ -18,10 +18,10 @@ from geolookup.cli.app import run
 from geolookup.errors import PullError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
-from geolookup.state.generations.parts import parts_of
-from geolookup.state.verify import verify
+from geolookup.state.base.parts import parts_of
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer

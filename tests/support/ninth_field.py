@@ -21,8 +21,8 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.store.store import Store
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import export_sites
-from geolookup.state.edits.editor import Editor
-from geolookup.state.verify import verify
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.verify import verify
 from geolookup.upstream.decode import RowDecoder
 from geolookup.web import wire
 from tests.support.data.lists import item

@@ -10,10 +10,10 @@ import pytest
 from geolookup.cli import exit_codes
 from geolookup.errors import StateBusyError
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.advice import CODES, next_action
 from geolookup.sync.refresh import RefreshReport, refresh
 from tests.faults.fault_proxy import FaultProxy, after, instead

@@ -14,7 +14,7 @@ from geolookup.cli.groups.help import MAX_WIDTH, Wrapping
 from geolookup.cli.groups.lazy import Announced, LazyGroup, colour_option
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
-from geolookup.state.signals import Terminated
+from geolookup.state.base.signals import Terminated
 
 _COMMANDS = {
     "lookup": Announced("lookup.lookup", "lookup", "Look up addresses (the default command)."),

@@ -5,10 +5,10 @@ from collections import Counter
 
 from geolookup import words
 from geolookup.errors import GeoLookupError
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.current import Current
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, UNDER_WAY, State
+from geolookup.state.publishing.directory import StateDirectory
 
 #: Nobody waits for another process, neither before a command nor after Ctrl-C.
 _WAIT_S = 0.2

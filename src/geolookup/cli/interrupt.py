@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from geolookup.cli import exit_codes
 from geolookup.errors import GeoLookupError
-from geolookup.state.signals import Terminated, terminate
+from geolookup.state.base.signals import Terminated, terminate
 
 if TYPE_CHECKING:
-    from geolookup.state.current import Current
-    from geolookup.state.directory import StateDirectory
+    from geolookup.state.base.current import Current
+    from geolookup.state.publishing.directory import StateDirectory
 
 _READ = "nothing was changed"
 _WRITTEN = "{target}; run it again"

@@ -15,9 +15,9 @@ from geolookup.settings import times
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.settings.times import seconds
-from geolookup.state import clock
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
+from geolookup.state.base.current import Current
+from geolookup.state.publishing.directory import StateDirectory
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
 url_option = click.option("--url", metavar="URL", help="The service's base address, instead of the configured one.")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 
 from geolookup.errors import SettingsError
-from geolookup.state import readers
+from geolookup.state.base import readers
 
 USER = "geolookup"
 STATE = "/var/lib"

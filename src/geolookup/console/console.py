@@ -22,8 +22,8 @@ from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 
 #: What a handler of a page returns.
 Answer: TypeAlias = Response[str]

@@ -11,7 +11,7 @@ from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.history.edit_preview import preview_edit
 from geolookup.model.fields import FIELDS
 from geolookup.sources.world.fit import misfits
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 #: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.
 _AT_ONCE_EDITS = 500

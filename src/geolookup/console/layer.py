@@ -3,11 +3,11 @@
 import threading
 from dataclasses import dataclass
 
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
+from geolookup.state.publishing.directory import StateDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from geolookup.errors import EditError
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import described
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from geolookup.errors import GeoLookupError, StateBusyError
-from geolookup.state.clock import now_text
+from geolookup.state.base.clock import now_text
 
 _log = logging.getLogger("geolookup.console")
 

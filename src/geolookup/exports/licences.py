@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from geolookup.errors import LicenceError
-from geolookup.state.current import Current
+from geolookup.state.base.current import Current
 from geolookup.state.generations.entries import entries_of
 
 

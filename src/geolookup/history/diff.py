@@ -10,12 +10,12 @@ from geolookup.base.reasons import reason
 from geolookup.errors import StateDamagedError
 from geolookup.history.held import is_held, meant, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
-from geolookup.state.current import Current, Published
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.current import Current, Published
+from geolookup.state.base.parts import Part, part_path, parts_of
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
-from geolookup.state.generations.candidate import read_report
-from geolookup.state.generations.kept import Generations, Reference
-from geolookup.state.generations.parts import Part, part_path, parts_of
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import Generations, Reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,9 @@ from typing import Any
 from geolookup.history.impact import Impact, impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.history.within import PlaceChange, changes_within
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.linter import Finding, lint
+from geolookup.state.publishing.directory import StateDirectory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,15 +11,15 @@ from geolookup.errors import IndexFileError, StateDamagedError, UnknownGeneratio
 from geolookup.history.impact import compiled
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
-from geolookup.state import files
-from geolookup.state.current import Current, Published
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import files
+from geolookup.state.base.current import Current, Published
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.parts import SERVICE, Part, part_path, parts_of
 from geolookup.state.generations.assemble import Layer, about_of
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.entries import entries
-from geolookup.state.generations.kept import HELD
-from geolookup.state.generations.parts import SERVICE, Part, part_path, parts_of
-from geolookup.state.marks import Begun
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import HELD
 from geolookup.sync.pull.layers import served_names
 
 #: The name of a held change of the stack among what is held.

@@ -11,9 +11,9 @@ from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.addresses import parse
 from geolookup.model.types import Match
-from geolookup.state import files
+from geolookup.state.base import files
 from geolookup.state.edits.layer import Laid
-from geolookup.state.publish import compile_overlay
+from geolookup.state.publishing.publish import compile_overlay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

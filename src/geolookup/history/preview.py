@@ -8,11 +8,11 @@ from geolookup.http.transport import Transport
 from geolookup.index.compare import LayerPair
 from geolookup.index.reader import IndexReader
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import Candidate
-from geolookup.state.marks import Begun
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
 from geolookup.sync.pull.pull import PullProgress, pull_locked
 from geolookup.sync.pull.report import PullReport

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from geolookup.index import _native
     from geolookup.model.addresses import AddressLike
     from geolookup.model.reports import Explanation, Status
-    from geolookup.state.edits.editor import Editor
-    from geolookup.state.generations.kept import Reference
+    from geolookup.state.editor import Editor
+    from geolookup.state.publishing.kept import Reference
 
 _T = TypeVar("_T")
 
@@ -70,7 +70,7 @@ class GeoLookup:
 
     def edit(self) -> "Editor":
         """An editor of the same state: lookups here see its edits at once."""
-        from geolookup.state.edits.editor import Editor
+        from geolookup.state.editor import Editor
 
         return Editor(self._home)
 

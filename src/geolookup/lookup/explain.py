@@ -10,13 +10,13 @@ from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.fields import UNKNOWN
 from geolookup.model.reports import CoveringBlock, Explanation
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match
-from geolookup.state.clock import age_s
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.clock import age_s
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import has_service, part_path, parts_of
+from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.parts import has_service, part_path, parts_of
-from geolookup.state.sqlite import GLANCE_WAIT_S
+from geolookup.state.publishing.directory import StateDirectory
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family

@@ -15,13 +15,13 @@ from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.country_ranges import bundled_date
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
-from geolookup.state import files
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
-from geolookup.state.generations.parts import REGISTRY
+from geolookup.state.base import files
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.parts import REGISTRY
+from geolookup.state.editor import Editor
+from geolookup.state.generations.served import nothing_published
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
-from geolookup.state.served import nothing_published
 from geolookup.sync.pull.source.columns import ColumnStaging
 
 _log = logging.getLogger("geolookup")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from geolookup.errors import GeoLookupError, IndexDamagedError, NoStateError, StateError
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.state import notices
-from geolookup.state.served import open_other, open_served
+from geolookup.state.base import notices
+from geolookup.state.generations.served import open_other, open_served
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from geolookup.index import _native
-    from geolookup.state.current import Published
-    from geolookup.state.generations.kept import Reference
+    from geolookup.state.base.current import Published
+    from geolookup.state.publishing.kept import Reference
 
 #: How often a lookup looks whether something new was published.
 LOOK_INTERVAL_S = 1.0
@@ -212,7 +212,7 @@ class Follower:
 
 
 def _open_kept(home: str, reference: "Reference") -> "Published":
-    from geolookup.state.directory import StateDirectory
-    from geolookup.state.generations.kept import Generations
+    from geolookup.state.publishing.directory import StateDirectory
+    from geolookup.state.publishing.kept import Generations
 
     return Generations(StateDirectory(home)).open(reference)

@@ -7,7 +7,7 @@ from geolookup.model.types import StaleRule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from geolookup.state.current import Current
+    from geolookup.state.base.current import Current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Freshness:
         limited = [(name, since, limit) for name, since, limit in self.limits(current) if limit is not None]
         if not limited:
             return None
-        from geolookup.state.clock import age_s  # late: without a limit nobody asks how late it is
+        from geolookup.state.base.clock import age_s  # late: without a limit nobody asks how late it is
 
         past = [(age_s(since) - limit, name, since, limit) for name, since, limit in limited if age_s(since) > limit]
         return max(past)[1:] if past else None
@@ -64,7 +64,7 @@ class Freshness:
 
     def error(self, current: "Current") -> StaleDataError:
         """The error that refuses a lookup."""
-        from geolookup.state.clock import age_s
+        from geolookup.state.base.clock import age_s
 
         return StaleDataError(
             f'{self._describe(current)}; or set stale = "warn" to get answers anyway', age_s=age_s(current.dated)
@@ -72,7 +72,7 @@ class Freshness:
 
     def _describe(self, current: "Current") -> str:
         from geolookup.settings import times
-        from geolookup.state.clock import age_s
+        from geolookup.state.base.clock import age_s
 
         found = self._too_old(current)
         assert found is not None

@@ -6,13 +6,13 @@ from geolookup.errors import GeoLookupError, StateError
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.reports import AnswerSince
 from geolookup.model.types import IPBlock, Match
-from geolookup.state.clock import age_s
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.clock import age_s
+from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.recovery import open_kept
+from geolookup.state.generations.served import served_current
 from geolookup.state.generations.timeline import GONE
-from geolookup.state.served import served_current
-from geolookup.state.sqlite import GLANCE_WAIT_S
+from geolookup.state.publishing.directory import StateDirectory
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family

@@ -9,7 +9,7 @@ from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.lookup.views import view_type
 from geolookup.model.addresses import to_text
 from geolookup.model.types import Geolocation, Layer, Match, Segment, geolocation_of
-from geolookup.state.current import Published
+from geolookup.state.base.current import Published
 
 if TYPE_CHECKING:
     from types import ModuleType

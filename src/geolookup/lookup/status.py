@@ -9,14 +9,14 @@ from geolookup.errors import StateBusyError, StateDamagedError, StateUnreadableE
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.reports import SourceStatus, Status
-from geolookup.state.clock import age_s
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import read_report
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.clock import age_s
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import SERVICE, Part, has_service, part_path, parts_of
+from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.generations.entries import entries
 from geolookup.state.generations.licences import overdue
-from geolookup.state.generations.parts import SERVICE, Part, has_service, part_path, parts_of
-from geolookup.state.sqlite import GLANCE_WAIT_S
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.failures import failures
 
 

@@ -15,7 +15,7 @@ from geolookup.lookup.snapshot import Snapshot
 from geolookup.share.archive import Piece, deflated, gzip_of, piece_of, tar_of
 from geolookup.share.editions import Edition
 from geolookup.share.shelf import Bench, Item
-from geolookup.state.current import Current
+from geolookup.state.base.current import Current
 
 #: The name that the geofeed has among the items of a catalog.
 GEOFEED = "geofeed"

@@ -17,7 +17,7 @@ from geolookup.errors import GeoLookupError, NoStateError
 from geolookup.share.build import build, key_of
 from geolookup.share.editions import Edition
 from geolookup.share.shelf import Bench
-from geolookup.state.current import read_current
+from geolookup.state.base.current import read_current
 from geolookup.web.log import log_to_standard_error
 
 logger = logging.getLogger("geolookup.service")

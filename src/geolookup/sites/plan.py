@@ -16,7 +16,7 @@ from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site, block_text
 from geolookup.sites.summary import Summary
 from geolookup.sources.world.fit import is_far, misfits
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.steps import Content

@@ -36,7 +36,7 @@ def bundled_ranges_path() -> str:
 
 
 def bundled_date() -> str:
-    """The moment of the bundled registry data, as `state.clock.now_text` writes moments."""
+    """The moment of the bundled registry data, as `state.base.clock.now_text` writes moments."""
     import geolookup_data
 
     return str(geolookup_data.DATED)

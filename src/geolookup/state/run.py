@@ -12,24 +12,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from geolookup.errors import NoStateError, StateDamagedError
-from geolookup.state import files, machine
-from geolookup.state.clock import now_text
-from geolookup.state.current import Current, Published, generation_path
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import files, machine
+from geolookup.state.base.candidate import HELD_MARK, Candidate
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Current, Published, generation_path
+from geolookup.state.base.digest import digest
+from geolookup.state.base.marks import Begun, Start
+from geolookup.state.base.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import HELD_MARK, Candidate
-from geolookup.state.generations.digest import digest
 from geolookup.state.generations.entries import entries
-from geolookup.state.generations.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations.recovery import numbered
-from geolookup.state.marks import Begun, Start
-from geolookup.state.publish import Publish
-from geolookup.state.served import open_served
+from geolookup.state.generations.served import open_served
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.publish import Publish
 
 
 @contextlib.contextmanager

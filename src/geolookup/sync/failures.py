@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from geolookup.base.text import harmless
 from geolookup.errors import GeoLookupError, HeldError, StateError
 from geolookup.model.reports import RunFailure, Stage
-from geolookup.state import files
-from geolookup.state.clock import now_text
+from geolookup.state.base import files
+from geolookup.state.base.clock import now_text
 from geolookup.state.generations.retention import FAILURES
 
 _log = logging.getLogger("geolookup")

@@ -19,10 +19,10 @@ from geolookup.http.transport import Transport
 from geolookup.index.fingerprint import fingerprint
 from geolookup.model.reports import Stage
 from geolookup.settings.table import Settings
-from geolookup.state.clock import now_text
-from geolookup.state.current import Published
-from geolookup.state.directory import StateDirectory
-from geolookup.state.marks import Start
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Published
+from geolookup.state.base.marks import Start
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url, pull_locked

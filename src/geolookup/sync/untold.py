@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state import clock
-from geolookup.state.current import read_current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import clock
+from geolookup.state.base.current import read_current
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import tree

@@ -9,7 +9,7 @@ from geolookup.cli.app import run
 from geolookup.settings import times
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
 from tests.support.data.lists import item, listed

@@ -8,8 +8,8 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.index.reader import IndexReader
-from geolookup.state.current import read_current
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.current import read_current
+from geolookup.state.editor import Editor
 from tests.faults.raw_server import RawServer
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import tree

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.state import clock
+from geolookup.state.base import clock
 from tests.support.data.states import place, publish
 from tests.support.users.in_process import asked
 from tests.support.zones import local_zone

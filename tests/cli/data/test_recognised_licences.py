@@ -10,7 +10,7 @@ from pathlib import Path
 import maxminddb
 import pytest
 
-from geolookup.state import clock
+from geolookup.state.base import clock
 from tests.support.users.in_process import said
 
 MMDB = Path(__file__).parents[2] / "data" / "mmdb"

@@ -13,9 +13,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.cli.app import run
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.raw_server import RawServer, Script, answer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.state.current import read_current
+from geolookup.state.base.current import read_current
 from tests.state.generations.staged import tree
 from tests.support.services.running_service import RunningService
 

@@ -10,9 +10,9 @@ import pytest
 import geolookup
 from geolookup.cli.app import run
 from geolookup.settings.table import Settings
-from geolookup.state.clock import wall
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.clock import wall
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import failures
 from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer, answer
@@ -158,7 +158,7 @@ def test_how_old_data_may_be_for_a_check(
 ) -> None:
     publish(home, [place(1, "8.0.0.0/8")])
     moment = wall() + age
-    monkeypatch.setattr("geolookup.state.clock.wall", lambda: moment)
+    monkeypatch.setattr("geolookup.state.base.clock.wall", lambda: moment)
     for name, value in settings.items():
         monkeypatch.setenv(f"GEOLOOKUP_{name}", value)
     code, told = check(capsys, *arguments)
@@ -171,7 +171,7 @@ def test_bundled_data_are_too_old_for_a_check_and_what_helps_is_said(
     home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     moment = wall().replace(year=2030)
-    monkeypatch.setattr("geolookup.state.clock.wall", lambda: moment)
+    monkeypatch.setattr("geolookup.state.base.clock.wall", lambda: moment)
     assert run(["sync", "--bundled"]) == 0
     code, (wrong,) = check(capsys)
     assert code == 1

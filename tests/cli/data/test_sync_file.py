@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 from tests.support.users.in_process import said
 

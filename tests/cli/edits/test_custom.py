@@ -7,8 +7,8 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from tests.support.data.states import place, publish
 
 FIRST = PROVISIONAL_LOCID - 1

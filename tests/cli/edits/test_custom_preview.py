@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from tests.cli.edits.test_custom import CREATE, Command, command, state
 
 __all__ = ["command", "state"]

@@ -12,9 +12,9 @@ import pytest
 
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.sqlite import QUESTION_WAIT_S
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.sqlite import QUESTION_WAIT_S
+from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import place, publish
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import place, publish
 from tests.support.users.terminals import on_terminal

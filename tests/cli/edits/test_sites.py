@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import Command
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked

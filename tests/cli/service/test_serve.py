@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from geolookup.service.serve import EMPTY
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.web.auth import Scope, Tokens, line_for, new_token
 from geolookup.web.options import Options
 from tests.cli.edits.test_custom import CREATE, Command

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.state import clock
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
+from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish

@@ -10,8 +10,8 @@ import pytest
 from geolookup.errors import StateBusyError
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.support.data.two_sources import NOTHING
 from tests.support.services.running_service import FIELDS, RunningService

@@ -19,7 +19,7 @@ import geolookup
 from geolookup.errors import GeoLookupError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state.verify import verify
+from geolookup.state.publishing.verify import verify
 from tests.state.generations.staged import stamped
 from tests.support.data.states import publish
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.errors import GeoLookupError
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from tests.faults.disk import recording
 from tests.faults.disk.disk_model import Disk, Tree
 from tests.faults.disk.recording import Playback

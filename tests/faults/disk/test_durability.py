@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.parts import SERVICE
+from geolookup.state.base.parts import SERVICE
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
 from tests.faults.disk.watched_disk import WatchedDisk
 from tests.state.generations.staged import staged, stamped

@@ -19,11 +19,11 @@ from geolookup.cli.app import run as run_command
 from geolookup.errors import GeoLookupError, StateError, StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
-from geolookup.state import files
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import files
+from geolookup.state.editor import Editor
 from geolookup.state.edits.store import Edits
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer
 from tests.state.generations.staged import served, stamped, strays, tree

@@ -17,14 +17,14 @@ from typing import Any
 
 from geolookup.errors import NoStateError
 from geolookup.settings.table import Settings
-from geolookup.state.current import generation_path
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import read_report
-from geolookup.state.generations.kept import Generations
-from geolookup.state.generations.parts import SERVICE
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.current import generation_path
+from geolookup.state.base.parts import SERVICE
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.packs.reading import readable
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import Generations
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport

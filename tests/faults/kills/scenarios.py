@@ -10,8 +10,8 @@ from typing import Any
 from geolookup.cli.app import run as run_here
 from geolookup.errors import NoStateError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state.current import open_published
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.current import open_published
+from geolookup.state.editor import Editor
 from tests.faults.service_process import ServiceProcess, stamped_csv
 
 ADDRESSES = ("10.1.1.1", "2001:db8::1", "11.1.1.1", "192.168.1.1", "172.16.0.1", "172.17.0.1", "10.77.0.1", "10.78.0.1")

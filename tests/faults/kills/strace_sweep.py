@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from geolookup.errors import GeoLookupError
-from geolookup.state.directory import StateDirectory
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from tests.faults.kills.scenarios import SCENARIOS, Facts, Workshop, facts
 from tests.faults.kills.traced import Call, Run, import_what_was_imported, traced, untraced, why_not
 from tests.faults.service_process import ServiceProcess, stamped_csv

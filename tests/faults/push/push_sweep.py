@@ -20,10 +20,10 @@ from geolookup.cli.exit_codes import of_push
 from geolookup.http.transport import Transport
 from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.store import Edits
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 

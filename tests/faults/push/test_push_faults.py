@@ -9,10 +9,10 @@ import pytest
 
 from geolookup.cli.exit_codes import of_push
 from geolookup.settings.table import Settings
-from geolookup.state import clock
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import clock
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from geolookup.sync.push.report import PushReport

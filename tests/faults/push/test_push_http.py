@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from geolookup.cli.exit_codes import of_push
 from geolookup.errors import EditError
 from geolookup.settings.table import Settings
-from geolookup.state import clock
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import clock
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.faults.fault_proxy import Fault, FaultProxy, after, cut, instead

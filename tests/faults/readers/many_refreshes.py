@@ -13,9 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
-from geolookup.state.verify import verify
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from tests.faults.kills.strace_sweep import ENVIRONMENT
 from tests.faults.kills.traced import untraced
 from tests.faults.service_process import ServiceProcess, stamped_csv

@@ -19,8 +19,8 @@ import pytest
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import LOOK_INTERVAL_S
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import stamped
 from tests.support.data.states import publish

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.generations.staged import stamped
 from tests.support.data.states import place, publish
 

@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 
 from geolookup.service.store import schema
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.fault_proxy import Fault, FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import listed

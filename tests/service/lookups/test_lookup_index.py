@@ -20,7 +20,7 @@ from geolookup.service.geolocations.loader import load_files
 from geolookup.service.lookups import lookup_index
 from geolookup.service.lookups.lookup_index import Layers, LookupIndex
 from geolookup.service.store.store import Store
-from geolookup.state.files import lock
+from geolookup.state.base.files import lock
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS

@@ -4,11 +4,11 @@ from typing import Any
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.clock import now_text
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from tests.support.data.states import place
 
 BERLIN: dict[str, Any] = {

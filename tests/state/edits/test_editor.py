@@ -15,11 +15,11 @@ from geolookup.errors import (
 )
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.parts import SERVICE
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.generations.parts import SERVICE
-from geolookup.state.publish import Publish
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.publish import Publish
 from geolookup.state.run import running
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.state.generations.staged import staged, staged_by

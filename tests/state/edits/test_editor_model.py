@@ -12,12 +12,12 @@ from geolookup.errors import BlockError, UnknownGeolocationError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import to_text
 from geolookup.model.types import FIELD_NAMES, IPBlock
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.clock import now_text
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, State
 from geolookup.state.generations.recovery import numbered
+from geolookup.state.publishing.directory import StateDirectory
 from tests.oracle.linear_scan import Block, winner
 from tests.support.data.states import place, publish
 from tests.support.examples import examples

@@ -13,7 +13,7 @@ import pytest
 import geolookup
 from geolookup.errors import EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.types import IPBlock
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 

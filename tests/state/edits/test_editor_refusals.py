@@ -28,7 +28,7 @@ from geolookup.errors import (
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.sites.undo import undo
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.support.data.states import place, publish

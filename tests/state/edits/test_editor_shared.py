@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from geolookup.errors import EditError, StateBusyError
-from geolookup.state.edits import sessions
-from geolookup.state.edits.editor import Editor
+from geolookup.state import sessions
+from geolookup.state.editor import Editor
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 

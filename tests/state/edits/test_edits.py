@@ -17,8 +17,8 @@ from geolookup.errors import (
     StateTooNewError,
     StateUnwritableError,
 )
+from geolookup.state.base.sqlite import sqlite_errors
 from geolookup.state.edits.store import Edits
-from geolookup.state.sqlite import sqlite_errors
 
 
 @pytest.fixture

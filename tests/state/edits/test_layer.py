@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model.types import Geolocation, IPBlock
+from geolookup.state.base.marks import Mark
 from geolookup.state.edits.layer import lay_over
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Edit
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.marks import Mark
 from tests.state.edits.editing import BERLIN
 
 OLD, NEW, MORE = (IPBlock.parse(f"10.{number}.0.0/16") for number in (1, 2, 3))

@@ -16,12 +16,12 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import IPBlock
 from geolookup.sites.plan import export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Site
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base.marks import Begun, Mark
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State, read_row
 from geolookup.state.edits.store import Edits
-from geolookup.state.marks import Begun, Mark
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 

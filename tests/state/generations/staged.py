@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from geolookup.index.reader import EMPTY
 from geolookup.model.addresses import parse
-from geolookup.state.clock import now_text
-from geolookup.state.current import Published
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import Candidate
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Published
 from geolookup.state.generations.recovery import numbered
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run, running
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation

@@ -15,14 +15,14 @@ from geolookup.errors import (
     UnknownGenerationError,
 )
 from geolookup.lookup.engine import GeoLookup
-from geolookup.state import clock
-from geolookup.state.current import read_current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
-from geolookup.state.generations.kept import Generations
-from geolookup.state.generations.parts import SERVICE
+from geolookup.state.base import clock
+from geolookup.state.base.current import read_current
+from geolookup.state.base.parts import SERVICE
+from geolookup.state.editor import Editor
 from geolookup.state.generations.recovery import numbered
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import Generations
+from geolookup.state.publishing.verify import verify
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import served, staged, stamped, stamps, strays
 from tests.support.data.states import publish

@@ -12,12 +12,12 @@ import geolookup
 from geolookup.errors import IndexTooNewError, StateDamagedError, StateError, StateTooNewError
 from geolookup.index.reader import IndexReader
 from geolookup.index.writer import encode_header
-from geolookup.state import verify as verify_module
-from geolookup.state.current import parse_current, read_current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.parts import SERVICE
+from geolookup.state.base.current import parse_current, read_current
+from geolookup.state.base.parts import SERVICE
+from geolookup.state.publishing import verify as verify_module
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.state.run import running
-from geolookup.state.verify import verify
 from tests.state.generations.staged import served, staged, staged_by, stamped, strays, tree
 from tests.support.data.states import publish
 

@@ -4,10 +4,10 @@ import os
 import random
 from collections.abc import Iterator
 
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import CONTENT
-from geolookup.state.packs.packing import pack
+from geolookup.state.base.candidate import CONTENT
+from geolookup.state.generations.packing import pack
 from geolookup.state.packs.patch import whole_file
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.data.states import place, publish
 

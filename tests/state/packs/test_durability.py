@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import CONTENT
-from geolookup.state.generations.parts import SNAPSHOTS
+from geolookup.state.base.candidate import CONTENT
+from geolookup.state.base.parts import SNAPSHOTS
 from geolookup.state.packs.store import PACKED
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.packs.nights import pack_all, similar_nights
 from tests.support.data.states import publish
 

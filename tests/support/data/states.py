@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from geolookup.model.types import IPBlock
-from geolookup.state.clock import now_text
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Current
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation

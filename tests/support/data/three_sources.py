@@ -4,7 +4,7 @@ import os
 
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 

@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 from geolookup.settings.table import Settings
-from geolookup.state.current import read_current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.verify import verify
+from geolookup.state.base.current import read_current
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.support.services.running_service import RunningService
 

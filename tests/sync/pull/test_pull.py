@@ -22,10 +22,10 @@ from geolookup.errors import (
     UpstreamError,
 )
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.store import Edits
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.pull import pull

@@ -10,10 +10,10 @@ import geolookup
 from geolookup.errors import DataFileError, PullError, StaleDataError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state import clock
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
 from geolookup.state.generations.recovery import numbered
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 

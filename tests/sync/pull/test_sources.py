@@ -11,11 +11,11 @@ from geolookup.errors import DataFileError, HeldError, PullError, SettingsError,
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import part_path, parts_of
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.parts import part_path, parts_of
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport

@@ -11,8 +11,8 @@ import geolookup
 from geolookup.model.addresses import to_text
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.oracle.stacked_scan import Row, Source, answer
 from tests.support.examples import examples

@@ -8,10 +8,10 @@ import geolookup
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
-from geolookup.state.publish import Publish
-from geolookup.state.verify import verify
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.publish import Publish
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer

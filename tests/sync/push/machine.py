@@ -6,8 +6,8 @@ import httpx
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from geolookup.sync.push.report import PushReport

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from geolookup.cli.exit_codes import of_push
 from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
-from geolookup.state import clock
+from geolookup.state.base import clock
 from geolookup.sync.push import group
 from geolookup.sync.push.connections import Batch
 from geolookup.upstream.geolocations import GeolocationsClient

@@ -8,11 +8,11 @@ import pytest
 from geolookup.cli.exit_codes import of_push
 from geolookup.errors import StateDamagedError, WrongUpstreamError
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from geolookup.upstream.geolocations import GeolocationsClient

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from geolookup.settings.table import Settings
-from geolookup.state import clock as clock_module
-from geolookup.state.directory import StateDirectory
-from geolookup.state.marks import Mark
+from geolookup.state.base import clock as clock_module
+from geolookup.state.base.marks import Mark
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.view import ServiceView
 from tests.oracle.outbox_model import Clock, FakeService, Faults
 from tests.support.services.running_service import FIELDS

@@ -30,7 +30,7 @@ from geolookup.sources.contents import Contents, contents_of
 from geolookup.sources.definition import TOKEN, Definition, given, stack
 from geolookup.sources.detect import open_source
 from geolookup.sources.kinds.service import ServiceReading
-from geolookup.state.clock import wall
+from geolookup.state.base.clock import wall
 from geolookup.state.generations.entries import entries
 from geolookup.sync.pull.pull import configured_url
 from geolookup.upstream.geolocations import GeolocationsClient

@@ -7,8 +7,8 @@ from typing import Any
 from geolookup import words
 from geolookup.history.held import Waiting
 from geolookup.settings.times import shown
-from geolookup.state.current import Current
-from geolookup.state.generations.kept import Kept
+from geolookup.state.base.current import Current
+from geolookup.state.publishing.kept import Kept
 
 _DIGEST_SHOWN = 16
 

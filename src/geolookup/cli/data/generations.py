@@ -25,10 +25,10 @@ from geolookup.history.held import is_held, meant
 from geolookup.lookup.freshness import Freshness
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
-from geolookup.state.clock import age_s
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.kept import PREVIOUS, SERVED, Generations, Kept
+from geolookup.state.base.clock import age_s
+from geolookup.state.base.current import Current
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import PREVIOUS, SERVED, Generations, Kept
 
 _TOP = 20
 

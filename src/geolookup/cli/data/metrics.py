@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from geolookup import words
-from geolookup.state import files
-from geolookup.state.current import Current
+from geolookup.state.base import files
+from geolookup.state.base.current import Current
 from geolookup.sync.refresh import RefreshReport
 
 #: A metric's name, what it tells, and its values by the one label that they have ({"": value} for none).

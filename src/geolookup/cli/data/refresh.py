@@ -21,8 +21,8 @@ from geolookup.errors import GeoLookupError, StateBusyError, StateUnreadableErro
 from geolookup.http.ping import Monitor
 from geolookup.settings.secrets import read_ping_url
 from geolookup.settings.table import Settings
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.clock import now_text
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.advice import NextAction, next_action
 from geolookup.sync.refresh import Failure, RefreshReport
 from geolookup.sync.refresh import refresh as run_refresh

@@ -32,7 +32,7 @@ from geolookup.sources.definition import TOKEN, Definition, define, name_of, ref
 from geolookup.sources.detect import named, open_source
 from geolookup.sources.presets import PRESETS, preset
 from geolookup.sources.terms import Terms
-from geolookup.state.clock import wall
+from geolookup.state.base.clock import wall
 from geolookup.state.generations.entries import entries
 
 _REGISTRY = "registry"

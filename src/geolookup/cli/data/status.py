@@ -15,7 +15,7 @@ from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
-from geolookup.state.generations.parts import REGISTRY
+from geolookup.state.base.parts import REGISTRY
 
 
 def _source_line(source: SourceStatus, *, bundled: bool) -> str:

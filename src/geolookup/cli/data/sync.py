@@ -31,7 +31,7 @@ from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import given
 from geolookup.sources.detect import named
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 

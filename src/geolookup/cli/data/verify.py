@@ -4,7 +4,7 @@ import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, load_settings
-from geolookup.state.verify import verify as verify_state
+from geolookup.state.publishing.verify import verify as verify_state
 
 
 @click.command()

@@ -22,7 +22,7 @@ from geolookup.cli.groups.lazy import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import IPBlock
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint
 from geolookup.state.edits.winners import winners

@@ -6,7 +6,7 @@ from geolookup.cli import output
 from geolookup.cli.edits.options import WithLocids, locid_of, pass_editor
 from geolookup.cli.options import Moment, chosen_fields, json_option
 from geolookup.settings.times import shown
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 _NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step")
 

@@ -17,7 +17,7 @@ from geolookup.model.countries import in_capitals
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import range_ends
 from geolookup.sources.world.fit import misfits
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 P = ParamSpec("P")
 R = TypeVar("R")

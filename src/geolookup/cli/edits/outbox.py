@@ -15,10 +15,10 @@ from geolookup.cli.groups.lazy import LazyGroup
 from geolookup.cli.options import chosen_fields, json_option, load_settings, state_directory
 from geolookup.model.fields import DEGREES, UNKNOWN
 from geolookup.model.types import range_ends
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, SHOWN, OutboxRow, State
-from geolookup.state.restore import restore as restore_edits
+from geolookup.state.publishing.restore import restore as restore_edits
 
 _NAMES = (*SHOWN, "description", "site")
 _DROPPED_STATES = (State.QUEUED, *PERSON_STATES)

@@ -8,7 +8,7 @@ from geolookup.cli import output
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import blocks_text
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import OutboxRow
 
 

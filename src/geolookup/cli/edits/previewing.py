@@ -10,7 +10,7 @@ from geolookup.cli.options import load_settings, state_directory
 from geolookup.history.edit_preview import EditPreview, preview_edit
 from geolookup.history.within import Answer, PlaceChange
 from geolookup.sites.site import block_text
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 #: Segments that are looked at place by place; of more, the countries are counted.
 _MOST_SEGMENTS = 100_000

@@ -21,7 +21,7 @@ from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.sites.problems import Problems
 from geolookup.sites.site import Site
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."

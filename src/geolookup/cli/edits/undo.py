@@ -10,7 +10,7 @@ from geolookup.cli.options import json_option
 from geolookup.sites.changes import Kind
 from geolookup.sites.undo import Undone, plan_undo
 from geolookup.sites.undo import undo as undo_edits
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 
 
 @click.command()

@@ -17,10 +17,10 @@ from geolookup.model.countries import wrong_country
 from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import Part, part_path, parts_of
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.parts import Part, part_path, parts_of
+from geolookup.state.publishing.directory import StateDirectory
 
 BLOCK_FORMATS = ("text", "csv", "parquet")
 

@@ -37,9 +37,9 @@ from geolookup.settings.secrets import read_ping_url, read_secret, read_source_s
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words
 from geolookup.sources.bundled import BUNDLED, MORE
-from geolookup.state import files, readers, sqlite
-from geolookup.state.clock import wall
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import files, readers, sqlite
+from geolookup.state.base.clock import wall
+from geolookup.state.publishing.directory import StateDirectory
 
 #: A clock that differs from the service's by more than this is wrong, and one that is earlier than this release, too.
 _SKEW_S = 60.0

@@ -28,8 +28,8 @@ from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import plain_secret, without_secret
 from geolookup.settings.source import described_source
 from geolookup.settings.table import PREFIX, Settings, described
-from geolookup.state import readers
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import readers
+from geolookup.state.publishing.directory import StateDirectory
 
 #: The secrets: the setting that names the file of each, else the variable that holds it.
 _SECRETS = {"token": "token_file", "ping_url": "ping_url_file"}

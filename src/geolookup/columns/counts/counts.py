@@ -22,7 +22,7 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import explain
 from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
-from geolookup.state.current import Current
+from geolookup.state.base.current import Current
 
 By: TypeAlias = Literal["requests", "addresses"]
 #: What can be counted: every occurrence of an address, or every address once.

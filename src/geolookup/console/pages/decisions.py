@@ -10,7 +10,7 @@ from geolookup.model.countries import in_capitals
 from geolookup.model.fields import DEGREES, UNKNOWN
 from geolookup.model.types import range_ends
 from geolookup.sites.site import block_text
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State

@@ -19,7 +19,7 @@ from geolookup.model.countries import in_capitals
 from geolookup.model.fields import DEGREES, FIELDS
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sites.site import block_text
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 
 

@@ -14,7 +14,7 @@ from geolookup.model.reports import SourceStatus, Status
 from geolookup.settings.times import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define
-from geolookup.state.generations.parts import REGISTRY
+from geolookup.state.base.parts import REGISTRY
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 

@@ -17,7 +17,7 @@ from geolookup.index.reader import IndexReader
 from geolookup.model.types import FIELD_NAMES, Layer
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Snapshot, Store
-from geolookup.state import files
+from geolookup.state.base import files
 
 _ROWS = 10_000
 _owner = itemgetter(0, 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
-from geolookup.state.clock import now_text
+from geolookup.state.base.clock import now_text
 from geolookup.state.edits.fields import meant_fields
 from geolookup.state.edits.named import block_of
 from geolookup.state.edits.outbox.journal import cut_short, is_half_done, turned_round

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from geolookup.model.types import Geolocation
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.store import Edits
-from geolookup.state.marks import Begun
-from geolookup.state.sqlite import RUN_WAIT_S
 
 _T = TypeVar("_T")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from geolookup.state.clock import now_text
+from geolookup.state.base.clock import now_text
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

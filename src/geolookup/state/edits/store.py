@@ -12,14 +12,10 @@ from urllib.parse import quote
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
-from geolookup.state import files
-from geolookup.state.clock import now_text
-from geolookup.state.edits.outbox import schema
-from geolookup.state.edits.outbox.history import insert_history
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
-from geolookup.state.marks import Mark, Start
-from geolookup.state.sqlite import (
+from geolookup.state.base import files
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.marks import Mark, Start
+from geolookup.state.base.sqlite import (
     END_OF_INTEGERS,
     ERRORS,
     QUESTION_WAIT_S,
@@ -28,6 +24,10 @@ from geolookup.state.sqlite import (
     ours,
     sqlite_errors,
 )
+from geolookup.state.edits.outbox import schema
+from geolookup.state.edits.outbox.history import insert_history
+from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

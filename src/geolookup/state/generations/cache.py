@@ -13,9 +13,9 @@ from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, IPBlock, ListFilters
-from geolookup.state import files
+from geolookup.state.base import files
+from geolookup.state.base.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors
 from geolookup.state.packs.reading import readable
-from geolookup.state.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors
 
 #: Of a file whose blocks have their ends as text too, and IPv6 numbers as decimal text.
 WITH_TEXT = 1

@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.errors import StateDamagedError
-from geolookup.state.current import Current
-from geolookup.state.generations.candidate import read_report
-from geolookup.state.generations.parts import Part, part_path, parts_of
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import Part, part_path, parts_of
 
 _FROM_RECORD = (
     "pulled_at",

@@ -7,10 +7,10 @@ from typing import Any
 
 from geolookup.base import disk
 from geolookup.errors import StateDamagedError
-from geolookup.state import files
+from geolookup.state.base import files
+from geolookup.state.base.candidate import HELD_MARK, REPORT, Candidate, dump
+from geolookup.state.base.parts import SERVICE
 from geolookup.state.generations import retention
-from geolookup.state.generations.candidate import HELD_MARK, REPORT, Candidate, dump
-from geolookup.state.generations.parts import SERVICE
 
 #: In ``held/``: what a held change of the stack is. No source can have this name.
 STACK = ".stack"

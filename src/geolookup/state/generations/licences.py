@@ -4,10 +4,10 @@ import os
 from datetime import timedelta
 
 from geolookup.errors import StateError
-from geolookup.state import clock
-from geolookup.state.current import Current, generation_path
-from geolookup.state.generations.candidate import read_report
-from geolookup.state.generations.parts import SNAPSHOTS, Part, parts_of, snapshot_path
+from geolookup.state.base import clock
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.current import Current, generation_path
+from geolookup.state.base.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations.recovery import numbered
 
 

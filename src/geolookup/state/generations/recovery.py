@@ -15,8 +15,9 @@ from geolookup.errors import (
     StateTooNewError,
 )
 from geolookup.index.mapped import header_of
-from geolookup.state import files
-from geolookup.state.current import (
+from geolookup.state.base import files
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.current import (
     Current,
     Published,
     generation_path,
@@ -25,9 +26,8 @@ from geolookup.state.current import (
     overlay_path,
     read_current,
 )
-from geolookup.state.generations.candidate import read_report
+from geolookup.state.base.parts import SNAPSHOTS
 from geolookup.state.generations.entries import entries_of
-from geolookup.state.generations.parts import SNAPSHOTS
 from geolookup.state.generations.timeline import Step, since
 from geolookup.state.packs.reading import readable
 

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.mapped import header_of
-from geolookup.state import files
-from geolookup.state.current import Current, generation_path, overlay_path
-from geolookup.state.generations.candidate import CONTENT, HELD_MARK, REPORT, read_report
-from geolookup.state.generations.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
+from geolookup.state.base import files
+from geolookup.state.base.candidate import CONTENT, HELD_MARK, REPORT, read_report
+from geolookup.state.base.current import Current, generation_path, overlay_path
+from geolookup.state.base.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import Standing, numbered
 from geolookup.state.generations.timeline import by_recency
 from geolookup.state.packs.store import PACKED, remove_old

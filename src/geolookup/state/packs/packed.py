@@ -19,9 +19,9 @@ from geolookup.base import disk
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
-from geolookup.state import files
-from geolookup.state.generations.candidate import CONTENT, read_report
-from geolookup.state.generations.parts import SNAPSHOTS, parts_of, snapshot_path
+from geolookup.state.base import files
+from geolookup.state.base.candidate import CONTENT, read_report
+from geolookup.state.base.parts import SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.packs.patch import Patch, apply_patch, read_patch
 from geolookup.state.packs.store import PACKED, UNPACKED
 

@@ -5,9 +5,9 @@ import os
 import time
 
 from geolookup.errors import StateError
-from geolookup.state import files
-from geolookup.state.generations.candidate import read_report
-from geolookup.state.generations.parts import parts_of, snapshot_path
+from geolookup.state.base import files
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.parts import parts_of, snapshot_path
 
 #: The end of a packed file's name.
 PACKED = ".pack"

@@ -6,11 +6,11 @@ from typing import Any
 from geolookup.errors import StateError
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
 from geolookup.state.generations.assemble import Layer
-from geolookup.state.generations.candidate import Candidate
 from geolookup.state.generations.entries import entries as known_entries
-from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
 from geolookup.sync.pull.layers import adopted, part_directory, served_names
 from geolookup.sync.pull.record import record_done

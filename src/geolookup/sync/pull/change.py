@@ -8,9 +8,9 @@ from geolookup.errors import HeldError, IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, hidden_by_masks
 from geolookup.settings.table import Settings
-from geolookup.state.current import Current
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import names_digest, refusal_of_stack
 from geolookup.state.generations.assemble import Layer
-from geolookup.state.generations.parts import names_digest, refusal_of_stack
 from geolookup.sync.pull.guard import MOST_HIDDEN
 
 _DIGEST_SHOWN = 16

@@ -2,9 +2,9 @@
 
 import os
 
-from geolookup.state.current import Current, index_path
+from geolookup.state.base.current import Current, index_path
+from geolookup.state.base.parts import BUNDLED, REGISTRY, Part, part_path, parts_of
 from geolookup.state.generations.assemble import Layer, link_snapshot
-from geolookup.state.generations.parts import BUNDLED, REGISTRY, Part, part_path, parts_of
 from geolookup.sync.pull.run import Pull, Result
 
 

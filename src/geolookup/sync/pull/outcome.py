@@ -5,7 +5,7 @@ from typing import Any
 
 from geolookup.errors import HeldError, PullError
 from geolookup.settings.times import shown
-from geolookup.state.current import Current
+from geolookup.state.base.current import Current
 from geolookup.sync.pull.change import Change
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Result

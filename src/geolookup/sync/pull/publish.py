@@ -8,12 +8,12 @@ from geolookup.base.text import count
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.sources.terms import Terms
-from geolookup.state.clock import now_text
-from geolookup.state.current import Current
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Current
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.parts import parts_of, refusal_of_stack
 from geolookup.state.generations.assemble import Layer, about_of, assemble
-from geolookup.state.generations.candidate import Candidate
-from geolookup.state.generations.parts import parts_of, refusal_of_stack
-from geolookup.state.marks import Begun
 from geolookup.state.run import Run
 from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
 from geolookup.sync.pull.layers import adopted, is_changed, layer_of, part_directory, served_names

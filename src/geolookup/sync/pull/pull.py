@@ -6,8 +6,8 @@ from geolookup.errors import GeoLookupError, HeldError, SettingsError, StateErro
 from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
-from geolookup.state.directory import StateDirectory
-from geolookup.state.marks import Start
+from geolookup.state.base.marks import Start
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.publish import Preview

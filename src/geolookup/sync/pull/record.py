@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from geolookup.errors import GeoLookupError, StateError
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.report import PullReport
 
 _log = logging.getLogger("geolookup")

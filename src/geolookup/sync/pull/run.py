@@ -9,10 +9,10 @@ from typing import Any
 from geolookup.errors import GeoLookupError, StateDamagedError
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import Candidate, read_report
-from geolookup.state.generations.parts import BUNDLED, Part, part_path
+from geolookup.state.base.candidate import Candidate, read_report
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import BUNDLED, Part, part_path
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run
 from geolookup.sync.pull.report import PullReport
 

@@ -8,13 +8,13 @@ from geolookup.http.transport import Transport
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition, stack
-from geolookup.state.current import Current, index_path
-from geolookup.state.directory import StateDirectory
-from geolookup.state.files import open_to_all
+from geolookup.state.base.current import Current, index_path
+from geolookup.state.base.files import open_to_all
+from geolookup.state.base.marks import Start
 from geolookup.state.generations.entries import entries as known_entries
-from geolookup.state.marks import Start
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import damaged_sources
 from geolookup.state.run import Run
-from geolookup.state.verify import damaged_sources
 from geolookup.sync.pull.outcome import join_reports, summary
 from geolookup.sync.pull.publish import Preview, publish
 from geolookup.sync.pull.report import PullReport

@@ -7,7 +7,7 @@ from typing import Any
 
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.marks import Start, is_conclusive
 from geolookup.state.edits.outbox.operations import (
     ClearBlocks,
     Create,
@@ -19,7 +19,7 @@ from geolookup.state.edits.outbox.operations import (
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
-from geolookup.state.marks import Start, is_conclusive
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.matching.creates import shown
 from geolookup.sync.push.matching.likeness import Fields, Forms, like, may_be_stored
 from geolookup.sync.push.matching.matching import Candidates, is_new, match_creates

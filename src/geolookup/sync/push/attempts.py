@@ -16,13 +16,13 @@ from geolookup.errors import (
 from geolookup.http.errors import ASKS_TO_WAIT, NOT_CARRIED_OUT
 from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
-from geolookup.state import clock
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.marks import Mark, Start
 from geolookup.state.edits.outbox.operations import Delete
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.marks import Mark, Start
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.accounts import hold_against
 from geolookup.sync.push.look import guesses, learn, own_of, with_ours
 from geolookup.sync.push.matching.likeness import Forms

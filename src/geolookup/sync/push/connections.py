@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from geolookup.state import clock
+from geolookup.state.base import clock
 from geolookup.upstream.geolocations import GeolocationsClient
 
 #: How long a push that was told to end waits for connections that it has cut.

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from geolookup.errors import UpstreamError, UpstreamRefusedError
-from geolookup.state import clock
+from geolookup.state.base import clock
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State

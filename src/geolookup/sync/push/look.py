@@ -6,12 +6,12 @@ from typing import Any
 
 from geolookup.errors import UpstreamError
 from geolookup.model.types import Geolocation
+from geolookup.state.base.marks import Mark, is_conclusive
 from geolookup.state.edits.layer import blocks_had
 from geolookup.state.edits.outbox.operations import Create, Overwriting, SettingFields
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.marks import Mark, is_conclusive
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.accounts import is_another
 from geolookup.sync.push.matching.likeness import Forms, may_be_stored

@@ -10,12 +10,12 @@ from geolookup.errors import PlanError
 from geolookup.http.transport import Transport
 from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock, Requests, SingleRequest
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import block_of, described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
 from geolookup.state.edits.session import is_provisional
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.lots import LOOKED_THROUGH, to_go_with
 from geolookup.sync.push.push import require_same_upstream

@@ -15,17 +15,17 @@ from geolookup.errors import (
 )
 from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
-from geolookup.state import clock
-from geolookup.state.clock import now_text
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.files import open_to_all
+from geolookup.state.base.marks import Mark, Start
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.edits.session import is_provisional
 from geolookup.state.edits.site_names import SiteNames
-from geolookup.state.files import open_to_all
-from geolookup.state.marks import Mark, Start
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url

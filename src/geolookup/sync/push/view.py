@@ -7,9 +7,9 @@ from geolookup.errors import UpstreamAnswerError
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.model.types import Geolocation, IPBlock, field_values
 from geolookup.settings.table import Settings
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
-from geolookup.state.marks import Mark, Start, is_conclusive
+from geolookup.state.base.current import Current
+from geolookup.state.base.marks import Mark, Start, is_conclusive
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.upstream.decode import PulledGeolocation
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 

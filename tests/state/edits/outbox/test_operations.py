@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from geolookup.errors import StateDamagedError
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import (
     FREEING,
     AddBlock,
@@ -25,6 +24,7 @@ from geolookup.state.edits.outbox.operations import (
     Update,
     read_edit,
 )
+from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
 

@@ -17,8 +17,8 @@ from geolookup.errors import (
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources import definition
-from geolookup.state import clock
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 from tests.faults.raw_server import RawServer, Script, answer

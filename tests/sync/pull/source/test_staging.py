@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from geolookup.errors import PullError
 from geolookup.model import addresses
-from geolookup.state.generations.candidate import Candidate
+from geolookup.state.base.candidate import Candidate
 from geolookup.sync.pull.source import staging
 from geolookup.sync.pull.source.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from geolookup.errors import EditError
-from geolookup.state.edits.editor import Editor
+from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.row import PENDING_STATES, State
 from tests.oracle.outbox_model import Ends

@@ -11,13 +11,13 @@ import pytest
 from sqlite_utils import Database
 
 from geolookup.settings.table import Settings
-from geolookup.state import clock as clock_module
-from geolookup.state.directory import StateDirectory
-from geolookup.state.edits.editor import Editor
+from geolookup.state.base import clock as clock_module
+from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.store import Edits
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull import pull as pull_module
 from geolookup.sync.pull.source import service as service_module
 from geolookup.sync.push import push as push_module

@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from geolookup.state.clock import now_text
+from geolookup.state.base.clock import now_text
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

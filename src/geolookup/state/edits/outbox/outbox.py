@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from geolookup.errors import EditError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state import machine
-from geolookup.state.clock import now_text
+from geolookup.state.base import machine
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.marks import Begun, Mark
+from geolookup.state.base.sqlite import END_OF_INTEGERS
 from geolookup.state.edits.outbox.baselines import Baselines
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.operations import FREEING, Create, Edit, Operation, ReplaceBlock
@@ -27,8 +29,6 @@ from geolookup.state.edits.outbox.sent import Sent
 from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
 from geolookup.state.edits.outbox.twins import Twins
 from geolookup.state.edits.outbox.untold import Untold
-from geolookup.state.marks import Begun, Mark
-from geolookup.state.sqlite import END_OF_INTEGERS
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

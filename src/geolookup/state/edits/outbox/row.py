@@ -10,11 +10,11 @@ import msgspec
 from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
+from geolookup.state.base.marks import Mark
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
 from geolookup.state.edits.outbox.payload import geolocation
 from geolookup.state.edits.outbox.schema import RESTORING
-from geolookup.state.marks import Mark
 
 
 class State(StrEnum):

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import TYPE_CHECKING
 
-from geolookup.state.sqlite import column_types
+from geolookup.state.base.sqlite import column_types
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -92,7 +92,7 @@ def _create_outbox(database: "Database") -> None:
             "baseline": int,
             "journal": str,
             "problem": str,
-            # Marks (see `state.marks`), and what the service made of the edit.
+            # Marks (see `state.base.marks`), and what the service made of the edit.
             **dict.fromkeys(("attempted", "ended", "acknowledged", "stored"), str),
             **dict.fromkeys(("concluded", "seen", "made", "number"), int),
         },

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from geolookup.base.reasons import reason
 from geolookup.errors import EditsDamagedError
 from geolookup.model.types import IPBlock
+from geolookup.state.base.marks import Mark
 from geolookup.state.edits.outbox.row import read_row
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.untold import UNTOLD, read_untold
-from geolookup.state.marks import Mark
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

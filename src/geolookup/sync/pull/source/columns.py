@@ -12,9 +12,9 @@ from geolookup.index.flatten import I64, U32, U64, Array
 from geolookup.sources.blocks import MASKED, Batch, BlocksV6
 from geolookup.sources.locids import Numbering, place_digest
 from geolookup.sources.places import PlaceFields, Places
-from geolookup.state import files
+from geolookup.state.base import files
+from geolookup.state.base.candidate import Candidate
 from geolookup.state.generations.cache import Cache, CacheWriter, GeolocationRow
-from geolookup.state.generations.candidate import Candidate
 from geolookup.sync.pull.source.staging import Staged
 
 #: The locid of a mask's blocks, which no geolocation has.

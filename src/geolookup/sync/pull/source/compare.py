@@ -8,11 +8,11 @@ from geolookup.base.text import count
 from geolookup.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.reader import IndexReader
-from geolookup.state.clock import now_text
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.parts import Part, refusal
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.cache_compare import compare
-from geolookup.state.generations.candidate import Candidate
-from geolookup.state.generations.parts import Part, refusal
 from geolookup.sync.pull.guard import reasons_to_hold
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Pull, Result

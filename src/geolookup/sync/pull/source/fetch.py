@@ -13,8 +13,8 @@ from geolookup.http.download import Downloader, Fetched
 from geolookup.settings.secrets import read_source_secret
 from geolookup.sources.country_ranges import bundled_ranges_path
 from geolookup.sources.definition import TOKEN, Definition
-from geolookup.state import clock, files
-from geolookup.state.generations.parts import REGISTRY
+from geolookup.state.base import clock, files
+from geolookup.state.base.parts import REGISTRY
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Pull
 

@@ -15,10 +15,10 @@ from geolookup.sources.definition import Definition, file_name
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
 from geolookup.sources.terms import recognised
-from geolookup.state import clock
+from geolookup.state.base import clock
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.parts import BUNDLED, REGISTRY
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import Candidate
-from geolookup.state.generations.parts import BUNDLED, REGISTRY
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Baseline, Pull, Result
 from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places

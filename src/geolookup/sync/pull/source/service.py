@@ -5,11 +5,11 @@ import time
 from geolookup.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
 from geolookup.http.transport import Transport
 from geolookup.sources.definition import Definition
-from geolookup.state.clock import now_text
+from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.marks import Start
+from geolookup.state.base.parts import SERVICE
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import Candidate
-from geolookup.state.generations.parts import SERVICE
-from geolookup.state.marks import Start
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Pull, Result
 from geolookup.sync.pull.source.compare import judged

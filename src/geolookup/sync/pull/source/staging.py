@@ -12,9 +12,9 @@ from geolookup.errors import PullError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.scratch.seen import Seen
 from geolookup.model.types import field_values
-from geolookup.state import files
+from geolookup.state.base import files
+from geolookup.state.base.candidate import Candidate
 from geolookup.state.generations.cache import BlockRow, CacheWriter, GeolocationRow
-from geolookup.state.generations.candidate import Candidate
 from geolookup.upstream.decode import PulledGeolocation
 
 _DIGEST_MODULUS = 1 << 256

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from geolookup.state.directory import StateDirectory
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations.cache import Cache
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.matching.likeness import Forms
 from geolookup.sync.push.matching.wanted import note_twins
 

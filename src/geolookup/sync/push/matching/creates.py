@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model.types import Geolocation
+from geolookup.state.base.digest import digest
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.generations.digest import digest
 from geolookup.sync.push.matching.likeness import Forms
 from geolookup.sync.push.matching.matching import Candidates, Match, is_new, match_creates
 from geolookup.sync.push.matching.wanted import wanted

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from geolookup.errors import EditError
 from geolookup.model.types import IPBlock, NewGeolocation
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.parts import has_service
 from geolookup.state.edits import decisions
 from geolookup.state.edits.fields import meant_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid
@@ -26,8 +26,8 @@ from geolookup.state.edits.outbox.operations import (
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.session import EditSession
-from geolookup.state.edits.sessions import Sessions
-from geolookup.state.generations.parts import has_service
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.sessions import Sessions
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import AddressLike

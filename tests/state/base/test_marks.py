@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from geolookup.state import clock
-from geolookup.state.marks import Mark, is_conclusive
+from geolookup.state.base import clock
+from geolookup.state.base.marks import Mark, is_conclusive
 
 
 def mark(counter: int, boot_s: float, boot: str = "this") -> Mark:

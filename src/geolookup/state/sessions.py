@@ -11,15 +11,15 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.current import Current
+from geolookup.state.base.signals import Terminated, terminate
+from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.session import EditSession, Left, Lists
-from geolookup.state.locks import PUBLISH_WAIT_S
-from geolookup.state.publish import Publish, publishing
-from geolookup.state.signals import Terminated, terminate
-from geolookup.state.sqlite import RUN_WAIT_S
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.locks import PUBLISH_WAIT_S
+from geolookup.state.publishing.publish import Publish, publishing
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

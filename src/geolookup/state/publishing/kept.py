@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 from geolookup.errors import NoStateError, StateError, UnknownGenerationError
 from geolookup.settings import times
-from geolookup.state import clock, files
-from geolookup.state.current import Current, Published, generation_path
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import clock, files
+from geolookup.state.base.current import Current, Published, generation_path
+from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal, refused_in
 from geolookup.state.generations import timeline
-from geolookup.state.generations.parts import SERVICE, Part, parts_of, refusal, refused_in
 from geolookup.state.generations.recovery import numbered, open_kept
 from geolookup.state.packs.store import is_packed
+from geolookup.state.publishing.directory import StateDirectory
 
 #: A generation's number, ``served``, ``previous``, or the moment at which it was served: text that `settings.times`
 #: reads (``yesterday``, ``2d``, ``2026-02-01 06:00``), or an object of ``datetime``.

@@ -9,7 +9,7 @@ from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.model.fields import FIELDS
-from geolookup.state import files
+from geolookup.state.base import files
 
 #: The version of the library.
 VERSION = sqlite3.sqlite_version

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from geolookup.state.current import generation_name, generation_path
+from geolookup.state.base.current import generation_name, generation_path
 
 SNAPSHOTS = "snapshots"
 #: The kinds of source that the state directory tells apart from files, and their names if nobody gives them others.

@@ -13,26 +13,26 @@ from typing import Any
 from geolookup.base import disk
 from geolookup.errors import NoStateError, StateDamagedError, StateError
 from geolookup.index.builder import IndexBuilder
-from geolookup.state import files, notices, readers
-from geolookup.state.clock import now_text
-from geolookup.state.current import (
+from geolookup.state.base import files, notices, readers
+from geolookup.state.base.candidate import read_report
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import (
     Current,
     current_bytes,
     generation_path,
     overlay_path,
     read_to_publish,
 )
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.parts import has_service
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import read_report
-from geolookup.state.generations.parts import has_service
 from geolookup.state.generations.recovery import MEMORY, memory_text, remembered
+from geolookup.state.generations.served import nothing_published, open_other
 from geolookup.state.generations.timeline import advanced
-from geolookup.state.locks import PUBLISH_WAIT_S, Locks
-from geolookup.state.marks import Begun
-from geolookup.state.served import nothing_published, open_other
+from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

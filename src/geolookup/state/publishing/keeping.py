@@ -5,19 +5,19 @@ import os
 from typing import Any
 
 from geolookup.errors import StateDamagedError, StateError, UnknownGenerationError
-from geolookup.state import files
-from geolookup.state.current import Current, generation_path
+from geolookup.state.base import files
+from geolookup.state.base.candidate import Candidate, read_report
+from geolookup.state.base.current import Current, generation_path
+from geolookup.state.base.parts import parts_of, refusal, refusal_of_stack, refused_in
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import licences, retention
-from geolookup.state.generations.candidate import Candidate, read_report
 from geolookup.state.generations.entries import entries_of
-from geolookup.state.generations.parts import parts_of, refusal, refusal_of_stack, refused_in
 from geolookup.state.generations.recovery import numbered
+from geolookup.state.generations.served import required_current
 from geolookup.state.generations.timeline import by_recency
-from geolookup.state.locks import Locks
-from geolookup.state.publish import publishing
-from geolookup.state.served import required_current
+from geolookup.state.publishing.locks import Locks
+from geolookup.state.publishing.publish import publishing
 
 _log = logging.getLogger("geolookup")
 
@@ -57,7 +57,7 @@ class Keeping:
             target = self._before(current, kept) if generation is None else generation
             if target is None or target not in kept or target == current.generation:
                 raise UnknownGenerationError(f"{self._home}: {self._why_not(current, kept, generation)}")
-            from geolookup.state.packs.packing import make_generation_whole  # late: it needs numpy
+            from geolookup.state.generations.packing import make_generation_whole  # late: it needs numpy
 
             make_generation_whole(self._home, target)
             Candidate(path=generation_path(self._home, target)).verify()
@@ -196,7 +196,7 @@ class Keeping:
         :raises StateUnwritableError: if the disk is full; every generation can still be read
         :raises StateDamagedError: if something is damaged; the rest is packed
         """
-        from geolookup.state.packs.packing import pack  # late: it needs numpy
+        from geolookup.state.generations.packing import pack  # late: it needs numpy
 
         pack(self._home, current)
 

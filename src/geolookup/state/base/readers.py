@@ -8,8 +8,8 @@ import os
 import stat
 from collections.abc import Iterator
 
-from geolookup.state import files
-from geolookup.state.generations.parts import SNAPSHOTS
+from geolookup.state.base import files
+from geolookup.state.base.parts import SNAPSHOTS
 
 _OPEN = stat.S_ISGID | stat.S_IRGRP | stat.S_IXGRP
 DIRECTORY_MODE = 0o2750

@@ -4,21 +4,27 @@ import os
 from contextlib import AbstractContextManager
 from typing import Any
 
-from geolookup.state.current import Current, Published, cache_path, generation_path
+from geolookup.state.base.candidate import Candidate, read_report
+from geolookup.state.base.current import Current, Published, cache_path, generation_path
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.parts import SERVICE
+from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import Candidate, read_report
 from geolookup.state.generations.held import Held
-from geolookup.state.generations.keeping import Keeping
-from geolookup.state.generations.parts import SERVICE
-from geolookup.state.locks import PUBLISH_WAIT_S, Locks
-from geolookup.state.marks import Begun
-from geolookup.state.publish import Publish, publishing
-from geolookup.state.served import current_or_none, named_current, open_served, required_current, served_current
-from geolookup.state.sqlite import RUN_WAIT_S
+from geolookup.state.generations.served import (
+    current_or_none,
+    named_current,
+    open_served,
+    required_current,
+    served_current,
+)
+from geolookup.state.publishing.keeping import Keeping
+from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
+from geolookup.state.publishing.publish import Publish, publishing
 
 #: Below this much free space a sync is not begun; above, the served generation's own size decides.
 _LEAST_SPACE_BYTES = 16 << 20

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from geolookup.state import clock
+from geolookup.state.base import clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,12 @@ from typing import Any
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.errors import IndexFileError, StateDamagedError, StateError
-from geolookup.state import files, readers
-from geolookup.state.current import Current, generation_path, read_current
+from geolookup.state.base import files, readers
+from geolookup.state.base.candidate import CONTENT, read_report
+from geolookup.state.base.current import Current, generation_path, read_current
+from geolookup.state.base.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import link_file
-from geolookup.state.generations.candidate import CONTENT, read_report
-from geolookup.state.generations.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.timeline import by_recency
 from geolookup.state.packs import packed

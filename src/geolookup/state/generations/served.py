@@ -4,7 +4,7 @@ import os
 
 from geolookup.errors import NoStateError, StateDamagedError
 from geolookup.settings.paths import default_home
-from geolookup.state.current import Current, Published, open_published, read_current
+from geolookup.state.base.current import Current, Published, open_published, read_current
 
 
 def open_served(home: str, read: Current | None = None) -> Published:

@@ -12,15 +12,15 @@ from geolookup.history.diff import opened
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.state.directory import StateDirectory
-from geolookup.state.generations.candidate import CONTENT
-from geolookup.state.generations.kept import Generations
-from geolookup.state.packs import packing
+from geolookup.state.base.candidate import CONTENT
+from geolookup.state.generations import packing
 from geolookup.state.packs.packed import made_again
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.packs.reading import readable
 from geolookup.state.packs.store import UNPACKED
-from geolookup.state.verify import verify
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.kept import Generations
+from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.state.generations.staged import strays, tree
 from tests.state.packs.nights import generation_bytes, hashes, kept_bytes, pack_all, seven_nights, similar_nights
@@ -205,7 +205,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_without_room_a_rollback_says_so_and_nothing_changes(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(home)
-    monkeypatch.setattr("geolookup.state.files.free_bytes", lambda _path: 1 << 10)
+    monkeypatch.setattr("geolookup.state.base.files.free_bytes", lambda _path: 1 << 10)
     with pytest.raises(StateUnwritableError, match="make room there"):
         StateDirectory(home).keeping.rollback(2)
     assert {name: data for name, data in tree(home).items() if not name.startswith(UNPACKED)} == before

@@ -9,8 +9,8 @@ from typing import Any
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.errors import StateDamagedError, StateTooNewError
-from geolookup.state import files
-from geolookup.state.current import FORMAT_VERSION, READ_VERSIONS
+from geolookup.state.base import files
+from geolookup.state.base.current import FORMAT_VERSION, READ_VERSIONS
 
 REPORT = "report.json"
 #: Stands in a candidate that was held, until it is published.

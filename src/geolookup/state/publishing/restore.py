@@ -10,15 +10,15 @@ from geolookup.base import disk
 from geolookup.errors import EditsDamagedError, StateError
 from geolookup.model.addresses import to_text
 from geolookup.model.types import FIELD_NAMES, Geolocation
-from geolookup.state import files
-from geolookup.state.clock import now_text
-from geolookup.state.current import Current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base import files
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Current
+from geolookup.state.base.marks import Begun
+from geolookup.state.base.sqlite import create_private, sqlite_errors
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OPEN_STATES, State
 from geolookup.state.edits.store import Edits
-from geolookup.state.marks import Begun
-from geolookup.state.sqlite import create_private, sqlite_errors
+from geolookup.state.publishing.directory import StateDirectory
 
 #: Where the file that was replaced is kept.
 REPLACED = "edits.replaced.db"

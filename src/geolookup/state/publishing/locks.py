@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from io import FileIO
 
 from geolookup.errors import NoStateError, StateDamagedError
-from geolookup.state import files
-from geolookup.state.current import Current, read_current
+from geolookup.state.base import files
+from geolookup.state.base.current import Current, read_current
+from geolookup.state.base.parts import SNAPSHOTS
 from geolookup.state.generations import retention
-from geolookup.state.generations.parts import SNAPSHOTS
 
 PUBLISH_WAIT_S = 10.0
 

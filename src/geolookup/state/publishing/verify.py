@@ -8,14 +8,14 @@ from typing import Any
 from geolookup.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
-from geolookup.state import files
-from geolookup.state.current import Current, index_path, open_published, overlay_path, read_current
+from geolookup.state.base import files
+from geolookup.state.base.candidate import CONTENT, read_report
+from geolookup.state.base.current import Current, index_path, open_published, overlay_path, read_current
+from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.edits.store import Edits
+from geolookup.state.generations import packing
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.candidate import CONTENT, read_report
-from geolookup.state.generations.parts import parts_of, snapshot_path
-from geolookup.state.packs import packing
-from geolookup.state.served import nothing_published
+from geolookup.state.generations.served import nothing_published
 
 
 class _Work:

@@ -47,7 +47,7 @@ class Current:
     `generations.entries`), nothing in version 1; ``newest_snapshot`` the highest snapshot ever committed;
     ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given. ``recovered``
     says what was wrong if CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
-    push began (see `state.marks`): with ``edits`` it tells whether edits.db has gone back since.
+    push began (see `state.base.marks`): with ``edits`` it tells whether edits.db has gone back since.
     """
 
     __slots__ = (
@@ -221,7 +221,7 @@ def current_bytes(home: str) -> bytes | None:
 
 
 def _unreadable(path: str) -> StateUnreadableError:
-    from geolookup.state.files import unreadable  # late: one lookup from the shell needs none of it
+    from geolookup.state.base.files import unreadable  # late: one lookup from the shell needs none of it
 
     return unreadable(path)
 

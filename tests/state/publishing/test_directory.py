@@ -16,13 +16,13 @@ import pytest
 
 from geolookup.base import disk
 from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
-from geolookup.state import locks as locks_module
-from geolookup.state.current import read_current
-from geolookup.state.directory import StateDirectory
+from geolookup.state.base.current import read_current
+from geolookup.state.base.parts import SERVICE
 from geolookup.state.edits.store import Edits
-from geolookup.state.generations.parts import SERVICE
+from geolookup.state.publishing import locks as locks_module
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.verify import verify
 from geolookup.state.run import Run, running
-from geolookup.state.verify import verify
 from tests.state.generations.staged import generations, served, staged, stamped, tree
 from tests.support.data.states import publish
 
@@ -129,7 +129,7 @@ def test_a_file_where_the_directory_belongs_is_refused_by_name(tmp_path: Path) -
 
 HOLDER = """
 import sys
-from geolookup.state.directory import StateDirectory
+from geolookup.state.publishing.directory import StateDirectory
 with getattr(StateDirectory(sys.argv[1]).locks, sys.argv[2])():
     print("held", flush=True)
     sys.stdin.read()

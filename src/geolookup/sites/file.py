@@ -12,8 +12,7 @@ from geolookup.files.content import content_of
 from geolookup.files.streams import reading_errors
 from geolookup.sites import csv as sites_csv
 from geolookup.sites import toml as sites_toml
-from geolookup.sites.problems import Problems
-from geolookup.sites.site import Site, refuse_repetitions, site_of
+from geolookup.sites.site import Problems, Site, refuse_repetitions, site_of
 
 Form: TypeAlias = Literal["toml", "csv"]
 

@@ -1,25 +1,27 @@
-"""What it takes to make the custom layer what a file of sites says; shown as a plan, or made as edits."""
+"""Making the custom layer match a file of sites: the steps are shown as a plan, or made as edits.
+
+A site of the file is a geolocation by its name. If an earlier file did not name it, the geolocation that it already is
+is looked for: one with the same content, so that nothing is created twice.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.errors import EditError
-from geolookup.model.fields import DEGREES, UNKNOWN
+from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
-from geolookup.sites.claims import claims_of, reclaims_of, sent_as
-from geolookup.sites.elsewhere import Elsewhere, Owner
-from geolookup.sites.problems import Problems
-from geolookup.sites.site import Site, block_text
-from geolookup.sites.summary import Summary
+from geolookup.sites.site import Problems, Site, block_text
+from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.world.fit import is_far, misfits
 from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.steps import Content
+from geolookup.sync.push.matching.likeness import may_be_stored
 
 _MOST_NAMED = 20
 
@@ -54,7 +56,7 @@ def plan_sites(
     :raises DataFileError: if sites cannot be made as the file says: names the file, the line and the site of each
     """
     with editor.rehearsal():
-        return _planned(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems)
+        return _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()
 
 
 def apply_sites(
@@ -76,7 +78,7 @@ def apply_sites(
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     """
     with editor.transaction():
-        plan = _planned(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems)
+        plan = _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()
         if guard is not None:
             plan.summary.require_allowed(guard, file)
         names = dict(plan.names)
@@ -138,110 +140,142 @@ def _wish(place: Geolocation) -> str:
     return " ".join(part[:60].strip() for part in parts if part)
 
 
-def _planned(editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems) -> SitesPlan:
-    """The plan. What need not be sent any more is taken back: the transaction or rehearsal is the caller's."""
-    layer, stored = custom_layer(editor), editor.stored()
-    deleted, forgotten, unsent = editor.sessions.ask(
-        lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
-    )
-    before = layer
-    in_file = {site.name: site for site in sites}
-    known = {name: locid for name, locid in editor.sites().items() if locid in layer or locid in deleted}
-    names = {name: locid for name, locid in known.items() if name in in_file}
-    governed = known.values() | deleted.keys()
-    then = {locid: Content.of(place) for locid, place in layer.items()} | unsent
-    served = {locid: content for locid, content in then.items() if content is not None and locid in governed}
-    claims = sent_as(sites, names, served, unsent=unsent, layer=layer)
-    if not claims:
-        # What no service has heard of is given up for what a service has exactly so, and would be deleted there.
-        new = {name for name, locid in names.items() if unsent.get(locid, ...) is None}
-        going = {locid: content for locid, content in served.items() if locid not in names.values()}
-        claims = reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
-    names |= claims
-    former = {locid: name for name, locid in known.items() if locid not in names.values()}
-    claims |= claims_of(layer, names, [site for site in sites if site.name not in names])
-    names |= claims
-    gone = {locid: Content.of(place) for locid, place in deleted.items() if locid not in names.values()}
-    claims |= reclaims_of(gone, [site for site in sites if site.name not in names])
-    names |= claims
-    doomed = [locid for locid in layer if locid not in names.values() and (prune_all or locid in former)]
-    wanted: dict[int, Content | None] = dict.fromkeys(doomed)
-    for name, locid in names.items():
-        site, (sent, kept) = in_file[name], stored.get(locid, ({}, {}))
-        wanted[locid] = Content(fields=kept if sent == site.fields else site.fields, blocks=frozenset(site.blocks))
-    taken_back = take_back(editor, wanted, {locid: name for name, locid in names.items()} | former)
-    if taken_back:
-        layer = custom_layer(editor)
-    returned = {name for name, locid in names.items() if locid in deleted and locid in layer}
-    names = {name: locid for name, locid in names.items() if locid in layer}
-    numbers = {name: locid for name, locid in editor.sites().items() if locid in forgotten}
-    found = [
-        Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid))
-        for name, locid in claims.items()
-        if name in names
-    ]
-    found += [
-        Change(kind=Kind.DELETE, site=former.get(locid), locid=locid, place=layer[locid])
-        for locid in doomed
-        if locid in layer
-    ]
-    not_kept: list[str] = []
-    whole = not bad  # else a site that is left out may be the one that has the block
-    decided = {*names.values(), *doomed}
-    staying = [place for locid, place in layer.items() if locid not in decided]
-    others = _owners(staying)
-    for site in sites:
-        owned = names.get(site.name)
-        place = None if owned is None else layer[owned]
-        if place is None:
-            found.append(Change(kind=Kind.CREATE, site=site.name, locid=numbers.get(site.name), fields=site.fields))
-        elif place.fields() != site.fields and stored.get(place.locid) == (site.fields, place.fields()):
-            changed = [name for name, value in place.fields().items() if value != site.fields[name]]
-            not_kept.append(f"the service does not keep {', '.join(changed)} of {site.name} ({owned}) as the file says")
-        elif place.fields() != site.fields:
-            found.append(
-                Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
+class _Planner:
+    """One plan in the making: edits that need not be sent are taken back in the caller's transaction or rehearsal."""
+
+    def __init__(self, editor: Editor, sites: list[Site], *, prune_all: bool, bad: Problems) -> None:
+        self._editor = editor
+        self._sites = sites
+        self._prune_all = prune_all
+        self._bad = bad
+        self._layer = self._before = custom_layer(editor)
+        self._stored = editor.stored()
+        self._deleted, self._forgotten, self._unsent = editor.sessions.ask(
+            lambda session: (session.deleted_unsent(), session.forgotten(), session.before_unsent())
+        )
+        self._not_kept: list[str] = []
+
+    def plan(self) -> SitesPlan:
+        """The plan.
+
+        :raises DataFileError: if sites cannot be made as the file says
+        """
+        names, claims, former = self._named()
+        doomed = [
+            locid for locid in self._layer if locid not in names.values() and (self._prune_all or locid in former)
+        ]
+        taken_back = self._take_back(names, doomed, former)
+        returned = {name for name, locid in names.items() if locid in self._deleted and locid in self._layer}
+        names = {name: locid for name, locid in names.items() if locid in self._layer}
+        decided = {*names.values(), *doomed}
+        staying = [place for locid, place in self._layer.items() if locid not in decided]
+        others = _owners(staying)
+        found = [
+            Change(kind=Kind.CLAIM, site=name, locid=locid, was=former.get(locid))
+            for name, locid in claims.items()
+            if name in names
+        ]
+        found += [
+            Change(kind=Kind.DELETE, site=former.get(locid), locid=locid, place=self._layer[locid])
+            for locid in doomed
+            if locid in self._layer
+        ]
+        found += self._steps(names, others)
+        self._bad.refuse()
+        self._note_bare_sites()
+        owners = _owners(self._before.values())
+        after = {**others, **{block: names.get(site.name) for site in self._sites for block in site.blocks}}
+        summary = Summary.of(
+            sites=len(self._sites),
+            governed=[self._before[locid] for locid in (*doomed, *names.values()) if locid in self._before],
+            changes=[*taken_back, *found],
+            returned=returned,
+            before=owners,
+            after=after,
+            names=names,
+        )
+        return SitesPlan(
+            changes=in_order([*taken_back, *found]),
+            summary=summary,
+            names=names,
+            notes=(*self._not_kept, *self._bad.notes),
+            elsewhere=Elsewhere.of(
+                [
+                    *(Owner(locid=place.locid, site=None, blocks=place.ipblocks) for place in staying),
+                    *(Owner(locid=names.get(site.name), site=site.name, blocks=site.blocks) for site in self._sites),
+                ],
+                {block for block, owner in after.items() if owner is None or owners.get(block) != owner},
+            ),
+        )
+
+    def _named(self) -> tuple[dict[str, int], dict[str, int], dict[int, str]]:
+        """The geolocations of the sites; those of them that get another name; and the names of those that lose it."""
+        layer, deleted, unsent, sites = self._layer, self._deleted, self._unsent, self._sites
+        in_file = {site.name for site in sites}
+        known = {name: locid for name, locid in self._editor.sites().items() if locid in layer or locid in deleted}
+        names = {name: locid for name, locid in known.items() if name in in_file}
+        governed = known.values() | deleted.keys()
+        then = {locid: Content.of(place) for locid, place in layer.items()} | unsent
+        served = {locid: content for locid, content in then.items() if content is not None and locid in governed}
+        claims = _sent_as(sites, names, served, unsent=unsent, layer=layer)
+        if not claims:
+            # A create that no service has heard of gives way to a geolocation that a service has with exactly this
+            # content, and that would be deleted there.
+            new = {name for name, locid in names.items() if unsent.get(locid, ...) is None}
+            going = {locid: content for locid, content in served.items() if locid not in names.values()}
+            claims = _reclaims_of(going, [site for site in sites if site.name in new or site.name not in names])
+        names |= claims
+        former = {locid: name for name, locid in known.items() if locid not in names.values()}
+        claims |= _claims_of(layer, names, [site for site in sites if site.name not in names])
+        names |= claims
+        gone = {locid: Content.of(place) for locid, place in deleted.items() if locid not in names.values()}
+        claims |= _reclaims_of(gone, [site for site in sites if site.name not in names])
+        return names | claims, claims, former
+
+    def _take_back(self, names: dict[str, int], doomed: list[int], former: dict[int, str]) -> list[Change]:
+        in_file = {site.name: site for site in self._sites}
+        wanted: dict[int, Content | None] = dict.fromkeys(doomed)
+        for name, locid in names.items():
+            site, (sent, kept) = in_file[name], self._stored.get(locid, ({}, {}))
+            wanted[locid] = Content(fields=kept if sent == site.fields else site.fields, blocks=frozenset(site.blocks))
+        taken_back = take_back(self._editor, wanted, {locid: name for name, locid in names.items()} | former)
+        if taken_back:
+            self._layer = custom_layer(self._editor)
+        return taken_back
+
+    def _steps(self, names: dict[str, int], others: dict[IPBlock, int]) -> Iterator[Change]:
+        """The steps that make each site; ``others`` are the owners of blocks that no file named."""
+        numbers = {name: locid for name, locid in self._editor.sites().items() if locid in self._forgotten}
+        whole = not self._bad  # else a site that is left out may be the one that has the block
+        for site in self._sites:
+            owned = names.get(site.name)
+            place = None if owned is None else self._layer[owned]
+            if place is None:
+                yield Change(kind=Kind.CREATE, site=site.name, locid=numbers.get(site.name), fields=site.fields)
+            elif place.fields() != site.fields and self._stored.get(place.locid) == (site.fields, place.fields()):
+                changed = ", ".join(name for name, value in place.fields().items() if value != site.fields[name])
+                self._not_kept.append(f"the service does not keep {changed} of {site.name} ({owned}) as the file says")
+            elif place.fields() != site.fields:
+                yield Change(kind=Kind.UPDATE, site=site.name, locid=owned, fields=site.fields, before=place.fields())
+            if place is None or place.fields() != site.fields:
+                _check_fields(site, {} if place is None else place.fields(), self._bad)
+            for change in block_changes(site.name, owned, place.ipblocks if place else (), site.blocks):
+                if whole and change.kind is Kind.ADD_BLOCK and change.block in others:
+                    text = block_text(change.block)
+                    told = (
+                        f"{text} belongs to custom geolocation {others[change.block]}, which no file of sites named: "
+                        "remove it there first, or name that geolocation in the file"
+                    )
+                    self._bad.add(site.where.error(told, "blocks", text))
+                yield change
+
+    def _note_bare_sites(self) -> None:
+        bare = [site.name for site in self._sites if not site.blocks]
+        if bare:
+            more = f" and {len(bare) - _MOST_NAMED} more" if len(bare) > _MOST_NAMED else ""
+            self._bad.notes.append(
+                f"without blocks, so that no address resolves to them: {', '.join(bare[:_MOST_NAMED])}{more}"
             )
-        if place is None or place.fields() != site.fields:
-            _check_fields(site, {} if place is None else place.fields(), bad)
-        for change in block_changes(site.name, owned, place.ipblocks if place else (), site.blocks):
-            if whole and change.kind is Kind.ADD_BLOCK and change.block in others:
-                text = block_text(change.block)
-                told = (
-                    f"{text} belongs to custom geolocation {others[change.block]}, which no file of sites named: "
-                    "remove it there first, or name that geolocation in the file"
-                )
-                bad.add(site.where.error(told, "blocks", text))
-            found.append(change)
-    bad.refuse()
-    bare = [site.name for site in sites if not site.blocks]
-    if bare:
-        more = f" and {len(bare) - _MOST_NAMED} more" if len(bare) > _MOST_NAMED else ""
-        bad.notes.append(f"without blocks, so that no address resolves to them: {', '.join(bare[:_MOST_NAMED])}{more}")
-    owners = _owners(before.values())
-    after = {**others, **{block: names.get(site.name) for site in sites for block in site.blocks}}
-    summary = Summary.of(
-        sites=len(sites),
-        governed=[before[locid] for locid in (*doomed, *names.values()) if locid in before],
-        changes=[*taken_back, *found],
-        returned=returned,
-        before=owners,
-        after=after,
-        names=names,
-    )
-    return SitesPlan(
-        changes=in_order([*taken_back, *found]),
-        summary=summary,
-        names=names,
-        notes=(*not_kept, *bad.notes),
-        elsewhere=Elsewhere.of(
-            [
-                *(Owner(locid=place.locid, site=None, blocks=place.ipblocks) for place in staying),
-                *(Owner(locid=names.get(site.name), site=site.name, blocks=site.blocks) for site in sites),
-            ],
-            {block for block, owner in after.items() if owner is None or owners.get(block) != owner},
-        ),
-    )
 
 
 def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:
@@ -249,7 +283,7 @@ def _owners(places: Iterable[Geolocation]) -> dict[IPBlock, int]:
 
 
 def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems) -> None:
-    """Check the fields as an edit would, and whether what is new of them can be meant."""
+    """Check the fields as an edit would, and that the place of changed ones can be meant."""
     changed = {name for name, value in site.fields.items() if name not in before or before[name] != value}
     moved = bool(changed & {"country", *DEGREES})
     told = dict(misfits(site.fields)) if moved else {}
@@ -265,3 +299,112 @@ def _check_fields(site: Site, before: Mapping[str, Any], bad: Problems) -> None:
         country, latitude, longitude = (site.fields[name] for name in ("country", "latitude", "longitude"))
         far = site.where.error(f"latitude {latitude:g}, longitude {longitude:g} is far from {country}: is it right?")
         bad.notes.append(str(far))
+
+
+def _claims_of(layer: Mapping[int, Geolocation], names: Mapping[str, int], unknown: list[Site]) -> dict[str, int]:
+    """The geolocation without a name that each unknown site already is: the one equal in all fields.
+
+    Several equal ones cannot be told apart, unless the same number of sites describe them block for block, as an export
+    does.
+    """
+    named = set(names.values())
+    free: dict[tuple[Any, ...], list[Geolocation]] = {}
+    for locid, place in sorted(layer.items(), reverse=True):
+        if locid not in named:
+            free.setdefault(_equal(place.fields()), []).append(place)
+    described: dict[tuple[Any, ...], list[Site]] = {}
+    for site in unknown:
+        described.setdefault(_equal(site.fields), []).append(site)
+    claims: dict[str, int] = {}
+    for key, claimants in described.items():
+        places = free.get(key, [])
+        if not places:
+            continue
+        pairs = _paired(claimants, places)
+        if len(places) == 1:
+            # Of several sites the one with exactly these blocks, else the first in the file.
+            claims[pairs[0][0].name if pairs else claimants[0].name] = places[0].locid
+        elif len(pairs) == len(places) == len(claimants):
+            claims |= {site.name: place.locid for site, place in pairs}
+        else:
+            listed = ", ".join(str(place.locid) for place in places)
+            raise claimants[0].where.error(
+                f"could be any of the custom geolocations {listed}, which are equal in all fields: "
+                "delete the surplus ones, or make them differ"
+            )
+    return claims | _claims_by_block(layer, named | set(claims.values()), [s for s in unknown if s.name not in claims])
+
+
+def _reclaims_of(before: Mapping[int, Content], unknown: list[Site]) -> dict[str, int]:
+    """The geolocation that each unknown site describes with all fields and blocks.
+
+    ``before`` has geolocations by number as they were before edits that were not sent, and that can be taken back.
+    """
+    free = sorted(before.items(), reverse=True)
+    claims = {}
+    for site in unknown:
+        described = Content(fields=site.fields, blocks=frozenset(site.blocks))
+        for each in free:
+            if each[1] == described:
+                claims[site.name] = each[0]
+                free.remove(each)
+                break
+    return claims
+
+
+def _sent_as(
+    sites: Sequence[Site],
+    names: Mapping[str, int],
+    served: Mapping[int, Content],
+    *,
+    unsent: Collection[int],
+    layer: Mapping[int, Geolocation],
+) -> dict[str, int]:
+    """The geolocation that each site gets back, if a service has the sites of the file and no others; else none.
+
+    ``served`` has its geolocations by number. Names may have passed to other geolocations since, together with edits
+    that were not sent (of ``unsent``), and that is no reason to send anything. Without such edits names stay where they
+    are, and differences in the file are edits.
+    """
+    described = {site.name: Content(fields=site.fields, blocks=frozenset(site.blocks)) for site in sites}
+    if all(name in names and _is(layer.get(names[name]), content) for name, content in described.items()):
+        return {}
+    stay = {name: names[name] for name in described if name in names and served.get(names[name]) == described[name]}
+    if not served.keys() & set(unsent):
+        return {}
+    left = {locid: content for locid, content in served.items() if locid not in stay.values()}
+    moving = [site for site in sites if site.name not in stay]
+    claims = _reclaims_of(left, moving)
+    return claims if len(claims) == len(moving) == len(left) else {}
+
+
+def _is(place: Geolocation | None, content: Content) -> bool:
+    return place is not None and Content.of(place) == content
+
+
+def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:
+    """The other sites that share a block with a nameless geolocation, which the service may have made of them."""
+    owners = {block: locid for locid, place in layer.items() if locid not in taken for block in place.ipblocks}
+    claims: dict[str, int] = {}
+    for site in unknown:
+        sharing = {owners[block] for block in site.blocks if block in owners}
+        sharing = {locid for locid in sharing if may_be_stored(site.fields, layer[locid].fields())}
+        if len(sharing) == 1 and not sharing & set(claims.values()):
+            claims[site.name] = sharing.pop()
+    return claims
+
+
+def _paired(sites: Iterable[Site], places: Iterable[Geolocation]) -> list[tuple[Site, Geolocation]]:
+    """Each site that has a geolocation with exactly its blocks, with that geolocation."""
+    left = list(places)
+    pairs = []
+    for site in sites:
+        place = next((place for place in left if tuple(sorted(place.ipblocks)) == site.blocks), None)
+        if place is not None:
+            left.remove(place)
+            pairs.append((site, place))
+    return pairs
+
+
+def _equal(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(fields[name] for name in FIELD_NAMES)

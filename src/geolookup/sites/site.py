@@ -12,7 +12,7 @@ from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sources.world.fit import misfits
 
-#: What a site has, in the order in which it is written.
+#: The keys of a site, in the order in which they are written.
 KEYS = ("name", *FIELD_NAMES, "blocks")
 #: Keys that a file may leave out: coordinates of a geolocation that has none.
 OPTIONAL_KEYS = tuple(DEGREES)
@@ -71,6 +71,14 @@ def blocks_text(blocks: Iterable[IPBlock], most: int = 20) -> str:
     texts = [block_text(block) for block in sorted(blocks)]
     more = [f"and {len(texts) - most} more"] if len(texts) > most else []
     return " ".join(texts[:most] + more)
+
+
+class Problems(BadRows):
+    """The problems of a file's sites, named all at once; ``notes`` are remarks on what may be right."""
+
+    def __init__(self) -> None:
+        super().__init__("nothing was changed: correct what is named, and try again")
+        self.notes: list[str] = []
 
 
 def site_of(values: Mapping[str, Any], where: Where, bad: BadRows) -> Site | None:

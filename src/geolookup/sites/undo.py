@@ -10,8 +10,8 @@ from typing import Any
 from geolookup.errors import EditError
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
-from geolookup.sites.elsewhere import Elsewhere, Owner
 from geolookup.sites.site import block_text
+from geolookup.sites.summary import Elsewhere, Owner
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State

@@ -19,8 +19,7 @@ from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
-from geolookup.sites.problems import Problems
-from geolookup.sites.site import Site
+from geolookup.sites.site import Problems, Site
 from geolookup.state.editor import Editor
 
 _format_option = click.option(

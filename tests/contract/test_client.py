@@ -15,8 +15,7 @@ from geolookup.upstream.geolocations import GeolocationsClient
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from geolookup.web.auth import Scope, line_for, new_token
-from geolookup.web.limits import Limits
-from geolookup.web.options import Options
+from geolookup.web.options import Limits, Options
 from tests.contract.answers import BLOCKS, PATH, blocks_of, refused
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.hotels import RATE_PLAN, hotel

@@ -12,7 +12,7 @@ import pytest
 
 from geolookup.errors import DataFileError, ServiceError
 from geolookup.service.serve import serve
-from geolookup.web.listener import bind
+from geolookup.web.server import bind
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.running_service import FIELDS, RunningService
 

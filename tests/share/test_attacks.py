@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from geolookup.web.auth import Scope, line_for, new_token
-from geolookup.web.limits import Limits
-from geolookup.web.options import Options
+from geolookup.web.options import Limits, Options
 from tests.service.test_operating import samples
 from tests.support.data.two_sources import NAMES, state
 from tests.support.services.running_share import RunningShare

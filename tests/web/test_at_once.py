@@ -9,16 +9,15 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
+from geolookup.web.application import not_at_once
 from geolookup.web.auth import Scope, Tokens, line_for, new_token, parse
 from geolookup.web.guard import Guard
-from geolookup.web.health import Health
-from geolookup.web.limits import Limits
 from geolookup.web.logs import AccessLog
 from geolookup.web.lookups import HANDLERS, PATHS, quick
-from geolookup.web.metrics import Metrics
 from geolookup.web.observer import Observer
+from geolookup.web.options import Limits
+from geolookup.web.probes import Health, Metrics
 from geolookup.web.protocol import Protocol
-from geolookup.web.quick import not_at_once
 from geolookup.web.routing import routed
 from tests.service.lookups.test_routes import Files
 from tests.web.test_protocol import Transport, _settle

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from geolookup.errors import SettingsError
 from geolookup.service.geolocations import search
+from geolookup.web.application import plain_path
 from geolookup.web.options import Options
-from geolookup.web.paths import plain_path
 from tests.support.services.running_service import FIELDS, RunningService
 
 

@@ -19,9 +19,9 @@ TOKEN = new_token()
 PROGRAM = """
 import contextlib, json, sys
 from litestar import get, post
-from geolookup.web.metrics import Metrics
-from geolookup.web.health import Health
-from geolookup.web.paths import Paths
+from geolookup.web.probes import Metrics
+from geolookup.web.probes import Health
+from geolookup.web.application import Paths
 from geolookup.web.routing import routed
 from geolookup.web.application import Application
 from geolookup.web.launch import launch

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from geolookup.web.auth import Scope, line_for, new_token
-from geolookup.web.limits import MAX_CLIENTS, Limits, RateLimit, address_key
-from geolookup.web.options import Options
+from geolookup.web.guard import MAX_CLIENTS, RateLimit, address_key
+from geolookup.web.options import Limits, Options
 from tests.support.clocks import Clock
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.raw_http import PATIENCE_S, connected, exchange, parse, read_all, read_until
@@ -48,7 +48,7 @@ def test_as_many_files_are_allowed_as_the_limits_need_or_else_fewer_connections(
     # In a process of its own, since what is lowered cannot be raised again.
     program = (
         "import resource\n"
-        "from geolookup.web.limits import Limits, with_files\n"
+        "from geolookup.web.options import Limits, with_files\n"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))\n"
         "print(with_files(Limits(connections=1000, lists=100)).connections)\n"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from geolookup.web.log import LineFormatter
+from geolookup.web.logs import LineFormatter
 
 EVIL = "\x1b[2Jred\x07\u202egeolookup\nall is well\rgeolookup: \x9b31m"
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from geolookup.web.deadline import Deadline
-from geolookup.web.limits import Limits
+from geolookup.web.options import Limits
 from geolookup.web.protocol import Protocol
+from geolookup.web.timeouts import Deadline
 
 QUICK = b"GET /quick HTTP/1.1\r\nHost: a\r\n\r\n"
 SLOW = b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"

@@ -9,10 +9,8 @@ import pytest
 from litestar import Litestar
 
 from geolookup.web.lookups import HANDLERS, quick
-from geolookup.web.methods import Methods
 from geolookup.web.observer import _operation
-from geolookup.web.quick import Quick
-from geolookup.web.routing import routed
+from geolookup.web.routing import Methods, Quick, routed
 from tests.service.lookups.test_routes import Files
 
 Answered = tuple[str, int, dict[bytes, bytes], bytes]

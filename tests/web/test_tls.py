@@ -12,8 +12,7 @@ import httpx
 import pytest
 
 from geolookup.errors import SettingsError
-from geolookup.web.limits import Limits
-from geolookup.web.options import Options
+from geolookup.web.options import Limits, Options
 from geolookup.web.tls import Certificate
 from tests.support.services.certificates import Certificates
 from tests.support.services.running_service import RunningService

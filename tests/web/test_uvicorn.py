@@ -12,8 +12,7 @@ from packaging.version import Version
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from geolookup.web.cycle import Cycle
-from geolookup.web.protocol import TESTED_UVICORN, Protocol
+from geolookup.web.protocol import TESTED_UVICORN, Cycle, Protocol
 from geolookup.web.request import TESTED_HTTPTOOLS
 from geolookup.web.server import Server
 

@@ -13,9 +13,8 @@ from geolookup.console.files import one_file
 from geolookup.console.forms import AnyRequest, require_own_form
 from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
 from geolookup.console.pages import map as map_page
-from geolookup.web.application import Application
-from geolookup.web.methods import Methods
-from geolookup.web.paths import Paths
+from geolookup.web.application import Application, Paths
+from geolookup.web.routing import Methods
 
 #: Every page, in the order of the navigation. Each module has ``PAGE`` and ``HANDLERS``.
 PAGES: tuple[ModuleType, ...] = (lookup, map_page, custom, outbox, generations, sources)

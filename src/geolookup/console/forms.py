@@ -7,7 +7,7 @@ from litestar.datastructures import UploadFile
 
 from geolookup.console.entry.session import Session
 from geolookup.errors import RequestRefusedError
-from geolookup.web.paths import SAFE
+from geolookup.web.application import SAFE
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 

@@ -8,11 +8,9 @@ from geolookup.service.geolocations.routes import Geolocations
 from geolookup.service.hotels import routes as hotels_routes
 from geolookup.service.store.store import Store
 from geolookup.web import lookups as lookups_routes
-from geolookup.web.health import Health
 from geolookup.web.lookups import Lookups
-from geolookup.web.methods import Methods
-from geolookup.web.metrics import Metrics
-from geolookup.web.routing import routed
+from geolookup.web.probes import Health, Metrics
+from geolookup.web.routing import Methods, routed
 
 PATHS = geolocations_routes.PATHS | hotels_routes.PATHS | lookups_routes.PATHS
 

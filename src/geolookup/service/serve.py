@@ -16,10 +16,9 @@ from geolookup.service.store.gauges import DatabaseGauges
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path
 from geolookup.web.application import Application, Opens
-from geolookup.web.health import Health
 from geolookup.web.launch import launch
-from geolookup.web.metrics import Metrics
 from geolookup.web.options import Options
+from geolookup.web.probes import Health, Metrics
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,8 @@ from geolookup.share.files import Files
 from geolookup.share.shelf import Shelf
 from geolookup.share.state import State
 from geolookup.web import lookups as lookups_routes
-from geolookup.web.application import Application
-from geolookup.web.health import Health
-from geolookup.web.metrics import Metrics
-from geolookup.web.paths import Paths
+from geolookup.web.application import Application, Paths
+from geolookup.web.probes import Health, Metrics
 from geolookup.web.routing import routed
 
 PATHS = lookups_routes.PATHS | geoip2.PATHS | Paths(basic=True, after_token=frozenset({"/elastic/"}))

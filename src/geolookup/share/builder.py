@@ -18,7 +18,7 @@ from geolookup.share.build import build, key_of
 from geolookup.share.editions import Edition
 from geolookup.share.shelf import Bench
 from geolookup.state.base.current import read_current
-from geolookup.web.log import log_to_standard_error
+from geolookup.web.logs import log_to_standard_error
 
 logger = logging.getLogger("geolookup.service")
 

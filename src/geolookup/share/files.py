@@ -13,8 +13,8 @@ from litestar import Request
 from geolookup.errors import RequestRefusedError
 from geolookup.share.shelf import KEEP_S, Catalog, Item, Shelf
 from geolookup.share.state import State
-from geolookup.web.files import FileAnswer, Pace, open_for_reading
 from geolookup.web.problems import RECORD
+from geolookup.web.stream import FileAnswer, Pace, open_for_reading
 
 AnyRequest = Request[Any, Any, Any]
 

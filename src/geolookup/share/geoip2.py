@@ -17,8 +17,8 @@ from geolookup.model.types import Match
 from geolookup.share.files import AnyRequest
 from geolookup.share.state import State
 from geolookup.web import openapi
+from geolookup.web.application import Paths
 from geolookup.web.openapi import ADDRESS
-from geolookup.web.paths import Paths
 
 BASE = "/geoip/v2.1"
 #: The address of the client itself.

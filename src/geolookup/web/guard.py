@@ -1,26 +1,31 @@
-"""What is refused before routing: unknown clients, unknown names, cross-site writes, and what exceeds the limits."""
+"""The guard before routing: it refuses unknown clients and names, cross-site writes, and what exceeds the limits."""
 
 import asyncio
-from collections.abc import Iterable
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from geolookup.errors import RequestRefusedError
 from geolookup.model.addresses import is_loopback
+from geolookup.web.application import SAFE, Answer, Paths, not_at_once, plain_path
 from geolookup.web.auth import Client, Scope, Tokens
-from geolookup.web.health import FREE_PATHS, Health
 from geolookup.web.host import allowed_host, canonical_address, host_of
-from geolookup.web.limits import Limits, RateLimit, address_key
-from geolookup.web.paths import SAFE, Paths, plain_path
+from geolookup.web.options import Limits
+from geolookup.web.probes import FREE_PATHS, Health
 from geolookup.web.problems import FORM, PAGE, RECORD, RETRY_AFTER_S, Problem, problem, send_problem
-from geolookup.web.quick import Answer, not_at_once
 
 HTTPScope: TypeAlias = Any
 
+#: How many clients' requests are counted at once. The client that was silent longest is forgotten first, so that memory
+#: stays bounded.
+MAX_CLIENTS = 10_000
 #: Set in the state of a request whose connection exceeds the limit.
 CROWDED = "geolookup.crowded"
-#: Set in the scope of a request that was checked: what refuses it, or None.
+#: Set in the scope of a request that was checked: its refusal, or None.
 _CHECKED = "geolookup.checked"
 
 
@@ -97,11 +102,11 @@ class Guard:
 
     @staticmethod
     def _is_free(scope: HTTPScope) -> bool:
-        """Whether everybody may ask this at any time."""
+        """True if any client may ask this at any time."""
         return plain_path(scope["path"]) in FREE_PATHS and scope["method"] in SAFE
 
     def _check(self, scope: HTTPScope) -> _Refusal | None:
-        """What refuses the request, if anything does."""
+        """The refusal of the request, if there is one."""
         if self._is_free(scope):
             return None
         # In the request itself: nothing after this, nor the log, sees a token that stands in the path.
@@ -123,7 +128,7 @@ class Guard:
         )
 
     def _too_much(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """What is refused to every client: too large sizes, doubtful framing, and more than the limits allow."""
+        """Refuse to every client too large sizes, doubtful framing, and more than the limits allow."""
         again = {"Retry-After": str(RETRY_AFTER_S)}
         if self._health.stopping:
             body = problem("shutting-down", "this process is ending: send the request again")
@@ -148,7 +153,7 @@ class Guard:
         return None
 
     def _stranger(self, scope: HTTPScope, headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """What is refused as DNS rebinding, or as a write from another site's page."""
+        """Refuse DNS rebinding, and a write from another site's page."""
         hosts = headers.get(b"host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
             return _Refusal(problem("unknown-host", "use a name that the service is configured to have"))
@@ -166,7 +171,7 @@ class Guard:
         return None
 
     def _without_right(self, scope: HTTPScope, headers: dict[bytes, list[str]], token: str | None) -> _Refusal | None:
-        """Whether the client is unknown, asks too often, or may not do this: 429 comes before 401 and 403.
+        """Refuse a client that is unknown, asks too often, or may not do this: 429 comes before 401 and 403.
 
         ``token`` is one that stood in the path: it counts, and no header does then.
         """
@@ -204,7 +209,7 @@ class Guard:
 
     @staticmethod
     def _encoded(headers: dict[bytes, list[str]]) -> _Refusal | None:
-        """A body in a content coding is refused (RFC 9110, section 8.4): as it comes, it can be read by nobody here."""
+        """A body in a content coding is refused (RFC 9110, section 8.4): it is not decoded here."""
         given = ",".join(headers.get(b"content-encoding", []))
         has_body = b"content-length" in headers or b"transfer-encoding" in headers
         if not (given and has_body) or {coding.strip().lower() for coding in given.split(",")} <= {"", "identity"}:
@@ -221,6 +226,45 @@ class Guard:
         # DNS rebinding needs a name: it does not work with an address.
         server = scope.get("server")
         return self._beyond_loopback and server is not None and host == canonical_address(server[0].partition("%")[0])
+
+
+class RateLimit:
+    """A token bucket for each client: ``rate`` requests a second, ``burst`` at once."""
+
+    def __init__(self, rate: float, burst: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_s(self, client: str) -> float:
+        """Take one request from the client's bucket: 0, or the seconds until there is one."""
+        now = self._clock()
+        left, since = self._buckets.get(client, (self._burst, now))
+        left = min(self._burst, left + (now - since) * self._rate)
+        wait_s = 0.0 if left >= 1 else (1 - left) / self._rate
+        self._buckets[client] = (left - 1 if left >= 1 else left, now)
+        self._buckets.move_to_end(client)
+        if len(self._buckets) > MAX_CLIENTS:
+            self._buckets.popitem(last=False)
+        return wait_s
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+
+def address_key(host: str) -> str:
+    """The key under which a client without a token is counted: its IPv4 address, or its IPv6 network of 64 bits.
+
+    A client with one IPv6 address usually has such a network.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "address:" + host[:64]
+    if address.version == 6 and address.ipv4_mapped is None:
+        return f"address:{ipaddress.ip_network((int(address) >> 64 << 64, 64))}"
+    return f"address:{address}"
 
 
 class _InTime:
@@ -240,7 +284,7 @@ class _InTime:
         except TimeoutError:
             raise RequestRefusedError("the body took too long", problem="request-timeout") from None
         if message["type"] == "http.disconnect":
-            # Nobody sees the answer, but the log gets an entry without a stack trace.
+            # No client sees the answer, but the log gets an entry without a stack trace.
             raise RequestRefusedError("the client left before its body was complete", problem="bad-request")
         self._whole = not message.get("more_body", False)
         return message

@@ -1,20 +1,19 @@
-"""Running an application: take the address, prepare, serve in one process or several, until a signal ends it."""
+"""Run an application: take the address, prepare, serve in one process or several, until SIGTERM or SIGINT ends it."""
 
 import contextlib
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 
 from geolookup.web.application import Opens
 from geolookup.web.host import canonical_address, host_of
-from geolookup.web.limits import with_files
-from geolookup.web.listener import bind, url_of
-from geolookup.web.options import Options
-from geolookup.web.server import Server, certificate_of, tokens_of
-from geolookup.web.signals import StopRequested, stopped_by_signals
+from geolookup.web.options import Options, with_files
+from geolookup.web.server import Server, bind, certificate_of, tokens_of, url_of
 from geolookup.web.workers import Supervisor
 
 
@@ -32,7 +31,7 @@ def launch(
     signal ends it too. ``prepared`` is left when the last process that serves has ended. ``on_ready`` is called with
     the base address once all processes serve.
 
-    :raises KeyboardInterrupt: at SIGINT before it serves: whoever waits for that must hear that it will not
+    :raises KeyboardInterrupt: at SIGINT before it serves: the caller that waits for that must hear that it will not
     :raises ServiceError: if the host is beyond loopback and no tokens are given, the address cannot be used, or a
         worker cannot start
     :raises SettingsError: if the tokens, the certificate or the access log cannot be used
@@ -79,3 +78,43 @@ def _work(opens: Opens, address: socket.socket, options: Options, folder: str, r
         server.when_ready = lambda _url: ready()
         stop.call = server.handle_exit
         server.run(sockets=[address])
+
+
+class StopRequested(BaseException):
+    """A signal asked to stop before there was a server; a BaseException, so that it is not handled as a failure."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Stop:
+    """The handler of both signals: it ends the server, or raises `StopRequested` before there is one.
+
+    uvicorn has handlers of its own while it runs, and raises the signal again when it ends: these handlers catch it,
+    so that the process can clean up.
+    """
+
+    def __init__(self) -> None:
+        self.call: Callable[[int, FrameType | None], None] | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        if self.call is None:
+            raise StopRequested(number)
+        self.call(number, frame)
+
+
+@contextlib.contextmanager
+def stopped_by_signals() -> Iterator[Stop]:
+    """Handle both signals in the ``with``; only in the main thread, since no other gets signals."""
+    stop = Stop()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

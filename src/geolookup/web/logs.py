@@ -1,4 +1,7 @@
-"""One line for each request that has ended, without secrets."""
+"""The logs of a process: its messages on standard error, and a line for each request that has ended, without secrets.
+
+No line can control a terminal or look like another line.
+"""
 
 import logging
 import os
@@ -9,10 +12,33 @@ from typing import IO, Any, Literal
 
 import msgspec
 
-from geolookup.base.text import harmless, harmless_json
+from geolookup.base.text import harmless, harmless_below, harmless_json
 from geolookup.errors import SettingsError
 
 _MAX_TEXT = 300
+_MAX_LENGTH = 10_000
+
+
+class LineFormatter(logging.Formatter):
+    """``geolookup: message`` on one line, and the lines of a traceback below it, each indented.
+
+    Both may quote what a client sent. Every unprintable character is escaped, and only the first line of a record
+    begins with ``geolookup:``.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record."""
+        lines = [f"geolookup: {harmless(record.getMessage(), _MAX_LENGTH)}"]
+        if record.exc_info:
+            lines += harmless_below(self.formatException(record.exc_info), _MAX_LENGTH)
+        return "\n".join(lines)
+
+
+def log_to_standard_error() -> None:
+    """Have everything that this process logs, or its libraries warn of, written by `LineFormatter`."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter())
+    logging.getLogger().handlers[:] = [handler]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,8 @@ from geolookup.model import addresses
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import Match, flat_not_covered
 from geolookup.web import openapi, wire
+from geolookup.web.application import Answer, Paths
 from geolookup.web.openapi import ADDRESS, NULLABLE_NUMBER
-from geolookup.web.paths import Paths
-from geolookup.web.quick import Answer
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
@@ -89,7 +88,7 @@ async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependen
 
 
 def quick(lookups: Lookups) -> dict[str, tuple[Any, Answer]]:
-    """`lookup_address` for `geolookup.web.quick.Quick`."""
+    """`lookup_address` for `geolookup.web.routing.Quick`."""
 
     def answer(scope: Any) -> bytes | None:
         layers = lookups.layers_at_once()

@@ -6,12 +6,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from geolookup.web.health import FREE_PATHS
+from geolookup.web.application import Answer, Paths, not_at_once
 from geolookup.web.logs import AccessLog, Entry, now, shown
-from geolookup.web.metrics import Metrics
-from geolookup.web.paths import Paths
+from geolookup.web.probes import FREE_PATHS, Metrics
 from geolookup.web.problems import PROBLEMS, RECORD
-from geolookup.web.quick import Answer, not_at_once
 
 AsgiScope: TypeAlias = Any
 

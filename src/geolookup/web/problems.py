@@ -87,11 +87,11 @@ _STORAGE = {
 RETRY_AFTER_S = 5
 #: Where an ASGI scope has the request's `geolookup.web.observer.Record`.
 RECORD = "geolookup.record"
-#: Set in the scope of an ``OPTIONS``: see `geolookup.web.methods`.
+#: Set in the scope of an ``OPTIONS``: see `geolookup.web.routing`.
 ASKS_FOR_METHODS = "geolookup.asks_for_methods"
-#: Where an ASGI scope has the form of its path's errors (`geolookup.web.paths.ErrorForm`), if it has one.
+#: Where an ASGI scope has the form of its path's errors (`geolookup.web.application.ErrorForm`), if it has one.
 FORM = "geolookup.form"
-#: Where an ASGI scope has how a problem becomes a page (`geolookup.web.paths.ErrorPage`), if it does.
+#: Where an ASGI scope has how a problem becomes a page (`geolookup.web.application.ErrorPage`), if it does.
 PAGE = "geolookup.page"
 _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 413: "body-too-large"}
 

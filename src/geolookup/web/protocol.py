@@ -10,26 +10,23 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
+from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from geolookup.errors import RequestRefusedError
-from geolookup.web.cycle import Cycle
-from geolookup.web.deadline import Deadline
+from geolookup.web.application import Paths, not_at_once
 from geolookup.web.guard import CROWDED
-from geolookup.web.limits import Limits
-from geolookup.web.paths import Paths
+from geolookup.web.options import Limits
 from geolookup.web.problems import HTML, MEDIA_TYPE, Problem, problem
-from geolookup.web.quick import not_at_once
-from geolookup.web.request import END_OF_HEAD, Request, accepted_in, cannot_become_a_head, path_in
-from geolookup.web.stall import Stall
-from geolookup.web.unreadable import beginning
+from geolookup.web.request import END_OF_HEAD, Request, accepted_in, beginning_fault, cannot_become_a_head, path_in
+from geolookup.web.timeouts import Deadline, Stall
 
-#: The minor version of uvicorn whose insides are used here, in `geolookup.web.cycle` and in
-#: `geolookup.web.server`. pyproject.toml allows no other, and a test fails with any other.
+#: The minor version of uvicorn whose insides are used here and in `geolookup.web.server`. pyproject.toml allows no
+#: other, and a test fails with any other.
 TESTED_UVICORN = "0.54"
 
 #: Called with the problem's name and the client's address; returns the id for the answer.
@@ -45,12 +42,35 @@ _LAST_WORDS_S = 3.0
 #: Requests of one client that are answered at once in a row: then others have their turn.
 _IN_A_ROW = 16
 
-#: What a connection waits for; None while it is answering.
+#: The states of a connection that waits; None while it is answering.
 _HEAD, _BODY, _NEXT, _END = "head", "body", "next", "end"
 
 
+class Cycle(RequestResponseCycle):
+    """uvicorn's, and two things that it leaves out about an answer whose length the application does not say.
+
+    HTTP/1.0 has no chunks: there the end of such an answer is the end of the connection. And ``HEAD`` tells that the
+    answer to ``GET`` would come in chunks.
+    """
+
+    _until_end = False
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send a part of the answer."""
+        if message["type"] == "http.response.start" and not self.response_started:
+            headers = message.get("headers", ())
+            if all(name.lower() != b"content-length" for name, _ in headers):
+                if self.scope["http_version"] == "1.0":
+                    self._until_end, self.chunked_encoding = True, False
+                elif self.scope["method"] == "HEAD" and message["status"] not in (204, 304):
+                    message = {**message, "headers": [*headers, (b"transfer-encoding", b"chunked")]}
+        elif message["type"] == "http.response.body" and self._until_end:
+            self.expected_content_length = len(message.get("body", b""))
+        await super().send(message)
+
+
 class Protocol(asyncio.Protocol):
-    """One connection. ``believe`` puts into a scope what a trusted proxy says of its client."""
+    """One connection. ``believe`` puts into a scope the client that a trusted proxy names."""
 
     def __init__(
         self,
@@ -76,21 +96,21 @@ class Protocol(asyncio.Protocol):
         self._paths = paths or Paths()
         self._at_once = at_once
         self._believe = believe
-        #: What has come and was not read yet.
+        #: The bytes that have come and were not read yet.
         self._unread = bytearray()
-        #: How much of it was searched for the end of a head.
+        #: The number of them that were searched for the end of a head.
         self._searched = 0
         #: The request whose body is coming.
         self._request: Request | None = None
-        #: How many bytes came since the last one that was part of a body.
+        #: The number of bytes that came since the last one that was part of a body.
         self._idle_bytes = 0
         self._cycle: Cycle | None = None
         self._waits_for: str | None = None
         self._deadline = Deadline(self._loop, self._too_late)
-        #: Whether it was refused: what still comes is dropped.
+        #: True once it was refused: what still comes is dropped.
         self._over = False
 
-    # What the loop and uvicorn's server call
+    # Called by the loop and uvicorn's server
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
@@ -188,7 +208,7 @@ class Protocol(asyncio.Protocol):
             if len(self._unread) > self._limits.head_bytes:
                 self._refuse("head-too-large", f"at most {self._limits.head_bytes} bytes", bytes(self._unread))
             elif self._unread and cannot_become_a_head(self._unread, self._searched):
-                self._refuse("bad-request", beginning(bytes(self._unread)), bytes(self._unread))
+                self._refuse("bad-request", beginning_fault(bytes(self._unread)), bytes(self._unread))
             self._searched = len(self._unread)
             return False
         end += len(END_OF_HEAD)
@@ -281,7 +301,7 @@ class Protocol(asyncio.Protocol):
                     self._flow.pause_reading()
             request.piece = b""
         else:
-            # Extensions of chunks, and trailers: nobody reads them, so they need not be long.
+            # Extensions of chunks, and trailers are not read, so they need not be long.
             self._idle_bytes += before
             if self._idle_bytes > self._limits.head_bytes:
                 self._refuse("head-too-large", f"its trailers have more than {self._limits.head_bytes} bytes", b"")
@@ -320,7 +340,7 @@ class Protocol(asyncio.Protocol):
             self._wait(_NEXT)
 
     def _wait(self, what: str | None) -> None:
-        """Wait for that from now on, unless that is what was waited for; the next request may come late each time."""
+        """Wait for that from now on, unless it was waited for already; the next request may come late each time."""
         if what == self._waits_for:
             return
         self._waits_for = what
@@ -341,10 +361,10 @@ class Protocol(asyncio.Protocol):
         else:
             self._transport.abort()
 
-    # What is not a request
+    # Refusals
 
     def _leave(self) -> bool:
-        """For the application, the client of the request that it answers has left; whether there was one."""
+        """Tell the application that the client has left; true if an answer was under way."""
         cycle = self._cycle
         if cycle is None:
             return False
@@ -384,7 +404,7 @@ class Protocol(asyncio.Protocol):
         self._deadline.set(_LAST_WORDS_S)
 
     def _formed(self, name: str, body: Problem, head: bytes) -> tuple[bytes, str, Mapping[str, str]]:
-        """What is sent for a problem, its media type, and more headers."""
+        """The content that is sent for a problem, its media type, and more headers."""
         # Of a head that is too long or too slow, the path and what is accepted are known nevertheless.
         if (page := self._paths.page_for(accepted_in(head))) is not None:
             text, headers = page(name, body.status, body.detail)

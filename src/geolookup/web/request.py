@@ -1,7 +1,8 @@
-"""One request as it comes: its head, read strictly, and its body.
+"""One request as it comes: its head, read strictly, its body, and the words for a request that cannot be read.
 
 llhttp reads it, by way of httptools: it refuses whatever could end in two places. Each request gets its own parser, so
-that nothing of one can bear on the next.
+that nothing of one can bear on the next. A refusal says what to send instead, and never quotes a value: one of them may
+be a secret.
 """
 
 import re
@@ -12,7 +13,6 @@ import httptools
 
 from geolookup.base.reasons import reason
 from geolookup.errors import RequestRefusedError
-from geolookup.web import unreadable
 
 #: The minor version of httptools whose refusals were tested. pyproject.toml allows no other, and a test fails with any
 #: other.
@@ -24,12 +24,19 @@ END_OF_HEAD: Final = b"\r\n\r\n"
 #: RFC 9112, section 3: one space between the parts. llhttp takes more of them, and versions that we do not speak.
 _LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) HTTP/(1\.[01])\r\n")
 #: No method begins so.
-_CONTROLS = re.compile(rb"[\x00-\x20\x7f-\xff]")
-#: What is to be said of a head that llhttp refused.
+_NOT_A_METHOD = re.compile(rb"[\x00-\x20\x7f-\xff]")
+#: To tell why llhttp refused a head.
 _CODING = re.compile(rb"\r\ntransfer-encoding:[ \t]*(.*?)[ \t]*(?=\r\n)", re.IGNORECASE)
 _BARE_END = re.compile(rb"(?<!\r)\n")
 #: A target in absolute form: its scheme, its authority, and the rest.
 _ABSOLUTE = re.compile(rb"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)")
+
+_TLS = b"\x16\x03"
+_END = b"\r\n"
+_VERSION = re.compile(rb" (HTTP/[0-9]+(?:\.[0-9]+)?)$", re.IGNORECASE)
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
+_CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_FIRST_LINE = "its first line must be METHOD PATH HTTP/1.1, with one space between them"
 
 
 class Request:
@@ -58,14 +65,14 @@ class Request:
     def __init__(self, head: bytes) -> None:
         line = _LINE.match(head)
         if line is None:
-            raise RequestRefusedError(unreadable.first_line(head), problem="bad-request")
+            raise RequestRefusedError(_first_line_fault(head), problem="bad-request")
         method, self.target, version = line.groups()
         self.method, self.version = method.decode("ascii"), version.decode("ascii")
         self.headers: list[tuple[bytes, bytes]] = []
         self.expects_continue = False
-        #: Whether something came after a body in chunks that was not asked for: where it begins is not known.
+        #: True if something came after a body in chunks that was not asked for: where it begins is not known.
         self.followed = False
-        #: What came of the body since this was emptied.
+        #: The bytes of the body that came since this was emptied.
         self.piece = b""
         self._length = self._hosts = 0
         self._codings: list[bytes] = []
@@ -81,7 +88,7 @@ class Request:
                 raise RequestRefusedError("an upgrade with a body in chunks", problem="bad-request") from None
         except httptools.HttpParserError as error:
             _check_codings(_CODING.findall(head))
-            raise RequestRefusedError(unreadable.header(head, reason(error)), problem="bad-request") from error
+            raise RequestRefusedError(_head_fault(head, reason(error)), problem="bad-request") from error
         if self._in_head:
             raise RequestRefusedError("its head has no end", problem="bad-request")
         _check_codings(self._codings)
@@ -96,11 +103,11 @@ class Request:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its body has come."""
+        """True if all of its body has come."""
         return self._ended if self._codings else not self._length
 
     def feed(self, data: bytearray) -> None:
-        """Move what is its body from the data to `piece`. Not to be called if it `is_whole`.
+        """Move the bytes of its body from the data to `piece`. Not to be called if it `is_whole`.
 
         :raises RequestRefusedError: ``bad-request``
         """
@@ -116,7 +123,7 @@ class Request:
             self._parser.feed_data(came)
         except httptools.HttpParserError as error:
             if not self._ended:
-                raise RequestRefusedError(unreadable.body(reason(error)), problem="bad-request") from error
+                raise RequestRefusedError(_body_fault(reason(error)), problem="bad-request") from error
             self.followed = True
 
     def in_origin_form(self, scheme: str) -> bytes:
@@ -135,14 +142,14 @@ class Request:
         self.headers[:] = [(b"host", found[2]), *(header for header in self.headers if header[0] != b"host")]
         return found[3] if found[3][:1] == b"/" else b"/" + found[3]
 
-    # What llhttp calls
+    # Called by llhttp
 
     def on_message_begin(self) -> None:
         """A request begins: this one, or one after it."""
         self.followed = not self._in_head
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which nobody reads: what was checked of the head must stay as it was."""
+        """A header, or a trailer, which is not read: the head must stay as it was checked."""
         if not self._in_head:
             return
         name, value = name.lower(), value.strip(b" \t")
@@ -179,11 +186,8 @@ def _check_codings(codings: list[bytes]) -> None:
 
 
 def cannot_become_a_head(beginning: bytearray, looked: int) -> bool:
-    """Whether no head begins like this, whatever follows: waiting for its end would be in vain.
-
-    So many bytes were ``looked`` at before.
-    """
-    return _CONTROLS.match(beginning) is not None or _BARE_END.search(beginning, looked) is not None
+    """True if no head begins like this, so that waiting for its end is useless; ``looked`` bytes were searched."""
+    return _NOT_A_METHOD.match(beginning) is not None or _BARE_END.search(beginning, looked) is not None
 
 
 def path_in(head: bytes) -> str:
@@ -196,6 +200,71 @@ def path_in(head: bytes) -> str:
 
 
 def accepted_in(head: bytes) -> str:
-    """What the beginning of a request's head says that the client accepts."""
+    """The ``Accept`` in the beginning of a request's head."""
     lines = head.split(b"\n")[1:]
     return ", ".join(line.decode("latin-1").strip() for line in lines if line[:7].lower() == b"accept:")
+
+
+def beginning_fault(begun: bytes) -> str:
+    """The fault of bytes that came in the place of a head."""
+    if begun.startswith(_TLS):
+        return "this is TLS, and plain HTTP is spoken here: write http:// in place of https://"
+    if begun.startswith(_END):
+        return "it begins with an empty line: send nothing before its first line"
+    if begun[:1].isspace():
+        return "it begins with a blank: send nothing before its first line"
+    if b"\n" in begun.replace(_END, b""):
+        return "a line of its head ends with LF alone: end each with CR LF"
+    return "this is not HTTP/1.1"
+
+
+def _first_line_fault(head: bytes) -> str:
+    """The fault of the first line of a head."""
+    line = head.partition(_END)[0]
+    if not line or line[:1].isspace() or line.startswith(_TLS) or b"\n" in line:
+        return beginning_fault(head)
+    version = _VERSION.search(line)
+    if version is None:
+        return _FIRST_LINE
+    if version[1] not in (b"HTTP/1.0", b"HTTP/1.1"):
+        return f"it is of {version[1].decode('ascii')}: send HTTP/1.1"
+    if _CONTROLS.search(line):
+        return "its first line holds a control character: percent-encode it"
+    if not line.isascii() or line.count(b" ") > 2:
+        return f"{_FIRST_LINE}, and the path's own blanks and letters beyond ASCII percent-encoded"
+    return _FIRST_LINE
+
+
+def _head_fault(head: bytes, said: str) -> str:
+    """The fault of the headers of a head; if none is found, the words of the parser, which ``said`` why."""
+    lengths = 0
+    codings = False
+    for number, line in enumerate(head.removesuffix(_END + _END).split(_END)[1:], 1):
+        name, colon, value = line.partition(b":")
+        if line[:1] in (b" ", b"\t"):
+            return f"header {number} begins with a blank: a header takes one line, and may not go on in the next"
+        if b"\n" in line:
+            return f"header {number} ends with LF alone: end each line with CR LF"
+        if not colon:
+            return f"header {number} has no colon: a header is NAME: VALUE"
+        if not _NAME.fullmatch(name):
+            blank = name.rstrip(b" \t") != name and _NAME.fullmatch(name.rstrip(b" \t"))
+            what = "a blank before its colon: leave it out" if blank else "a name that HTTP does not allow"
+            return f"header {number} has {what}"
+        if _CONTROLS.search(value):
+            return f"header {number} ({name.decode('ascii')}) has a control character in its value"
+        if name.lower() == b"content-length":
+            lengths += 1
+            if not value.strip(b" \t").isdigit():
+                return "its Content-Length is not one whole number of bytes"
+        codings = codings or name.lower() == b"transfer-encoding"
+    if lengths > 1:
+        return "it has several Content-Length: send one"
+    if lengths and codings:
+        return "it has Content-Length and Transfer-Encoding: send one of the two"
+    return f"its head cannot be read: {said}"
+
+
+def _body_fault(said: str) -> str:
+    """The fault of a body in chunks, with the words that the parser ``said``."""
+    return f"its body in chunks cannot be read: {said}. Each is its length in hexadecimal, CR LF, its bytes and CR LF"

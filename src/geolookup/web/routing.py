@@ -1,4 +1,7 @@
-"""An application of Litestar with what every application of this service has: probes, metrics, problems, OpenAPI."""
+"""An application of Litestar with what every application here has: probes, metrics, problems, its OpenAPI document.
+
+Around it stand answers before the framework (`Quick`), and the methods that every path has (`Methods`).
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,10 +13,101 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 
 from geolookup.base.version import __version__
 from geolookup.web import openapi, problems, wire
-from geolookup.web.health import Health, healthz, quick_healthz, readyz
-from geolookup.web.methods import Methods
-from geolookup.web.metrics import Metrics, metrics_page
-from geolookup.web.quick import Answer, Quick
+from geolookup.web.application import Answer
+from geolookup.web.probes import Health, Metrics, healthz, metrics_page, quick_healthz, readyz
+from geolookup.web.problems import ASKS_FOR_METHODS
+
+#: An unknown method, so that the router names the known ones.
+_NO_METHOD = "-"
+
+
+class Methods:
+    """An application of Litestar that answers ``OPTIONS`` and ``HEAD`` for each of its paths.
+
+    ``OPTIONS`` gets the ``Allow`` of the path's own 405 (RFC 9110, section 10.2.1): Litestar (2.25) answers it by
+    itself, but with the methods of a single handler, even if a path has several. ``HEAD`` gets the head that ``GET``
+    would get (section 9.3.2).
+    """
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    def at_once(self, scope: Any) -> bytes | None:
+        """The answer that `Quick` has for this request."""
+        found: bytes | None = self.app.at_once(scope)
+        return found
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass the request on."""
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            await self._head(scope, receive, send)
+            return
+        if scope["type"] == "http" and scope["method"] == "OPTIONS":
+            scope = {**scope, "method": _NO_METHOD, ASKS_FOR_METHODS: True}
+        await self.app(scope, receive, send)
+
+    async def _head(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer by ``GET`` up to the head; a stream ends there, since its client then counts as gone."""
+        over = False
+
+        async def without_body(message: Any) -> None:
+            nonlocal over
+            if message["type"] == "http.response.start" and not over:
+                await send(message)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                over = True
+
+        async def until_over() -> Any:
+            return {"type": "http.disconnect"} if over else await receive()
+
+        get = {**scope, "method": "GET"}
+        try:
+            await self.app(get, until_over, without_body)
+        finally:
+            # The access log and the metrics read from the scope which operation it was.
+            if "route_handler" in get:
+                scope["route_handler"] = get["route_handler"]
+
+
+class Quick:
+    """An application, and the answers to its most frequent ``GET``: the framework's own work takes longer than theirs.
+
+    It stands inside the guard and the observer, so that nothing is refused, logged or counted otherwise.
+
+    ``answers`` are by path, or by the path's first part with both slashes, each with the handler that would answer
+    otherwise: the access log and the metrics read from it which operation it was.
+    """
+
+    def __init__(self, app: Any, answers: Mapping[str, tuple[Any, Answer]]) -> None:
+        self.app = app
+        self._answers = dict(answers)
+
+    def at_once(self, scope: Any) -> bytes | None:
+        """The JSON of the 200 that this request gets, None if the framework must be asked."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            return None
+        path = scope["path"]
+        found = self._answers.get(path[: path.find("/", 1) + 1] or path)
+        if found is None:
+            return None
+        handler, answer = found
+        try:
+            body = answer(scope)
+        except Exception:
+            return None  # the framework meets it again, and makes a problem of it
+        if body is not None:
+            scope["route_handler"] = handler
+        return body
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer, or pass the request on."""
+        body = self.at_once(scope)
+        if body is None:
+            await self.app(scope, receive, send)
+            return
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 def routed(

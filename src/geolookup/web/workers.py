@@ -19,8 +19,8 @@ from types import FrameType
 from prometheus_client.multiprocess import mark_process_dead
 
 from geolookup.errors import GeoLookupError, ServiceError
-from geolookup.web.log import log_to_standard_error
-from geolookup.web.metrics import SHARED_DIRECTORY
+from geolookup.web.logs import log_to_standard_error
+from geolookup.web.probes import SHARED_DIRECTORY
 
 logger = logging.getLogger("geolookup.service")
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from geolookup.console import app
-from geolookup.web.limits import Limits
+from geolookup.web.options import Limits
 from tests.support.data.two_sources import state
 from tests.support.services.raw_http import connected, exchange, read_all
 from tests.support.users.running_console import RunningConsole, Visitor

@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from geolookup.web.auth import Scope, line_for, new_token
-from geolookup.web.limits import Limits
-from geolookup.web.options import Options
+from geolookup.web.options import Limits, Options
 from tests.support.services.raw_http import Answer, exchange
 from tests.support.services.running_service import FIELDS, RunningService
 from tests.support.services.service_fixtures import DEFAULTS

@@ -6,9 +6,8 @@ from typing import Any, Self
 
 import httpx
 
-from geolookup.web.listener import bind
 from geolookup.web.options import Options
-from geolookup.web.server import Server
+from geolookup.web.server import Server, bind
 from tests.support.services.plain_http import PLAIN
 
 PATIENCE_S = 60

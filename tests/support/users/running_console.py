@@ -15,8 +15,7 @@ from geolookup.console.forms import TOKEN
 from geolookup.lookup.first import open_editor
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
-from geolookup.web.limits import Limits
-from geolookup.web.options import Options
+from geolookup.web.options import Limits, Options
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
 from tests.support.users.browser import Watched

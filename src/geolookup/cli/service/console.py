@@ -30,7 +30,7 @@ def console(port: int, no_browser: bool, read_only: bool) -> None:
     """
     try:
         from geolookup.console import run
-        from geolookup.web.log import log_to_standard_error
+        from geolookup.web.logs import log_to_standard_error
     except ImportError as error:
         raise missing_packages(error) from error
 

@@ -144,9 +144,8 @@ def options_from(given: Mapping[str, Any]) -> "Options":
     :raises SettingsError: if a name or an address is not valid
     """
     try:
-        from geolookup.web.limits import Limits
-        from geolookup.web.log import log_to_standard_error
-        from geolookup.web.options import Options
+        from geolookup.web.logs import log_to_standard_error
+        from geolookup.web.options import Limits, Options
     except ImportError as error:
         raise missing_packages(error) from error
     limits = Limits(

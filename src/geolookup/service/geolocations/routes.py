@@ -15,7 +15,7 @@ from geolookup.service.geolocations import openapi, search, writes
 from geolookup.service.store import replay
 from geolookup.service.store.store import Store, Transaction
 from geolookup.web import wire
-from geolookup.web.paths import Paths
+from geolookup.web.application import Paths
 from geolookup.web.stream import SnapshotStream
 from geolookup.web.wire import DeletedBlocks, LocidAnswer
 

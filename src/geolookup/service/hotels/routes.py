@@ -15,8 +15,8 @@ from geolookup.service.hotels.search import Search
 from geolookup.service.store.hotel_schema import ADDRESS, ADDRESS_KEYS
 from geolookup.service.store.store import Store
 from geolookup.web import openapi
+from geolookup.web.application import Paths
 from geolookup.web.openapi import TEXT
-from geolookup.web.paths import Paths
 from geolookup.web.stream import SnapshotStream
 
 PATHS = Paths(lists=frozenset({"/v1/api/hotel/list"}))

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from geolookup.errors import ServiceError
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Store
-from geolookup.web.metrics import Metrics
+from geolookup.web.probes import Metrics
 
 #: Counting 4.5 million blocks takes a while, so it is done at most once in this many seconds.
 _COUNT_EVERY_S = 30.0

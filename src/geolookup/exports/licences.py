@@ -54,5 +54,5 @@ def _is_forbidden(terms: dict[str, Any]) -> bool:
 
 def _known(home: str, current: Current) -> dict[str, dict[str, Any]]:
     """The terms of each source: as of the last sync, else (of one that is not configured any more) as it was pulled."""
-    pulled = entries_of(home, current.generation, current.published)
+    pulled = entries_of(home, current.published)
     return {str(entry["name"]): entry for entry in (*pulled, *current.sources)}

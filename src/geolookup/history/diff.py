@@ -12,7 +12,7 @@ from geolookup.history.held import is_held, meant, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
-from geolookup.state.base.parts import Part, part_path, parts_of
+from geolookup.state.base.parts import Part, parts_of, snapshot_path
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.kept import Generations, Reference
@@ -72,23 +72,23 @@ class Sides:
                 continue
             if earlier.snapshot and earlier == part:
                 continue
-            paths = self._cache(self.old.current, earlier), self._cache(self.new.current, part)
+            paths = self._cache(earlier), self._cache(part)
             rows = row_differences(*paths, top=top, blocks=blocks)
             if not rows.is_empty:
                 found.append(SourceDifference(name=name, kind=part.kind, change="changed", rows=rows))
         left = (part for name, part in before.items() if name not in after)
         return found + [self._alone(self.old.current, part, "left") for part in left]
 
-    def _path(self, current: Current, part: Part) -> str:
-        return self.places.get(part) or part_path(self.directory.home, current.generation, part)
+    def _path(self, part: Part) -> str:
+        return self.places.get(part) or snapshot_path(self.directory.home, part.snapshot)
 
-    def _cache(self, current: Current, part: Part) -> str:
-        return os.path.join(self._path(current, part), "cache.db")
+    def _cache(self, part: Part) -> str:
+        return os.path.join(self._path(part), "cache.db")
 
     def _alone(self, current: Current, part: Part, change: Literal["joined", "left"]) -> SourceDifference:
         record: Mapping[str, Any] = current.published
         if part.snapshot:
-            record = read_report(self._path(current, part))["published"]
+            record = read_report(self._path(part))["published"]
         try:
             counts = [int(record["rows"][what]) - int(record["rows"][f"custom_{what}"]) for what in _COUNTED]
         except (KeyError, TypeError, ValueError) as error:

@@ -14,10 +14,9 @@ from geolookup.index.stack import write_stack
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.parts import SERVICE, Part, part_path, parts_of
+from geolookup.state.base.parts import SERVICE, Part, parts_of, snapshot_path
 from geolookup.state.generations.assemble import Layer, about_of
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.entries import entries
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.kept import HELD
 from geolookup.sync.pull.layers import served_names
@@ -52,7 +51,7 @@ class Waiting:
 def waiting(directory: StateDirectory) -> list[Waiting]:
     """Everything that is held, sources first."""
     current = directory.current_or_none()
-    known = {str(entry["name"]): entry for entry in entries(directory.home, current)} if current is not None else {}
+    known = {str(entry["name"]): entry for entry in current.sources} if current is not None else {}
     found = []
     for name, candidate in directory.holding.candidates().items():
         document = candidate.document()
@@ -128,7 +127,7 @@ def opened_held(directory: StateDirectory, held: Waiting) -> Iterator[tuple[Publ
 def _layers(directory: StateDirectory, current: Current, held: Waiting) -> list[Layer]:
     """The stack that would be served, each source with its place."""
     layers = {
-        part.name: Layer(part=part, path=part_path(directory.home, current.generation, part))
+        part.name: Layer(part=part, path=snapshot_path(directory.home, part.snapshot))
         for part in parts_of(current.published)
     }
     if held.name is not None:
@@ -137,10 +136,10 @@ def _layers(directory: StateDirectory, current: Current, held: Waiting) -> list[
         part = Part(held.name, kind, 1 + current.newest_snapshot, held.digest)
         layers[held.name] = Layer(part=part, path=held.path)
         return [layers[name] for name in served_names(current) or [held.name]]
-    for entry in entries(directory.home, current):
+    for entry in current.sources:
         if entry["name"] in held.names and entry.get("digest"):
             part = Part(str(entry["name"]), str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
-            layers[part.name] = Layer(part=part, path=part_path(directory.home, current.generation, part))
+            layers[part.name] = Layer(part=part, path=snapshot_path(directory.home, part.snapshot))
     missing = [name for name in held.names if name not in layers]
     if missing:
         raise UnknownGenerationError(f"{held.reference}: {', '.join(missing)} has no snapshot yet: sync first")

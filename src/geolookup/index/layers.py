@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def source_of(reader: "IndexReader", slot: int) -> str:
     """The name of the source that a slot's location comes from: ``custom`` in the custom layer.
 
-    A file of an earlier release names none: then it is ``service``.
+    In a file that names none it is ``service``.
 
     :raises IndexDamagedError: if the slot does not exist, or it names no source
     """

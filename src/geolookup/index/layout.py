@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from typing import Final
 
 FORMAT: "Final" = "geolookup-index"
-VERSION: "Final" = "2.1"
-MAJOR: "Final" = 2
+VERSION: "Final" = "1.0"
+MAJOR: "Final" = 1
 
 #: The slot of a gap: no geolocation of this layer covers the segment.
 EMPTY: "Final" = 0xFFFFFFFF
@@ -23,7 +23,7 @@ EMPTY: "Final" = 0xFFFFFFFF
 #: One start for each value of an address's upper 16 bits, and one past the last.
 TABLE_LENGTH: "Final" = 65_537
 
-#: Every section of version 2 with its safetensors type, in the order in which they stand in the file.
+#: Every section with its safetensors type, in the order in which they stand in the file.
 SECTIONS: "Final" = {
     "v6.hi": "U64",
     "v6.lo": "U64",

@@ -46,7 +46,7 @@ class IndexReader:
     ``layer`` is ``"custom"`` or ``"default"``; ``metadata`` has the header's strings, the caller's own among them;
     ``counts`` the whole numbers in it, by the names of `layout.COUNT_NAMES`; ``segment_count_v4`` and
     ``segment_count_v6`` count segments without gaps; ``size_bytes`` is the file's size; ``sources`` names what
-    the layer was made from, nothing in a file of version 2.0. A slot is a number below ``location_count``, or `EMPTY`
+    the layer was made from, nothing if its writer named none. A slot is a number below ``location_count``, or `EMPTY`
     if no geolocation of this layer covers the address.
 
     Nothing in it changes after opening, so threads and forked children may share one. To replace it under running
@@ -323,7 +323,7 @@ class IndexReader:
         return MASKS in self.metadata
 
     def source(self, slot: int) -> str:
-        """The name of the source that a slot's location comes from; "" in a file of version 2.0.
+        """The name of the source that a slot's location comes from; "" if the file names none.
 
         :raises IndexDamagedError: if the slot does not exist, or it names no source
         """

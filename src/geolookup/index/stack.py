@@ -87,7 +87,7 @@ def _hidden(stretch: Stretch, masks: "Sequence[Array]") -> int:
 
 
 def answered_by(reader: "IndexReader") -> dict[str, tuple[int, int]]:
-    """How many IPv4 and IPv6 addresses each source answers, by its name; of a file of version 2.0, by "".
+    """How many IPv4 and IPv6 addresses each source answers, by its name; of a file that names none, by "".
 
     :raises IndexDamagedError: if the index cannot be followed
     """

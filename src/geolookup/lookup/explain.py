@@ -12,7 +12,7 @@ from geolookup.model.reports import CoveringBlock, Explanation
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import has_service, part_path, parts_of
+from geolookup.state.base.parts import has_service, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.layer import Laid
 from geolookup.state.generations.cache import Cache
@@ -67,7 +67,7 @@ def explain(
     directory = StateDirectory(home)
     covering: list[Covering] = []
     for position, part in enumerate(parts_of(current.published)):
-        cache = Cache(f"{part_path(home, current.generation, part)}/cache.db")
+        cache = Cache(f"{snapshot_path(home, part.snapshot)}/cache.db")
         numbered = part.kind in _NUMBERED
         for block, place, row in cache.covering_rows(family, value):
             if place is None or place.locid > 0:

@@ -12,9 +12,8 @@ from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import SERVICE, Part, has_service, part_path, parts_of
+from geolookup.state.base.parts import SERVICE, Part, has_service, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
-from geolookup.state.generations.entries import entries
 from geolookup.state.generations.licences import overdue
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.failures import failures
@@ -75,7 +74,7 @@ def describe(
 
 def _sources(directory: StateDirectory, current: Current, freshness: Freshness) -> Iterator[SourceStatus]:
     parts = {part.name: part for part in parts_of(current.published)}
-    known = {str(entry["name"]): entry for entry in entries(directory.home, current)}
+    known = {str(entry["name"]): entry for entry in current.sources}
     held = {}
     for name, candidate in directory.holding.candidates().items():
         with contextlib.suppress(StateDamagedError, StateUnreadableError):
@@ -90,7 +89,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
         rows: dict[str, Any] = {}
         with contextlib.suppress(StateDamagedError, StateUnreadableError):
             if part.digest:
-                rows = read_report(part_path(directory.home, current.generation, part))["published"]["rows"]
+                rows = read_report(snapshot_path(directory.home, part.snapshot))["published"]["rows"]
         since, limit = limits.get(name, (str(entry.get("checked_at", "")), freshness.max_age_s))
         counts = answers.get(name)
         if counts is None:

@@ -25,7 +25,6 @@ from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.entries import entries
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.served import open_served
 from geolookup.state.publishing.directory import StateDirectory
@@ -275,7 +274,7 @@ class Run:
                 published |= {"url": url, "source": current.source.replace(before, url)}
             known = tuple(
                 {**entry, **changes, "checked_at": now_text()} if entry["kind"] == SERVICE else entry
-                for entry in entries(self.home, current)
+                for entry in current.sources
             )
             names = {part.name for part in parts_of(current.published)}
             checked_at = min(str(entry["checked_at"]) for entry in known if entry["name"] in names)

@@ -336,25 +336,6 @@ def test_an_older_generation_that_is_damaged_is_refused_and_no_other_answers_for
 # What other releases write
 
 
-def test_a_current_without_pins_and_record_is_read_and_both_begin_with_the_next_publish(home: str, wall: Clock) -> None:
-    nights(home, wall, 2)
-    path = Path(home, "CURRENT")
-    found = json.loads(path.read_text())
-    for name in ("pins", "served", "check"):
-        del found[name]
-    path.write_text(json.dumps(found))
-    directory = StateDirectory(home)
-    assert read_current(home).served == ()
-    assert Generations(directory).resolve("2026-03-02") == 2
-    with pytest.raises(UnknownGenerationError, match="not known"):
-        Generations(directory).resolve("2026-03-01")
-    wall.day(3)
-    assert publish(home, stamped(3)).served == (
-        (2, "2026-03-02T06:00:00.000Z"),
-        (3, "2026-03-03T06:00:00.000Z"),
-    )
-
-
 @pytest.mark.parametrize("wrong", [{"pins": 7}, {"pins": ["1"]}, {"served": [[1]]}, {"served": [[1, 2]]}])
 def test_pins_and_record_of_the_wrong_kind_are_damage(home: str, wrong: dict[str, object]) -> None:
     publish(home, stamped(1))

@@ -1,7 +1,6 @@
 """Several sources in one state: which of them answers, what is shared between generations, what is held, what fails."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import part_path, parts_of
+from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
@@ -20,7 +19,6 @@ from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.pull.report import PullReport
 from tests.state.generations.staged import strays
-from tests.support.data.states import place, publish
 
 HEADER = "first,last,country,city\n"
 
@@ -130,7 +128,7 @@ def test_places_that_only_bad_rows_name_are_not_published(files: Files) -> None:
     files.sync("a", "b")
     current = files.current()
     caches = [
-        Cache(os.path.join(part_path(files.home, current.generation, part), "cache.db"))
+        Cache(os.path.join(snapshot_path(files.home, part.snapshot), "cache.db"))
         for part in parts_of(current.published)
     ]
     found = [[(each.locid, each.city) for each, _ in cache.find()] for cache in caches]
@@ -383,35 +381,6 @@ def test_a_stack_that_a_rollback_leaves_returns_only_when_the_settings_change(fi
     assert files.stack() == ["a"]
     files.sync("a", "b", "c")
     assert files.stack() == ["a", "b", "c"]
-
-
-def test_a_state_of_an_earlier_release_is_read_in_place_and_goes_on_without_a_pull(files: Files) -> None:
-    publish(files.home, [place(1, "10.0.0.0/8", city="Old"), place(-1, "10.9.0.0/16", city="Mine")])
-    _make_version_1(files.home)
-    assert files.answer("10.1.1.1") == ("service", "Old")
-    files.write("office", "10.1.0.0,10.1.0.255,DE,HQ")
-    directory = StateDirectory(files.home)
-    current = directory.require_current()
-    assert parts_of(current.published)[0].snapshot == 0
-    settings = files.settings("office", url=current.published["url"], attempts=1, connect_timeout_s=0.2)
-    with pytest.raises(PullError, match=r"1 of 2 sources failed.*service"):
-        pull(directory, settings)
-    assert files.stack() == ["service", "office"]
-    assert [files.answer(address) for address in ("10.1.1.1", "10.9.0.1")] == [("service", "Old"), ("custom", "Mine")]
-    assert files.whole()
-
-
-def _make_version_1(home: str) -> None:
-    """What the release before snapshots wrote: a generation with its own files, and a CURRENT that names no source."""
-    import json
-
-    shutil.rmtree(os.path.join(home, "snapshots"))
-    for path in (Path(home, "CURRENT"), Path(home, "generations", "000001", "report.json")):
-        document = json.loads(path.read_text())
-        for name in ("check", "sources", "newest_snapshot", "next_locid"):
-            document.pop(name, None)
-        document["published"].pop("stack")
-        path.write_text(json.dumps({**document, "version": "1.0"}, indent=1))
 
 
 def test_nothing_configured_and_nothing_given_says_what_to_do(files: Files) -> None:

@@ -31,7 +31,6 @@ from geolookup.sources.definition import TOKEN, Definition, given, stack
 from geolookup.sources.detect import open_source
 from geolookup.sources.kinds.service import ServiceReading
 from geolookup.state.base.clock import wall
-from geolookup.state.generations.entries import entries
 from geolookup.sync.pull.pull import configured_url
 from geolookup.upstream.geolocations import GeolocationsClient
 
@@ -85,7 +84,7 @@ def _named(settings: Settings, name: str) -> Definition:
     """
     directory = state_directory(settings)
     current = directory.current_or_none()
-    remembered = entries(directory.home, current) if current is not None else ()
+    remembered = current.sources if current is not None else ()
     found = {each.name: each for each in stack(settings.stack, remembered)}
     if name not in found:
         raise SettingsError(f"unknown source {name!r:.60}: the sources are {', '.join(found)}")

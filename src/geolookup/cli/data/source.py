@@ -33,7 +33,6 @@ from geolookup.sources.detect import named, open_source
 from geolookup.sources.presets import PRESETS, preset
 from geolookup.sources.terms import Terms
 from geolookup.state.base.clock import wall
-from geolookup.state.generations.entries import entries
 
 _REGISTRY = "registry"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -258,7 +257,7 @@ def _pulled(settings: Settings) -> dict[str, dict[str, Any]]:
     """What the state knows of each source that it has, by name."""
     directory = state_directory(settings)
     current = directory.current_or_none()
-    return {} if current is None else {str(entry["name"]): entry for entry in entries(directory.home, current)}
+    return {} if current is None else {str(entry["name"]): entry for entry in current.sources}
 
 
 def _terms(found: Definition, pulled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import Geolocation, ListFilters
 from geolookup.settings.source import CUSTOM
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import Part, part_path, parts_of
+from geolookup.state.base.parts import Part, parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 
@@ -139,6 +139,6 @@ def _rows(
         listed.append(named(directory.cache(current.generation), CUSTOM, "custom"))
     if layer != "custom":
         for part in parts:
-            path = os.path.join(part_path(directory.home, current.generation, part), "cache.db")
+            path = os.path.join(snapshot_path(directory.home, part.snapshot), "cache.db")
             listed.append(named(Cache(path), part.name, "default"))
     return heapq.merge(*listed, key=lambda row: row[0].locid)

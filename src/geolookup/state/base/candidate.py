@@ -8,9 +8,9 @@ from typing import Any
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
-from geolookup.errors import StateDamagedError, StateTooNewError
+from geolookup.errors import StateDamagedError
 from geolookup.state.base import files
-from geolookup.state.base.current import FORMAT_VERSION, READ_VERSIONS
+from geolookup.state.base.current import FORMAT_VERSION, require_version
 
 REPORT = "report.json"
 #: Stands in a candidate that was held, until it is published.
@@ -74,7 +74,7 @@ class Candidate:
         """What report.json holds.
 
         :raises StateDamagedError: if it is not what was written
-        :raises StateTooNewError: if its major version is not ours
+        :raises StateTooNewError: if a newer release, or a build before the first, wrote it
         """
         return read_report(self.path)
 
@@ -85,11 +85,7 @@ def read_report(directory: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             document = json.load(file)
-        version = str(document["version"])
-        if version.partition(".")[0] not in READ_VERSIONS:
-            raise StateTooNewError(
-                f"{path}: has version {version!r:.40}, and this release reads {FORMAT_VERSION}: upgrade geolookup"
-            )
+        require_version(str(document["version"]), path)
         published = document["published"]
         texts = (published["source"], published["digest"], *(published["files"][name]["sha256"] for name in CONTENT))
         sizes = [published["files"][name]["bytes"] for name in CONTENT]

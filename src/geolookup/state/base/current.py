@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from geolookup.index.mapped import Header
 
-FORMAT_VERSION = "2.0"
-#: The major versions that are read. In version 1 a generation is what one source's pull made.
-READ_VERSIONS = ("1", "2")
+FORMAT_VERSION = "1.0"
+#: Builds before the first release called theirs 2, and an earlier one 1, with no stack in its record. So no release
+#: may have the version 2.
+_UNRELEASED_MAJOR = "2"
 #: Before the checksum of the whole file, which stands in it.
 _CHECK_MARK = b'"check": "'
 _MAX_BYTES = 1 << 20
@@ -44,7 +45,7 @@ class Current:
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
     content that was rolled back; ``pins`` the generations that retention always keeps; ``served`` which
     generation was served since when (see `state.timeline`); ``sources`` what is known of each source (see
-    `generations.entries`), nothing in version 1; ``newest_snapshot`` the highest snapshot ever committed;
+    `generations.entries`); ``newest_snapshot`` the highest snapshot ever committed;
     ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given. ``recovered``
     says what was wrong if CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest
     push began (see `state.base.marks`): with ``edits`` it tells whether edits.db has gone back since.
@@ -169,7 +170,7 @@ def read_current(home: str) -> Current:
 
     :raises NoStateError: if there is none
     :raises StateDamagedError: if it is not what was written
-    :raises StateTooNewError: if its major version is not ours
+    :raises StateTooNewError: if a newer release, or a build before the first, wrote it
     :raises StateUnreadableError: if this user may not read it
     """
     return _current_of(home, current_bytes(home))
@@ -254,10 +255,10 @@ def parse_current(data: bytes, path: str) -> Current:
         version = str(found["version"])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise _damaged(path, error) from error
-    if version.partition(".")[0] not in READ_VERSIONS:
-        raise StateTooNewError(
-            f"{path}: has version {version!r:.40}, and this release reads version {FORMAT_VERSION}: upgrade geolookup"
-        )
+    require_version(version, path)
+    record = found.get("published")
+    if type(record) is dict and "source" in record and "stack" not in record:
+        raise _unreleased(path)
     try:
         if found.get("check", "") not in ("", check):
             raise ValueError("its checksum does not fit its content")
@@ -272,14 +273,12 @@ def parse_current(data: bytes, path: str) -> Current:
             published_at=found["published_at"],
             checked_at=found["checked_at"],
             refused=tuple(found["refused"]),
-            # Releases before these did not write them.
-            pins=tuple(found.get("pins", ())),
-            served=tuple([(number, since) for number, since in found.get("served", ())]),
-            # Version 1 has neither.
-            sources=tuple(found.get("sources", ())),
-            newest_snapshot=found.get("newest_snapshot", 0),
-            next_locid=found.get("next_locid", 0),
-            pushed=found.get("pushed", 0),
+            pins=tuple(found["pins"]),
+            served=tuple([(number, since) for number, since in found["served"]]),
+            sources=tuple(found["sources"]),
+            newest_snapshot=found["newest_snapshot"],
+            next_locid=found["next_locid"],
+            pushed=found["pushed"],
         )
         if type(found["refused"]) is not list:
             raise ValueError("`refused` is not an array")
@@ -291,7 +290,7 @@ def parse_current(data: bytes, path: str) -> Current:
             current.next_locid,
             current.pushed,
         ]
-        named = [*current.published.get("stack", ()), *current.sources]
+        named = [*current.published["stack"], *current.sources]
         numbers += [entry["snapshot"] for entry in named]
         if not all(type(entry[name]) is str for entry in named for name in ("name", "kind", "digest")):
             raise ValueError("a source in it has no name")
@@ -313,6 +312,26 @@ def parse_current(data: bytes, path: str) -> Current:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from error
     return current
+
+
+def require_version(version: str, path: str) -> None:
+    """See that this release reads a file of the state directory that has this version.
+
+    :raises StateTooNewError: if a newer release, or a build before the first, wrote it
+    """
+    major = version.partition(".")[0]
+    if major == _UNRELEASED_MAJOR:
+        raise _unreleased(path)
+    if major != "1":
+        raise StateTooNewError(
+            f"{path}: has version {version!r:.40}, and this release reads version {FORMAT_VERSION}: upgrade geolookup"
+        )
+
+
+def _unreleased(path: str) -> StateTooNewError:
+    from geolookup.state.base.files import unreleased  # late: one lookup from the shell needs none of it
+
+    return unreleased(path)
 
 
 def _damaged(path: str, error: Exception) -> StateDamagedError:
@@ -401,8 +420,6 @@ def open_named(home: str, current: Current, index: str | None = None) -> Publish
             if reader is not None:
                 reader.close()
         raise
-    if not base.sources:  # an earlier release wrote it, for which there was one source
-        base.sources = ("registry" if current.source == "bundled" else "service",)
     return Published(current, base, overlay)
 
 

@@ -1,14 +1,13 @@
 """What a generation is made of: the snapshots of its sources, in the order in which they answer.
 
-A snapshot is one pull of one source, ``snapshots/000017/{cache.db,index,report.json}``. A generation that an earlier
-release published names none: its own files are one snapshot, of the service or of the bundled data.
+A snapshot is one pull of one source, ``snapshots/000017/{cache.db,index,report.json}``.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from geolookup.state.base.current import generation_name, generation_path
+from geolookup.state.base.current import generation_name
 
 SNAPSHOTS = "snapshots"
 #: The kinds of source that the state directory tells apart from files, and their names if nobody gives them others.
@@ -19,7 +18,7 @@ BUNDLED = "bundled"
 
 
 class Part(NamedTuple):
-    """One source's snapshot in a stack. ``snapshot`` is its number, 0 if it is the generation's own files."""
+    """One source's snapshot in a stack. ``snapshot`` is its number, 0 until it is published."""
 
     name: str
     kind: str
@@ -37,9 +36,6 @@ def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
     :raises ValueError: if the record says something else
     :raises KeyError: if it lacks a member
     """
-    if "stack" not in record:
-        name = REGISTRY if record["source"] == BUNDLED else SERVICE
-        return (Part(name, name, 0, str(record["digest"])),)
     parts = tuple(
         Part(str(each["name"]), str(each["kind"]), int(each["snapshot"]), str(each["digest"]))
         for each in record["stack"]
@@ -52,13 +48,6 @@ def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
 def has_service(record: Mapping[str, Any]) -> bool:
     """Whether a service is in a generation's stack: without one custom geolocations are final, and nothing waits."""
     return any(part.kind == SERVICE for part in parts_of(record))
-
-
-def part_path(home: str, generation: int, part: Part) -> str:
-    """The directory of a part's files."""
-    if part.snapshot:
-        return snapshot_path(home, part.snapshot)
-    return generation_path(home, generation)
 
 
 def snapshot_path(home: str, number: int) -> str:

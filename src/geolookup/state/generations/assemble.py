@@ -145,12 +145,6 @@ def _open(opened: contextlib.ExitStack, layer: Layer) -> IndexReader:
         raise StateDamagedError(f"source {layer.part.name}: its snapshot cannot be used: {error}") from error
 
 
-def link_snapshot(path: str, into: str) -> None:
-    """Give the files of a snapshot, or of a generation that is one, a second name: no byte is copied or changed."""
-    for name in ("cache.db", "index"):
-        link_file(os.path.join(path, name), os.path.join(into, name))
-
-
 def link_file(path: str, target: str) -> None:
     """Give a file a second name, or where the file system has no such thing, a copy."""
     with files.file_errors(target):

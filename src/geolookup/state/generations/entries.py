@@ -2,8 +2,8 @@
 
 An entry is a plain object of JSON, since CURRENT is read on the path of one lookup:
 
-- ``name``, ``kind``, ``snapshot`` (its newest one's number, 0 for the own files of a generation of version 1) and
-  ``digest``; of a source that never could be pulled 0 and "", and no moment in ``checked_at``;
+- ``name``, ``kind``, ``snapshot`` (its newest one's number) and ``digest``; of a source that never could be pulled 0
+  and "", and no moment in ``checked_at``;
 - ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
 - ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
 - ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
@@ -20,8 +20,7 @@ from typing import Any
 
 from geolookup.errors import StateDamagedError
 from geolookup.state.base.candidate import read_report
-from geolookup.state.base.current import Current
-from geolookup.state.base.parts import Part, part_path, parts_of
+from geolookup.state.base.parts import Part, parts_of, snapshot_path
 
 _FROM_RECORD = (
     "pulled_at",
@@ -53,23 +52,13 @@ def entry_of(part: Part, record: Mapping[str, Any], *, checked_at: str) -> dict[
     return {**part.as_dict(), "checked_at": checked_at, **known}
 
 
-def entries_of(home: str, generation: int, record: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def entries_of(home: str, record: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     """What is known of each source of a generation if CURRENT does not say: as far as the snapshots remember."""
     found = []
     for part in parts_of(record):
-        own: Mapping[str, Any] = record
-        if part.snapshot:
-            try:
-                own = read_report(part_path(home, generation, part))["published"]
-            except StateDamagedError:
-                own = {}
+        try:
+            own: Mapping[str, Any] = read_report(snapshot_path(home, part.snapshot))["published"]
+        except StateDamagedError:
+            own = {}
         found.append(entry_of(part, own, checked_at=str(own.get("pulled_at", record.get("pulled_at", "")))))
     return tuple(found)
-
-
-def entries(home: str, current: Current) -> tuple[dict[str, Any], ...]:
-    """What is known of each source; of a state of version 1, what its generation says."""
-    if current.sources:
-        return current.sources
-    found = entries_of(home, current.generation, current.published)
-    return tuple({**entry, "checked_at": current.checked_at} for entry in found)

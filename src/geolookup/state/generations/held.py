@@ -2,14 +2,12 @@
 
 import contextlib
 import os
-import secrets
 from typing import Any
 
 from geolookup.base import disk
 from geolookup.errors import StateDamagedError
 from geolookup.state.base import files
-from geolookup.state.base.candidate import HELD_MARK, REPORT, Candidate, dump
-from geolookup.state.base.parts import SERVICE
+from geolookup.state.base.candidate import HELD_MARK, Candidate, dump
 from geolookup.state.generations import retention
 
 #: In ``held/``: what a held change of the stack is. No source can have this name.
@@ -17,10 +15,7 @@ STACK = ".stack"
 
 
 class Held:
-    """The directory ``held/`` of the state directory ``home``: ``held/NAME/`` for a source, ``held/.stack/``.
-
-    A release before there were several sources had its one held candidate in ``held/`` itself.
-    """
+    """The directory ``held/`` of the state directory ``home``: ``held/NAME/`` for a source, ``held/.stack``."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -47,12 +42,7 @@ class Held:
         files.remove_tree(old)
 
     def _prepare(self) -> None:
-        if os.path.exists(os.path.join(self._path, REPORT)):
-            aside = os.path.join(self._home, f"held{files.TEMPORARY}{os.getpid()}-{secrets.token_hex(4)}")
-            os.rename(self._path, aside)
-            os.mkdir(self._path, 0o700)
-            os.rename(aside, os.path.join(self._path, SERVICE))
-        elif not os.path.isdir(self._path):
+        if not os.path.isdir(self._path):
             os.mkdir(self._path, 0o700)
             disk.sync_directory(self._home)
 
@@ -70,8 +60,6 @@ class Held:
         return found
 
     def _places(self) -> list[tuple[str, str]]:
-        if os.path.exists(os.path.join(self._path, REPORT)):
-            return [(SERVICE, self._path)]
         try:
             names = sorted(os.listdir(self._path))
         except OSError:

@@ -97,9 +97,9 @@ def _look(home: str, current: Current | None) -> _Kept | None:
 
 
 def _parts(record: Mapping[str, Any]) -> list[Part]:
-    """The snapshots of a generation; none of one whose own files are its snapshot, as an earlier release made them."""
+    """The snapshots of a generation; none if its record is damaged."""
     try:
-        return [part for part in parts_of(record) if part.snapshot]
+        return list(parts_of(record))
     except (ValueError, KeyError, TypeError):
         return []
 

@@ -206,7 +206,7 @@ def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[st
     generation = int(metadata.get("generation", 0))
     record = read_report(generation_path(home, generation))["published"]
     pulled_at = str(record.get("pulled_at", ""))
-    sources = memory.sources or entries_of(home, generation, record)
+    sources = memory.sources or entries_of(home, record)
     return Current(
         sequence=memory.sequence,
         generation=generation,

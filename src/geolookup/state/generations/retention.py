@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.mapped import header_of
 from geolookup.state.base import files
-from geolookup.state.base.candidate import CONTENT, HELD_MARK, REPORT, read_report
+from geolookup.state.base.candidate import CONTENT, HELD_MARK, read_report
 from geolookup.state.base.current import Current, generation_path, overlay_path
 from geolookup.state.base.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import Standing, numbered
@@ -49,14 +49,6 @@ def remove_run_leftovers(home: str) -> None:
         # The journal of a backup as well.
         if name.startswith((f"{BACKUP}{files.TEMPORARY}", f"{FAILURES}{files.TEMPORARY}")):
             files.remove_file(os.path.join(home, name))
-        if not name.startswith(f"held{files.TEMPORARY}"):
-            continue
-        path = os.path.join(home, name)
-        if os.path.exists(os.path.join(path, REPORT)):
-            # Killed while what an earlier release held was put in its place: it is held all the same.
-            _hold_again(home, path)
-        else:
-            files.remove_tree(path)
 
 
 def _mend_held(home: str) -> None:

@@ -60,11 +60,10 @@ def made_again(path: str) -> str:
 def same_in_snapshot(home: str, record: Mapping[str, Any], name: str) -> str | None:
     """The file of a generation's snapshot that is the generation's own by another name, None if there is none."""
     for part in parts_of(record):
-        if part.snapshot:
-            folder = snapshot_path(home, part.snapshot)
-            with contextlib.suppress(StateError):
-                if read_report(folder)["published"]["files"][name] == record["files"][name]:
-                    return os.path.join(folder, name)
+        folder = snapshot_path(home, part.snapshot)
+        with contextlib.suppress(StateError):
+            if read_report(folder)["published"]["files"][name] == record["files"][name]:
+                return os.path.join(folder, name)
     return None
 
 

@@ -69,7 +69,7 @@ class Keeping:
             if left_names != names_again:
                 refused[refusal_of_stack(left_names)] = None
                 again.add(refusal_of_stack(names_again))
-            back = {str(entry["name"]): entry for entry in entries_of(self._home, target, record)}
+            back = {str(entry["name"]): entry for entry in entries_of(self._home, record)}
             rest = (entry for entry in current.sources if entry["name"] not in back)
             published = self._publish_again(
                 generation=target,

@@ -165,8 +165,6 @@ class Generations:
             raise UnknownGenerationError(f"{said} is in the future: it is {times.shown(clock.wall())} now")
         moment = clock.text_of(when)
         number = timeline.served_at(current.served, moment)
-        if number is None and not current.served and current.published_at <= moment:
-            number = current.generation  # an earlier release published it, and kept no record of the time before
         if number is None:
             begins = times.shown(current.served[0][1] if current.served else current.published_at)
             raise UnknownGenerationError(
@@ -247,9 +245,7 @@ def _described(current: Current, record: dict[str, Any], path: str, *, number: i
 
 
 def _held_part(record: dict[str, Any]) -> tuple[Part, ...]:
-    if "name" not in record:  # an earlier release held it
-        return parts_of(record)
-    return (Part(str(record["name"]), str(record.get("kind", SERVICE)), 0, str(record["digest"])),)
+    return (Part(str(record.get("name", SERVICE)), str(record.get("kind", SERVICE)), 0, str(record["digest"])),)
 
 
 def _of_calendar(reference: date, now: datetime) -> datetime:

@@ -91,8 +91,6 @@ class Publish:
         self.newest_snapshot = memory.newest_snapshot
         if self.current is not None:
             self._overlays[self.current.overlay] = self.current.generation
-            if not memory.served:  # an earlier release published it, which kept no record of this
-                self.served = ((self.current.generation, self.current.published_at),)
 
     def _recovered(self, problem: str) -> Current | None:
         """What is served instead of a CURRENT that cannot be; None if nothing whole is left."""

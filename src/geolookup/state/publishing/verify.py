@@ -75,8 +75,6 @@ def damaged_sources(home: str, current: Current) -> frozenset[str]:
         if len(parts) == 1:
             found.add(parts[0].name)
     for part in parts:
-        if not part.snapshot:
-            continue
         path = snapshot_path(home, part.snapshot)
         try:
             records = read_report(path)["published"]["files"]

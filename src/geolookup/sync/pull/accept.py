@@ -9,10 +9,9 @@ from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
 from geolookup.state.generations.assemble import Layer
-from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
-from geolookup.sync.pull.layers import adopted, part_directory, served_names
+from geolookup.sync.pull.layers import part_directory, served_names
 from geolookup.sync.pull.record import record_done
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Pull
@@ -42,7 +41,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
             what = "the held candidate's" if len(known) == 1 else "what is held: its"
             raise StateError(f"{what} {one} {' and '.join(known)}: accept that one, or sync again")
         current = run.current
-        entries = {str(each["name"]): dict(each) for each in known_entries(directory.home, current)} if current else {}
+        entries = {str(each["name"]): dict(each) for each in current.sources} if current else {}
         pull = Pull(
             run=run,
             settings=Settings(),
@@ -75,7 +74,7 @@ def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
     for member in ("problem", "since"):
         pull.entries[name].pop(member, None)
     published = pull.run.publish_stack(
-        [adopted(pull, layers[each]) for each in names],
+        [layers[each] for each in names],
         spare=[] if name in names else [new],
         entries=list(pull.entries.values()),
         refused=tuple(known for known in refused if known != refusal(part)),
@@ -99,7 +98,7 @@ def _accept_stack(pull: Pull, names: list[str], digest: str) -> PullReport:
         raise StateError(f"{directory.home}: {', '.join(missing)} has no snapshot yet: sync first")
     report = PullReport(url=None, outcome="published", digest=digest)
     published = pull.run.publish_stack(
-        [adopted(pull, layers[name]) for name in names],
+        [layers[name] for name in names],
         entries=[entry for name, entry in pull.entries.items() if name in names],
     )
     directory.holding.drop_stack()

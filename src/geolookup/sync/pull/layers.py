@@ -1,10 +1,8 @@
 """What each source of a stack answers with: its new snapshot, or the one that is served."""
 
-import os
-
-from geolookup.state.base.current import Current, index_path
-from geolookup.state.base.parts import BUNDLED, REGISTRY, Part, part_path, parts_of
-from geolookup.state.generations.assemble import Layer, link_snapshot
+from geolookup.state.base.current import Current
+from geolookup.state.base.parts import BUNDLED, REGISTRY, Part, parts_of, snapshot_path
+from geolookup.state.generations.assemble import Layer
 from geolookup.sync.pull.run import Pull, Result
 
 
@@ -26,7 +24,7 @@ def part_directory(pull: Pull, part: Part) -> str:
     assert pull.current is not None
     if before is not None and before.part.snapshot == part.snapshot:
         return before.path
-    return part_path(pull.directory.home, pull.current.generation, part)
+    return snapshot_path(pull.directory.home, part.snapshot)
 
 
 def served_names(current: Current | None) -> list[str]:
@@ -45,20 +43,3 @@ def is_changed(pull: Pull, names: list[str], layers: dict[str, Layer], served: l
         return True
     old = {part.name: part for part in parts_of(current.published)}
     return any(layers[name].part != old[name] for name in names)
-
-
-def adopted(pull: Pull, layer: Layer) -> Layer:
-    """A layer that can be named by number: the own files of an earlier release's generation get a second name."""
-    if layer.part.snapshot or pull.current is None or not _is_generation(pull, layer.path):
-        return layer
-    candidate = pull.candidate()
-    link_snapshot(layer.path, candidate.path)
-    record = {**pull.current.published, "name": layer.part.name, "kind": layer.part.kind}
-    known = record.pop("files")
-    candidate.seal(record, {}, known=known)
-    return Layer(part=layer.part, path=candidate.path)
-
-
-def _is_generation(pull: Pull, path: str) -> bool:
-    assert pull.current is not None
-    return path == os.path.dirname(index_path(pull.directory.home, pull.current.generation))

@@ -16,7 +16,7 @@ from geolookup.state.base.parts import parts_of, refusal_of_stack
 from geolookup.state.generations.assemble import Layer, about_of, assemble
 from geolookup.state.run import Run
 from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
-from geolookup.sync.pull.layers import adopted, is_changed, layer_of, part_directory, served_names
+from geolookup.sync.pull.layers import is_changed, layer_of, part_directory, served_names
 from geolookup.sync.pull.outcome import raise_failures, say_rolled_back
 from geolookup.sync.pull.report import PullReport
 from geolookup.sync.pull.run import Pull, Result
@@ -61,7 +61,7 @@ def publish(
             report.generation, report.digest = current.generation, current.digest
     elif names and changed:
         begun = time.monotonic()
-        stacked = [adopted(pull, layers[name]) for name in names]
+        stacked = [layers[name] for name in names]
         spare = [layers[name] for name in new if name not in names]
         document = report.as_dict() if len(results) == 1 else {**report.as_dict(), "outcome": "published"}
         published = pull.run.publish_stack(

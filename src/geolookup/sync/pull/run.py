@@ -11,7 +11,7 @@ from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import BUNDLED, Part, part_path
+from geolookup.state.base.parts import BUNDLED, Part, snapshot_path
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run
 from geolookup.sync.pull.report import PullReport
@@ -73,14 +73,12 @@ class Pull:
         if entry is None or self.current is None or not entry["digest"]:
             return None
         part = Part(name, str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
-        path = part_path(self.directory.home, self.current.generation, part)
-        if not part.snapshot:
-            return Baseline(part=part, path=path, record=self.current.published)
+        path = snapshot_path(self.directory.home, part.snapshot)
         try:
             return Baseline(part=part, path=path, record=read_report(path)["published"])
         except StateDamagedError:
             # Alone in what is served, its counts stand in CURRENT too.
-            alone = len(self.current.published.get("stack", ())) == 1 and self.current.digest == part.digest
+            alone = len(self.current.published["stack"]) == 1 and self.current.digest == part.digest
             return Baseline(part=part, path=path, record=self.current.published) if alone else None
 
     def guarded(self, name: str) -> Baseline | None:

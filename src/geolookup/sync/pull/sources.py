@@ -11,7 +11,6 @@ from geolookup.sources.definition import Definition, stack
 from geolookup.state.base.current import Current, index_path
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
-from geolookup.state.generations.entries import entries as known_entries
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import damaged_sources
 from geolookup.state.run import Run
@@ -51,7 +50,7 @@ def pull_all(
     directory, current = run.directory, run.current
     if (warning := open_to_all(directory.home)) is not None:
         report.warnings.append(warning)
-    entries = {str(entry["name"]): dict(entry) for entry in known_entries(directory.home, current)} if current else {}
+    entries = {str(entry["name"]): dict(entry) for entry in current.sources} if current else {}
     definitions = (given,) if given is not None else stack(settings.stack, list(entries.values()))
     if settings.url is not None:
         has_left = current is not None and current.published.get("custom") is not None

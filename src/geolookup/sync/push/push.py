@@ -229,8 +229,6 @@ class Pusher:
                     outbox.change(row.id, state=State.UNKNOWN)
             for row in outbox.rows(*UNDER_WAY):
                 if row.state == State.UNKNOWN:
-                    if row.ended is None:  # by an earlier release
-                        outbox.change(row.id, ended=found)
                     continue
                 problem = "the push was interrupted"
                 outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), ended=found, problem=problem)

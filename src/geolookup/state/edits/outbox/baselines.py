@@ -34,7 +34,7 @@ class Baselines:
     def of(self, row: OutboxRow) -> Mapping[int, str]:
         """The custom geolocations that the service had before the first attempt of a create that may have arrived.
 
-        By locid, with the digest of the content, "" if an earlier release kept none. If there was no attempt that this
+        By locid, with the digest of the content. If there was no attempt that this
         file knows of, it is what was published when the create was made.
         """
         number = row.made if row.baseline is None else row.baseline
@@ -46,8 +46,7 @@ class Baselines:
 
     def _of(self, number: int) -> dict[int, str]:
         for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,)):
-            known = json.loads(found["locids"])
-            return dict.fromkeys(known, "") if isinstance(known, list) else {int(key): known[key] for key in known}
+            return {int(locid): digest for locid, digest in json.loads(found["locids"]).items()}
         return {}
 
     def keep(self, known: Mapping[int, str]) -> int:

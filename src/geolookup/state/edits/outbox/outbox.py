@@ -166,11 +166,8 @@ class Outbox:
 
     def rows_to_lay(self, begun: Begun) -> list[OutboxRow]:
         """The edits that a list begun then may lack, oldest first: those for which no list until then is conclusive."""
-        where = (  # the moment for what an earlier release acknowledged: it kept no marks
-            "state <> 'dropped' AND CASE WHEN acknowledged IS NULL"
-            " THEN acknowledged_at IS NULL OR acknowledged_at >= ? ELSE concluded IS NULL OR concluded > ? END"
-        )
-        return self._rows(where, (begun.at, begun.counter))
+        where = "state <> 'dropped' AND (acknowledged IS NULL OR concluded IS NULL OR concluded > ?)"
+        return self._rows(where, (begun.counter,))
 
     def to_lay(self, begun: Begun) -> tuple[list[OutboxRow], dict[int, int]]:
         """What `lay_over` lays over a list begun then: its edits, and their aliases."""

@@ -8,7 +8,7 @@ from geolookup.console.console import Answer, Console
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.proposals import Does, OvertakenError
 from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
-from geolookup.history.edit_preview import preview_edit
+from geolookup.history.preview import preview_edit
 from geolookup.model.fields import FIELDS
 from geolookup.sources.world.fit import misfits
 from geolookup.state.editor import Editor

@@ -1,1 +1,1 @@
-"""What changed between two generations, or would change, and for whom."""
+"""Changes between two generations, or before something is published, and the addresses that they affect."""

@@ -1,4 +1,4 @@
-"""What changed from one kept generation to another: the rows of each source, and answers as lookups gave them."""
+"""Changes from one kept generation to another: the rows of each source, and the answers of lookups."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from geolookup.base.reasons import reason
 from geolookup.errors import StateDamagedError
-from geolookup.history.held import is_held, meant, opened_held
+from geolookup.history.held import find_held, is_held, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
@@ -20,11 +20,11 @@ from geolookup.state.publishing.kept import Generations, Reference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDifference:
-    """What changed in one source.
+    """Changes in one source.
 
     ``change`` is ``joined`` if the source is in the later stack only, ``left`` if it is in the earlier one only, else
-    ``changed``. ``rows`` is what changed, None if the source is on one side only: then ``geolocations`` and ``blocks``
-    count what it has in the default layer there.
+    ``changed``. ``rows`` has the differences, None if the source is on one side only: then ``geolocations`` and
+    ``blocks`` count its rows in the default layer there.
     """
 
     name: str
@@ -37,9 +37,9 @@ class SourceDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """Two generations, open: kept ones, or what is held (see `held`).
+    """Two generations, open: kept or held ones (see `held`).
 
-    ``names`` are their numbers, or how a person names what is held. ``places`` are the directories of parts that have
+    ``names`` are their numbers, or the references of held ones. ``places`` are the directories of parts that have
     no number yet.
     """
 
@@ -55,11 +55,11 @@ class Sides:
         return old, new
 
     def sources(self, *, top: int | None, blocks: bool) -> list[SourceDifference]:
-        """What changed source by source, in the order of the later stack; nothing of those in which nothing did.
+        """Changes source by source, in the order of the later stack; unchanged sources are left out.
 
         The arguments are those of `row_differences`.
 
-        :raises StateDamagedError: if what was pulled is not what was written
+        :raises StateDamagedError: if a snapshot differs from what was written
         """
         before, after = (
             {part.name: part for part in parts_of(side.current.published)} for side in (self.old, self.new)
@@ -96,11 +96,11 @@ class Sides:
         return SourceDifference(name=part.name, kind=part.kind, change=change, geolocations=counts[0], blocks=counts[1])
 
     def impact(self) -> Impact:
-        """How many addresses had another answer, the local edits of each time included."""
+        """Counts of the addresses that had another answer, the local edits of each time included."""
         return impact((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
 
     def comparison(self) -> Comparison:
-        """For the answers of single addresses."""
+        """A comparison of single addresses."""
         return Comparison((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
 
 
@@ -108,8 +108,8 @@ _COUNTED = ("geolocations", "blocks")
 
 
 def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
-    """What changed in all sources together, as `cache_compare.compare` counts it; all of a source on one side only
-    has come or gone.
+    """Changes in all sources together, counted as by `cache_compare.compare`; a source on one side only was added or
+    removed with all of its rows.
     """
     counts = {what: {"added": 0, "removed": 0, "changed": 0} for what in _COUNTED}
     for source in sources:
@@ -126,10 +126,10 @@ def totals(sources: list[SourceDifference]) -> dict[str, dict[str, int]]:
 
 @contextlib.contextmanager
 def opened(directory: StateDirectory, old: Reference, new: Reference) -> Iterator[Sides]:
-    """Open two generations, each as it was served last; ``held`` is what would be served if it were accepted.
+    """Open two generations, each as it was served last; ``held`` is the held one, as it would be served.
 
     :raises UnknownGenerationError: if one is not kept, or not held
-    :raises StateDamagedError: if one is not what was published
+    :raises StateDamagedError: if one differs from what was published
     """
     generations = Generations(directory)
     with contextlib.ExitStack() as stack:
@@ -138,7 +138,7 @@ def opened(directory: StateDirectory, old: Reference, new: Reference) -> Iterato
         places: dict[Part, str] = {}
         for reference in (old, new):
             if isinstance(reference, str) and is_held(reference):
-                waits = meant(directory, reference)
+                waits = find_held(directory, reference)
                 side, found = stack.enter_context(opened_held(directory, waits))
                 places |= found
                 names.append(reference.strip())

@@ -1,4 +1,4 @@
-"""What is held for a person: why, and opened like a generation, as it would be served if it were accepted."""
+"""Held snapshots and stack changes: why each is held, and opened like a generation, as it would be served."""
 
 import contextlib
 import os
@@ -26,12 +26,11 @@ STACK = "stack"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """One thing that is held: the newest snapshot of a source, or with ``name`` None a change of the stack.
+class HeldItem:
+    """One held item: the newest snapshot of a source, or with ``name`` None a change of the stack.
 
-    ``reasons`` say why, a sentence each. ``record`` is what was written of the snapshot and ``report`` what its
-    pull saw; both are empty for a change of the stack, which ``names`` describes: its sources in order. ``path`` has
-    its files.
+    ``reasons`` say why, a sentence each. ``record`` is the snapshot's own document and ``report`` its pull's; both are
+    empty for a change of the stack, which ``names`` describes: its sources in order. ``path`` has its files.
     """
 
     name: str | None
@@ -44,11 +43,11 @@ class Waiting:
 
     @property
     def reference(self) -> str:
-        """How a person names it if several things are held."""
+        """The name by which a person tells it from other held ones."""
         return f"{HELD}:{self.name or STACK}"
 
 
-def waiting(directory: StateDirectory) -> list[Waiting]:
+def held_items(directory: StateDirectory) -> list[HeldItem]:
     """Everything that is held, sources first."""
     current = directory.current_or_none()
     known = {str(entry["name"]): entry for entry in current.sources} if current is not None else {}
@@ -60,7 +59,7 @@ def waiting(directory: StateDirectory) -> list[Waiting]:
             reasons = [str(problem).removeprefix("held: ")]  # found out after the snapshot was written
         record = document["published"]
         found.append(
-            Waiting(
+            HeldItem(
                 name=name,
                 digest=str(record["digest"]),
                 reasons=tuple(map(str, reasons)),
@@ -74,21 +73,21 @@ def waiting(directory: StateDirectory) -> list[Waiting]:
         reasons = tuple(map(str, stack.get("reasons", ())))
         names = tuple(map(str, stack["names"]))
         digest = str(stack["digest"])
-        found.append(Waiting(name=None, digest=digest, reasons=reasons, record={}, report={}, names=names))
+        found.append(HeldItem(name=None, digest=digest, reasons=reasons, record={}, report={}, names=names))
     return found
 
 
 def is_held(reference: object) -> bool:
-    """Whether a reference means what is held."""
+    """Whether a reference means something held."""
     return isinstance(reference, str) and reference.strip().partition(":")[0] == HELD
 
 
-def meant(directory: StateDirectory, reference: str) -> Waiting:
-    """What ``held`` or ``held:NAME`` means.
+def find_held(directory: StateDirectory, reference: str) -> HeldItem:
+    """The held item that ``held`` or ``held:NAME`` names.
 
-    :raises UnknownGenerationError: if that is not held, or several things are and none is named
+    :raises UnknownGenerationError: if that is not held, or several are and none is named
     """
-    found = waiting(directory)
+    found = held_items(directory)
     if not found:
         raise UnknownGenerationError(f"{directory.home}: nothing is held")
     text = reference.strip()
@@ -100,13 +99,13 @@ def meant(directory: StateDirectory, reference: str) -> Waiting:
 
 
 @contextlib.contextmanager
-def opened_held(directory: StateDirectory, held: Waiting) -> Iterator[tuple[Published, dict[Part, str]]]:
-    """What would be served if it were accepted now, and where the parts stand that have no number yet.
+def opened_held(directory: StateDirectory, held: HeldItem) -> Iterator[tuple[Published, dict[Part, str]]]:
+    """The generation that would be served if it were accepted now, and the directories of its unnumbered parts.
 
-    The generation of its CURRENT is that which is served. Nothing in the state directory is touched.
+    The generation of its CURRENT is the served one. Nothing in the state directory is touched.
 
     :raises NoStateError: if nothing has been published
-    :raises StateDamagedError: if a snapshot is not what was written
+    :raises StateDamagedError: if a snapshot differs from what was written
     """
     current = directory.require_current()
     layers = _layers(directory, current, held)
@@ -124,7 +123,7 @@ def opened_held(directory: StateDirectory, held: Waiting) -> Iterator[tuple[Publ
         yield published, {layer.part: layer.path for layer in layers}
 
 
-def _layers(directory: StateDirectory, current: Current, held: Waiting) -> list[Layer]:
+def _layers(directory: StateDirectory, current: Current, held: HeldItem) -> list[Layer]:
     """The stack that would be served, each source with its place."""
     layers = {
         part.name: Layer(part=part, path=snapshot_path(directory.home, part.snapshot))
@@ -155,7 +154,7 @@ def _custom(directory: StateDirectory, current: Current, layers: list[Layer]) ->
 
 @contextlib.contextmanager
 def _base(layers: list[Layer]) -> Iterator[IndexReader]:
-    """The default layer of a stack: the one index, or all of them as one in a file that goes away again."""
+    """The default layer of a stack: the one index, or all of them as one temporary file."""
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(IndexReader.open(os.path.join(layer.path, "index"))) for layer in layers]
         if len(readers) == 1 and not readers[0].has_masks:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup import words
-from geolookup.history.held import Waiting
+from geolookup.history.held import HeldItem
 from geolookup.settings.times import shown
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.kept import Kept
@@ -18,7 +18,7 @@ def size(count: int) -> str:
     return f"{count / (1 << 20):.1f} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
 
 
-def held_lines(held: Waiting, current: Current | None) -> list[str]:
+def held_lines(held: HeldItem, current: Current | None) -> list[str]:
     """What is held, why, how it differs, and what a person can do; ``current`` is what is served."""
     lines = []
     if held.name is None:
@@ -40,7 +40,7 @@ def held_lines(held: Waiting, current: Current | None) -> list[str]:
     return lines
 
 
-def held_object(held: Waiting) -> dict[str, Any]:
+def held_object(held: HeldItem) -> dict[str, Any]:
     """The same for ``--json``."""
     return {
         "reference": held.reference,

@@ -21,7 +21,7 @@ from geolookup.cli.options import (
 )
 from geolookup.cli.tally import Tally
 from geolookup.history import diff as diff_module
-from geolookup.history.held import is_held, meant
+from geolookup.history.held import find_held, is_held
 from geolookup.lookup.freshness import Freshness
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
@@ -116,7 +116,7 @@ def show(generation: str, as_json: bool) -> None:
     """
     _, directory = _configured()
     if is_held(generation):
-        held = meant(directory, generation)
+        held = find_held(directory, generation)
         if as_json:
             output.json_result(generation_text.held_object(held))
         else:

@@ -7,8 +7,8 @@ from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.data.impact import say_impact
 from geolookup.cli.options import load_settings, state_directory
-from geolookup.history.edit_preview import EditPreview, preview_edit
-from geolookup.history.within import Answer, PlaceChange
+from geolookup.history.impact import PlaceChange, ServedPlace
+from geolookup.history.preview import EditPreview, preview_edit
 from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
 
@@ -51,7 +51,7 @@ def _say(changes: list[PlaceChange], totals: tuple[int, int]) -> None:
         output.done(f"  and {words.count(len(changes) - _MOST_ROWS, 'pair')} of places more: --json has all")
 
 
-def _text(answer: Answer | None) -> str:
+def _text(answer: ServedPlace | None) -> str:
     return "(not covered)" if answer is None else f"{answer.place.place_text()} ({answer.source} {answer.place.locid})"
 
 
@@ -80,7 +80,7 @@ def _object(found: EditPreview) -> dict[str, Any]:
     }
 
 
-def _place(answer: Answer | None) -> dict[str, Any] | None:
+def _place(answer: ServedPlace | None) -> dict[str, Any] | None:
     if answer is None:
         return None
     return {"locid": answer.place.locid, "source": answer.source, **answer.place.fields()}

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.history.within import changes_within
+from geolookup.history.impact import changes_within
 from geolookup.model.types import IPBlock
 from tests.index.building import blocks
 from tests.index.test_compare import END, Side, opened, sides

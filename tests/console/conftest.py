@@ -41,3 +41,12 @@ def mine(console: RunningConsole) -> Iterator[Visitor]:
     client = console.client()
     yield client
     client.close()
+
+
+@pytest.fixture
+def unharmed(console: RunningConsole, mine: Visitor) -> Iterator[None]:
+    """Everything is as it was, and the pages answer."""
+    before = console.content()
+    yield
+    assert console.content() == before
+    assert "Berlin, DE" in mine.get("/?q=10.20.0.1").text

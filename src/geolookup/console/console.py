@@ -1,4 +1,4 @@
-"""What every page of a console works with: the state, its editor, the session, the runs, and how a page is made."""
+"""The console that every page works with: the state, its editor and custom layer, the session, the runs."""
 
 import contextlib
 import secrets
@@ -12,10 +12,9 @@ from litestar import Response
 from geolookup import words
 from geolookup.base.version import __version__
 from geolookup.console import files
-from geolookup.console.entry.session import Session
+from geolookup.console.entry import Session
 from geolookup.console.forms import TOKEN, AnyRequest, query
 from geolookup.console.html import Templates
-from geolookup.console.layer import CustomLayer, Kept
 from geolookup.console.runs import Runs
 from geolookup.errors import GeoLookupError
 from geolookup.lookup import open as opening
@@ -23,12 +22,15 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.linter import Finding, lint
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.publishing.directory import StateDirectory
 
-#: What a handler of a page returns.
-Answer: TypeAlias = Response[str]
+#: The answer of a page's handler.
+Html: TypeAlias = Response[str]
 
-#: Messages that pages still show after what they were about: the oldest is forgotten first.
+#: Messages kept for the pages that a write leads to: the oldest is forgotten first.
 _MAX_TOLD = 200
 
 
@@ -38,6 +40,49 @@ class Page:
 
     title: str
     path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomLayer:
+    """All custom geolocations of one moment, newest last, with what the linter finds about them.
+
+    ``names`` are those of sites by locid; ``edits`` all of the outbox, ``pending`` those on their way.
+    """
+
+    laid: list[Laid]
+    findings: list[Finding]
+    names: dict[int, str]
+    pending: list[OutboxRow]
+    edits: list[OutboxRow]
+
+
+class _LayerCache:
+    """The custom layer of one state, kept until it changes: laying thousands of edits takes a second.
+
+    Pages show it. An edit never takes its geolocation from here: it reads the state.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: tuple[object, CustomLayer] | None = None
+
+    def get(self, directory: StateDirectory, editor: Editor) -> CustomLayer:
+        """The layer as it is now."""
+        with self._lock:
+            key = (directory.require_current().sequence, directory.edits.stamp())
+            if self._found is None or self._found[0] != key:
+                with editor.rehearsal():
+                    laid, gone, sites, edits = editor.custom(), editor.gone(), editor.sites(), editor.outbox()
+                    waits = editor.has_service()
+                found = CustomLayer(
+                    laid=laid,
+                    findings=lint([each.place for each in laid], gone=gone),
+                    names={locid: name for name, locid in sites.items()},
+                    pending=[row for row in edits if waits and row.state in PENDING_STATES],
+                    edits=edits,
+                )
+                self._found = (key, found)
+            return self._found[1]
 
 
 class Console:
@@ -57,7 +102,7 @@ class Console:
         self._home = home
         self._geo: GeoLookup | None = None
         self._lock = threading.Lock()
-        self._kept = Kept()
+        self._layer = _LayerCache()
         self._told: dict[str, str] = {}
         self._made: dict[str, str] = {}
         self.templates.say(
@@ -91,53 +136,51 @@ class Console:
         return open_editor(self.home, settings=self.settings())
 
     def layer(self) -> CustomLayer:
-        """The custom layer, to be shown; see `layer.Kept`.
+        """The custom layer, to be shown.
 
         :raises NoStateError: as `geo`
         """
-        return self._kept.layer(self.directory(), self.editor())
+        return self._layer.get(self.directory(), self.editor())
 
     def directory(self) -> StateDirectory:
-        """The state directory, for what no editor or lookup does."""
+        """The state directory, for work of neither an editor nor a lookup."""
         return StateDirectory(self.home, keep_generations=self.settings().keep_generations)
 
     def warm_up(self) -> None:
-        """Open what the first page would open; nothing is made that is not there yet."""
+        """Open what the first page needs; make nothing new."""
         with contextlib.suppress(GeoLookupError):  # the first page says what is wrong
             if self.directory().current() is not None:
                 self.geo()
                 self.layer()
 
     def close(self) -> None:
-        """Close what was opened. Runs that are under way go on: see `Runs.wait`."""
+        """Close the lookups. Runs under way go on: see `Runs.wait`."""
         with self._lock:
             geo, self._geo = self._geo, None
         if geo is not None:
             geo.close()
 
     def pending_text(self, editor: Editor) -> str:
-        """How many edits have not reached the service, as the commands say it."""
+        """The number of edits that have not reached the service, in the words of the commands."""
         text = words.pending(editor.pending(), "a push from the page Outbox", "the page Outbox")
         return text[0].upper() + text[1:]
 
     def made_once(self, number: str) -> str | None:
-        """Where the result of a form with this number is, if it was sent before."""
+        """The address of the result of a form with this number, if it was sent before."""
         return self._made.get(number)
 
     def remember_made(self, number: str, path: str) -> None:
-        """Remember what a form made, so that the same form sent again makes nothing."""
+        """Remember the result of a form, so that the same form sent again makes nothing."""
         _keep(self._made, number, path, self._lock)
 
-    # Answers
-
-    def page(self, request: AnyRequest, template: str, status: int = 200, /, **values: Any) -> Answer:
-        """A page from a template, which gets ``values`` and where it is."""
+    def page(self, request: AnyRequest, template: str, status: int = 200, /, **values: Any) -> Html:
+        """A page from a template, which gets ``values`` and its own path."""
         told = self._told.get(query(request, "told"))
         text = self.templates.render(template, navigation=self.navigation, path=request.url.path, told=told, **values)
         return Response(text, status_code=status, media_type="text/html")
 
-    def go(self, path: str, told: str | None = None) -> Answer:
-        """Lead to another page after a write, which says there what was done."""
+    def go(self, path: str, told: str | None = None) -> Html:
+        """Redirect to another page after a write; that page says what was done."""
         if told is not None:
             number = secrets.token_urlsafe(6)
             _keep(self._told, number, told, self._lock)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.console import proposals
-from geolookup.console.console import Answer, Console
+from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.proposals import Does, OvertakenError
 from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
@@ -103,14 +103,14 @@ def require_fitting(fields: Mapping[str, Any]) -> None:
         raise EditError("; ".join(wrong))
 
 
-def show(request: AnyRequest, console: Console, edit: Edit) -> Answer:
+def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """The form as it is opened; one without inputs says at once what it would change, if that is quick."""
     values = edit.begin(request)
     visible = edit.has_fields or edit.block_label or edit.locid_label or len(console.layer().edits) > _AT_ONCE_EDITS
     return _page(request, console, edit, values, step="" if visible else "check")
 
 
-def handle(request: AnyRequest, console: Console, edit: Edit) -> Answer:
+def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     """What was typed into a form: what it would change, or that it was saved."""
     form: Form = request.state.form
     values = {name: form.as_sent(name) for name in edit.names()}
@@ -159,7 +159,7 @@ def _page(
     error: str | None = None,
     overtaken: bool = False,
     status: int = 200,
-) -> Answer:
+) -> Html:
     """The form, with what it would change if that was asked for (``step``: ``check``, or ``whole`` for all of it)."""
     if console.read_only:
         raise RequestRefusedError("this console was started with --read-only", problem="insufficient-scope")

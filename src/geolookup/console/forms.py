@@ -1,12 +1,19 @@
-"""Forms that a browser sent, read strictly."""
+"""Input from a browser: parameters of the address, forms and files, read strictly, and tables sorted by parameters."""
 
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
+from urllib.parse import urlencode
 
 from litestar import Request
 from litestar.datastructures import UploadFile
 
-from geolookup.console.entry.session import Session
-from geolookup.errors import RequestRefusedError
+from geolookup.columns.counts.counts import Counts, count
+from geolookup.columns.counts.files import batches_of
+from geolookup.console.entry import Session
+from geolookup.errors import GeoLookupError, RequestRefusedError
+from geolookup.files.content import content_of
+from geolookup.lookup.engine import GeoLookup
 from geolookup.web.application import SAFE
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
@@ -15,6 +22,9 @@ AnyRequest: TypeAlias = Request[Any, Any, Any]
 TOKEN = "form-token"  # noqa: S105  # the name of a field
 #: Marks a handler of `POST` that changes nothing, so that a console which only reads has it too.
 READS = {"reads": True}
+#: Bytes of a file that a browser may send: it is kept in a temporary file while it is read.
+MAX_FILE_BYTES = 4 << 30
+_PAGE_ROWS = 50
 
 
 class Form:
@@ -34,7 +44,7 @@ class Form:
         return given[0].strip()
 
     def as_sent(self, name: str) -> str:
-        """The text of a field as it was sent, blanks around it too; empty if the form has no such field."""
+        """The unstripped text of a field; empty if the form has no such field."""
         self.text(name)
         return str(self._fields.get(name, [""])[0])
 
@@ -51,7 +61,7 @@ class Form:
         return int(text)
 
     def typed(self) -> dict[str, str]:
-        """What a person typed, by the name of the input."""
+        """The typed texts by the names of their inputs."""
         return {name: values[0] for name, values in self._fields.items() if isinstance(values[0], str)}
 
     def file(self, name: str) -> UploadFile | None:
@@ -67,12 +77,12 @@ def query(request: AnyRequest, name: str) -> str:
 
 
 def typed(text: str) -> str:
-    """What an input sends back that was given this text and not touched: no browser keeps all characters in one."""
+    """The text that an untouched input sends back: no browser keeps every character of it."""
     return text.replace("\r", "").replace("\n", "").replace("\0", "\ufffd")
 
 
 async def require_own_form(request: AnyRequest, session: Session, *, read_only: bool) -> None:
-    """Before every handler: of a write, read the form, and refuse it unless a page of this console had it.
+    """Run before every handler: read the form of a write, and refuse it unless a page of this console had it.
 
     :raises RequestRefusedError: if it is not ours, or the console only reads
     """
@@ -88,3 +98,81 @@ async def require_own_form(request: AnyRequest, session: Session, *, read_only: 
     if not session.is_form_of_ours(form.text(TOKEN)):
         raise RequestRefusedError("the form is not one of this console", problem="cross-site-request")
     request.state.form = form
+
+
+class NoFileError(GeoLookupError):
+    """The form came without a file."""
+
+
+@contextlib.contextmanager
+def dropped(request: AnyRequest) -> Iterator[tuple[str, Any]]:
+    """The name of the form's file, and its content as a stream.
+
+    :raises NoFileError: if none was chosen
+    :raises GeoLookupError: if it is of a kind that is not read
+    """
+    form: Form = request.state.form
+    sent = form.file("file")
+    if sent is None:
+        raise NoFileError("Choose a file first.")
+    with contextlib.closing(sent.file):
+        yield sent.filename, content_of(sent.filename, sent.file)
+
+
+def dropped_name(request: AnyRequest) -> str:
+    """The name of the form's file; empty if none was chosen."""
+    form: Form = request.state.form
+    sent = form.file("file")
+    return "" if sent is None else sent.filename
+
+
+def count_dropped(request: AnyRequest, geo: GeoLookup) -> Counts:
+    """Count the addresses of the form's file, a log or a list that may be compressed, by their places.
+
+    :raises GeoLookupError: if there is none, or it cannot be read
+    """
+    with dropped(request) as (name, stream):
+        return count(geo, ((name, batch) for batch in batches_of(name, stream)))
+
+
+class Table:
+    """One page of some rows, sorted and paged on the server: it needs no scripts, and can be linked.
+
+    ``columns`` are the sortable ones, each with its key. ``sort`` and ``page`` come from the address; invalid ones are
+    ignored.
+    """
+
+    def __init__(
+        self, request: AnyRequest, rows: Sequence[Any], columns: Mapping[str, Callable[[Any], Any]], *, default: str
+    ) -> None:
+        self._path = request.url.path
+        self._given = {name: query(request, name) for name in request.query_params if name not in ("page", "told")}
+        sort = self._given.get("sort", "")
+        self.column = sort.removeprefix("-") if sort.removeprefix("-") in columns else default
+        self.reverse = sort == f"-{self.column}"
+        if self.column in columns:
+            rows = sorted(rows, key=columns[self.column], reverse=self.reverse)
+        self.count = len(rows)
+        self.pages = max(1, -(-len(rows) // _PAGE_ROWS))
+        page = query(request, "page")
+        self.page = min(self.pages, max(1, int(page))) if page.isascii() and page.isdecimal() and len(page) < 9 else 1
+        begin = (self.page - 1) * _PAGE_ROWS
+        self.rows = rows[begin : begin + _PAGE_ROWS]
+        self.first, self.last = min(begin + 1, self.count), begin + len(self.rows)
+
+    def sorted_by(self, column: str) -> str:
+        """The address behind the heading of a column: sorted by it, or the other way round."""
+        other_way = column == self.column and not self.reverse
+        return self._with(sort=f"-{column}" if other_way else column)
+
+    def at(self, page: int) -> str:
+        """The address of another page."""
+        return self._with(page=str(page))
+
+    def order(self, column: str) -> str:
+        """The order of a column, for screen readers."""
+        return "none" if column != self.column else "descending" if self.reverse else "ascending"
+
+    def _with(self, **changes: str) -> str:
+        found = {name: value for name, value in {**self._given, **changes}.items() if value}
+        return f"{self._path}?{urlencode(found)}" if found else self._path

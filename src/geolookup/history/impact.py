@@ -15,10 +15,8 @@ from geolookup.index.layers import source_of
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.addresses import parse
-from geolookup.model.types import Match
-from geolookup.state.base import files
 from geolookup.model.types import Geolocation, IPBlock, Match
-from geolookup.state import files
+from geolookup.state.base import files
 from geolookup.state.edits.layer import Laid
 from geolookup.state.publishing.publish import compile_overlay
 

@@ -12,7 +12,6 @@ from geolookup.index.reader import IndexReader
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.marks import Begun
-from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding, lint

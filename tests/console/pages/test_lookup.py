@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from geolookup.console import world
+from geolookup.console import files
 from geolookup.console.pages import lookup as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.parts import pieces
@@ -141,13 +141,13 @@ def test_a_file_that_cannot_be_counted_says_why(mine: Visitor) -> None:
 
 
 def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
-    at = world.spot(51.0, 10.0)
+    at = files.spot(51.0, 10.0)
     assert (at.x, at.y) == (1900, 390)
     left, top, wide, high = map(float, at.view.split())
     assert left < at.x < left + wide
     assert top < at.y < top + high
-    assert world.spot(90, 180).view == "2800 0 800 400"
-    picture = world.picture()
+    assert files.spot(90, 180).view == "2800 0 800 400"
+    picture = files.land()
     assert 50_000 < len(picture) < 250_000
     assert b"NaN" not in picture
     # Every ring of the land, followed step by step: some corner is near Berlin's border, none in the South Atlantic.
@@ -159,13 +159,13 @@ def test_the_picture_of_the_land_has_germany_where_it_is() -> None:
             x, y = x + int(wide), y + int(high)
             corners.append((x, y))
             # No band from one edge to the other where a ring crosses the 180th degree, except below Antarctica.
-            assert abs(int(wide)) < world.WIDTH / 2 or y == world.HEIGHT
-        assert abs(x - start[0]) < world.WIDTH / 2 or y == world.HEIGHT
-    assert all(-world.WIDTH / 2 <= x <= 1.5 * world.WIDTH and 0 <= y <= world.HEIGHT for x, y in corners)
-    for edge in (0, world.WIDTH):  # the land of the Chukchi is on both sides of it
+            assert abs(int(wide)) < files.WIDTH / 2 or y == files.HEIGHT
+        assert abs(x - start[0]) < files.WIDTH / 2 or y == files.HEIGHT
+    assert all(-files.WIDTH / 2 <= x <= 1.5 * files.WIDTH and 0 <= y <= files.HEIGHT for x, y in corners)
+    for edge in (0, files.WIDTH):  # the land of the Chukchi is on both sides of it
         assert any(edge - 100 < x < edge and 200 < y < 260 for x, y in corners)
         assert any(edge < x < edge + 100 and 200 < y < 260 for x, y in corners)
-    poland = world.spot(52.5, 14.6)
+    poland = files.spot(52.5, 14.6)
     assert any(abs(x - poland.x) < 15 and abs(y - poland.y) < 15 for x, y in corners)
     assert not any(1450 < x < 1800 and 1150 < y < 1300 for x, y in corners)
 

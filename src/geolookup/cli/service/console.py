@@ -29,7 +29,7 @@ def console(port: int, no_browser: bool, read_only: bool) -> None:
     Example: geolookup console --read-only
     """
     try:
-        from geolookup.console import run
+        from geolookup.console import app
         from geolookup.web.logs import log_to_standard_error
     except ImportError as error:
         raise missing_packages(error) from error
@@ -41,7 +41,7 @@ def console(port: int, no_browser: bool, read_only: bool) -> None:
             threading.Thread(target=_open, args=(address,), daemon=True).start()
 
     log_to_standard_error()
-    run.console(port=port, read_only=read_only, on_ready=ready, on_wait=_waits, on_end=_ended)
+    app.console(port=port, read_only=read_only, on_ready=ready, on_wait=_waits, on_end=_ended)
 
 
 def _waits(run: "Run") -> None:

@@ -8,9 +8,8 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup.console.console import Answer, Console, Page
-from geolookup.console.forms import AnyRequest, query
-from geolookup.console.tables import Table
+from geolookup.console.console import Console, Html, Page
+from geolookup.console.forms import AnyRequest, Table, query
 from geolookup.errors import GeoLookupError
 from geolookup.model.addresses import parse_range
 from geolookup.model.fields import TEXT_NAMES
@@ -53,7 +52,7 @@ _COLUMNS: dict[str, Any] = {
 
 
 @get("/custom", sync_to_thread=True)
-def table(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The table: filtered, sorted and paged here."""
     find, country = query(request, "find"), query(request, "country")
     show = query(request, "show")
@@ -110,7 +109,7 @@ def _filter(find: str) -> Any:
 
 
 @get("/custom/{locid:int}", sync_to_thread=True)
-def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int]) -> Answer:
+def one(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int]) -> Html:
     """One geolocation: fields, blocks, findings, history, pending edits."""
     editor, layer = console.editor(), console.layer()
     laid = next((each for each in layer.laid if each.place.locid == locid), None) or editor.get(locid)

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 
 from geolookup import words
 from geolookup.console import proposals
-from geolookup.console.console import Answer, Console
+from geolookup.console.console import Console, Html
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
@@ -205,13 +205,13 @@ EDITS: dict[str, type[_OfOne]] = {
 
 
 @get("/custom/create", sync_to_thread=True)
-def create_form(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def create_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The form of a new geolocation, perhaps filled in by what leads there."""
     return show(request, console, Create())
 
 
 @post("/custom/create", sync_to_thread=True)
-def create(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def create(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """What a new geolocation would change, or the new geolocation."""
     return handle(request, console, Create())
 
@@ -219,13 +219,13 @@ def create(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
 @get("/custom/{locid:int}/{what:str}", sync_to_thread=True)
 def edit_form(
     request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]
-) -> Answer:
+) -> Html:
     """The form of an edit."""
     return show(request, console, _edit(console, locid, what))
 
 
 @post("/custom/{locid:int}/{what:str}", sync_to_thread=True)
-def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Answer:
+def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Html:
     """What an edit would change, or the edit."""
     return handle(request, console, _edit(console, locid, what))
 

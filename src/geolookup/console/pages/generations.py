@@ -7,9 +7,8 @@ from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup import words
-from geolookup.console.console import Answer, Console, Page
-from geolookup.console.dropped import MAX_FILE_BYTES, dropped
-from geolookup.console.forms import READS, AnyRequest, Form, query
+from geolookup.console.console import Console, Html, Page
+from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query
 from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.history import diff as history
 from geolookup.history.diff import Sides
@@ -31,12 +30,12 @@ _MAX_LINE_BYTES = 4096
 
 
 @get("/generations", sync_to_thread=True)
-def table(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """All that are kept, the newest first, and what is held."""
     return _table(request, console)
 
 
-def _table(request: AnyRequest, console: Console, status: int = 200, error: str | None = None) -> Answer:
+def _table(request: AnyRequest, console: Console, status: int = 200, error: str | None = None) -> Html:
     directory = console.directory()
     found = Generations(directory).kept()
     held = [each for each in found if each.held]
@@ -64,7 +63,7 @@ def _contents(each: Kept) -> str:
 
 
 @post("/generations", sync_to_thread=True)
-def change(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def change(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Go back to a generation, pin or unpin it, or accept what is held."""
     form: Form = request.state.form
     try:
@@ -92,13 +91,13 @@ def _done(console: Console, form: Form) -> str:
 
 
 @get("/generations/diff", sync_to_thread=True)
-def diff(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def diff(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """What changed from one generation to another; of large ones only if it is asked for."""
     return _diff(request, console, None)
 
 
 @post("/generations/diff", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
-def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The same, and which addresses of a dropped list get another answer."""
     try:
         with dropped(request) as (_, stream):
@@ -107,7 +106,7 @@ def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
         return _diff(request, console, None, status=422, error=str(error))
 
 
-def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 200, error: str | None = None) -> Answer:
+def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 200, error: str | None = None) -> Html:
     directory = console.directory()
     old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
     values: dict[str, Any] = dict.fromkeys(("sources", "impact", "stacks", "changed", "numbers"))

@@ -6,10 +6,9 @@ from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup.columns.counts.counts import Counts
-from geolookup.console import world
-from geolookup.console.console import Answer, Console, Page
-from geolookup.console.dropped import MAX_FILE_BYTES, count_dropped, dropped_name
-from geolookup.console.forms import READS, AnyRequest, query
+from geolookup.console.console import Console, Html, Page
+from geolookup.console.files import spot
+from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.pages.edits import correction
 from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.exports.countries import countries
@@ -30,7 +29,7 @@ _MOST_GROUPS = 100
 
 
 @get("/", sync_to_thread=True)
-def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The start, with the answer for what was asked for, if anything was."""
     asked = query(request, "q")
     values: dict[str, Any] = dict.fromkeys(("match", "explained", "correct", "error", "pieces", "rest", "spot"))
@@ -63,7 +62,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
         "match": match,
         "explained": geo.explain(block.startip) if why or at_once else None,
         "correct": _correct(found_block, match),
-        "spot": world.spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
+        "spot": spot(place.latitude, place.longitude) if known else None,  # type: ignore[arg-type,union-attr]
         "block": found_block,
     }
 
@@ -91,11 +90,11 @@ def _correct(block: IPBlock, match: Match | None) -> str:
 
 
 @post("/count", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
-def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Where the addresses of a log or a list are: by country and by city."""
     name = dropped_name(request)
     try:
-        found = count_dropped(request, console)
+        found = count_dropped(request, console.geo())
     except GeoLookupError as error:
         return console.page(request, "count.html", 422, error=str(error), counts=None, name=name)
     return console.page(request, "count.html", error=None, counts=found, name=name, **_groups(found))
@@ -114,7 +113,7 @@ def _groups(found: Counts) -> dict[str, Any]:
 
 
 @get("/count", sync_to_thread=False)
-def count_form(console: NamedDependency[Console]) -> Answer:
+def count_form(console: NamedDependency[Console]) -> Html:
     """There is nothing to show again: the file was not kept."""
     return console.go("/")
 

@@ -17,10 +17,8 @@ from geolookup.columns.counts.counts import Counts
 from geolookup.columns.maps import drawing, outlines
 from geolookup.columns.maps.answers import Answering
 from geolookup.columns.maps.custom import CustomPlace, custom_places
-from geolookup.console.console import Answer, Console, Page
-from geolookup.console.dropped import MAX_FILE_BYTES, count_dropped, dropped_name
-from geolookup.console.forms import READS, AnyRequest, query
-from geolookup.console.tables import Table
+from geolookup.console.console import Console, Html, Page
+from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Table, count_dropped, dropped_name, query
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.exports.countries import countries
 from geolookup.index.reader import IndexReader
@@ -45,16 +43,16 @@ _COLUMNS: dict[str, Any] = {
 
 
 @get("/map", sync_to_thread=True)
-def show_map(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def show_map(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The map of what is served."""
     return _page(request, console, None)
 
 
 @post("/map", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
-def map_of_file(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def map_of_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The map of a log or a list: the countries shaded by its rows."""
     try:
-        found = count_dropped(request, console)
+        found = count_dropped(request, console.geo())
     except GeoLookupError as error:
         return _page(request, console, None, status=422, error=str(error))
     return _page(request, console, found, name=dropped_name(request))
@@ -68,7 +66,7 @@ def _page(
     name: str = "",
     status: int = 200,
     error: str | None = None,
-) -> Answer:
+) -> Html:
     geo = console.geo()
     base, overlay = geo.with_readers(lambda *readers: readers)
     sources = base.sources or ("service",)

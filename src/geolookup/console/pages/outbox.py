@@ -9,12 +9,11 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from geolookup import words
-from geolookup.console.console import Answer, Console, Page
+from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import handle, show
-from geolookup.console.forms import AnyRequest, Form, query
+from geolookup.console.forms import AnyRequest, Form, Table, query
 from geolookup.console.pages import decisions
 from geolookup.console.runs import Run
-from geolookup.console.tables import Table
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation
@@ -35,7 +34,7 @@ _CONFLICTS = {
 
 
 @get("/outbox", sync_to_thread=True)
-def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The edits by state."""
     state = query(request, "state")
     layer = console.layer()
@@ -65,7 +64,7 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
 
 
 @get("/outbox/plan", sync_to_thread=True)
-def plan(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def plan(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """What a push would send now, and why in that order: this reads the service, and changes nothing."""
     on_conflict = _on_conflict(query(request, "on_conflict"))
     found, error = None, None
@@ -77,7 +76,7 @@ def plan(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
 
 
 @post("/outbox/push", sync_to_thread=True)
-def start_push(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def start_push(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Start a push, and lead to where its progress is."""
     form: Form = request.state.form
     on_conflict = _on_conflict(form.text("on_conflict"))
@@ -91,7 +90,7 @@ def start_push(request: AnyRequest, console: NamedDependency[Console]) -> Answer
 
 
 @get("/outbox/push", sync_to_thread=True)
-def pushing(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def pushing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The progress of the push that is under way, or what became of the last one."""
     run = console.runs.latest("push")
     if run is None:
@@ -121,7 +120,7 @@ class Line:
 
 
 @get("/outbox/{number:int}", sync_to_thread=True)
-def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int]) -> Answer:
+def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int]) -> Html:
     """One edit: what it changes, what it was made against, what the service has, and what can be done about it."""
     row = console.editor().edit(number)
     return console.page(
@@ -170,15 +169,13 @@ def _texts(described_as: dict[str, Any]) -> dict[str, str]:
 @get("/outbox/{number:int}/{what:str}", sync_to_thread=True)
 def decision_form(
     request: AnyRequest, console: NamedDependency[Console], number: FromPath[int], what: FromPath[str]
-) -> Answer:
+) -> Html:
     """The form of a decision, with what it would change."""
     return show(request, console, _decision(console, number, what))
 
 
 @post("/outbox/{number:int}/{what:str}", sync_to_thread=True)
-def decide(
-    request: AnyRequest, console: NamedDependency[Console], number: FromPath[int], what: FromPath[str]
-) -> Answer:
+def decide(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int], what: FromPath[str]) -> Html:
     """What a decision would change, or the decision."""
     return handle(request, console, _decision(console, number, what))
 

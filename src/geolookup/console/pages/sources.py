@@ -6,7 +6,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup import words
-from geolookup.console.console import Answer, Console, Page
+from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest
 from geolookup.console.runs import Run
 from geolookup.errors import HeldError, NoStateError, StateBusyError
@@ -31,7 +31,7 @@ class Never:
 
 
 @get("/sources", sync_to_thread=True)
-def stack(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The stack, the source of highest precedence first."""
     settings = console.settings()
     try:
@@ -60,7 +60,7 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
 
 
 @post("/sources/sync", sync_to_thread=True)
-def start_sync(console: NamedDependency[Console]) -> Answer:
+def start_sync(console: NamedDependency[Console]) -> Html:
     """Start a sync, and lead to where its progress is."""
     directory, settings = console.directory(), console.settings()
 
@@ -75,7 +75,7 @@ def start_sync(console: NamedDependency[Console]) -> Answer:
 
 
 @get("/sources/sync", sync_to_thread=True)
-def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Answer:
+def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The progress of the sync that is under way, or what became of the last one."""
     run = console.runs.latest("sync")
     if run is None:

@@ -23,7 +23,7 @@ from geolookup.model.types import FIELD_NAMES
 from geolookup.state.base.clock import now_text
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
-from geolookup.sync.pull.source.staging import Staging
+from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 
 SMALL = Size(name="small", v4=155_000, v6=45_000, locations=5_400)

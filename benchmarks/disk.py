@@ -32,8 +32,7 @@ from geolookup.state.packs.reading import readable
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.kept import Generations
 from geolookup.state.run import running
-from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
-from geolookup.sync.pull.source.staging import Staged, Staging
+from geolookup.sync.pull.staging import ColumnStaging, Staged, Staging, earlier_places
 
 #: As many of each as DB-IP City Lite has.
 _LARGE = Size(name="large", v4=3_678_154, v6=4_393_989, locations=566_833)

@@ -8,7 +8,7 @@ from geolookup.base.text import count as count  # handed on: whoever words somet
 from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 from geolookup.state.edits.winners import Winners
-from geolookup.sync.pull.report import PullReport
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.push.report import PushReport
 
 _LEFT_OVER = ("queued", "unknown", "held", "rejected")

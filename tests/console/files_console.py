@@ -6,8 +6,8 @@ from typing import Any
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 from tests.support.users.running_console import RunningConsole
 
 #: Of an upstream that wants to do harm.

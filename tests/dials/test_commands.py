@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from geolookup.sync.pull.source import service
+from geolookup.sync.pull import service
 from tests.dials.dials import Dials
 from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
 from tests.dials.upstream import CLIENT, Place

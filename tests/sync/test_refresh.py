@@ -14,8 +14,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
-from geolookup.sync.advice import CODES, next_action
-from geolookup.sync.refresh import RefreshReport, refresh
+from geolookup.sync.refresh import CODES, RefreshReport, next_action, refresh
 from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many

@@ -19,7 +19,7 @@ from geolookup.state.generations.assemble import Layer, about_of
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.kept import HELD
-from geolookup.sync.pull.layers import served_names
+from geolookup.sync.pull.stack import served_names
 
 #: The name of a held change of the stack among what is held.
 STACK = "stack"

@@ -99,6 +99,23 @@ class Run:
             self.directory.check_edits(self.current)
             self._edits_are_checked = True
 
+    @contextlib.contextmanager
+    def notices_of_before(self) -> Iterator[list[dict[str, Any]]]:
+        """The notices of an earlier run that died before its report; forgotten if this one ends well and tells them.
+
+        :raises EditsDamagedError: if they cannot be read
+        """
+        yield self._notices()
+        if self._notices():
+            with self.directory.edits.transaction() as database:
+                Outbox(database).untold.forget()
+
+    def _notices(self) -> list[dict[str, Any]]:
+        if not self.directory.edits.exists():
+            return []
+        with self.directory.edits.reading() as database:
+            return Outbox(database).untold.all()
+
     def upstream_url(self) -> str | None:
         """The upstream that this state belongs to: the one pushed to, else the one pulled from; None without either."""
         pushed_to = self.directory.local.upstream_url()

@@ -1,19 +1,25 @@
-"""Refresh: push, then pull, in one run: what a machine does every night, and what a person must know of it."""
+"""Refresh: push, then pull, in one run, as every night; its report, and what to do next by it."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from geolookup.errors import (
     GeoLookupError,
     HeldError,
     IndexFileError,
     NoStateError,
+    PullError,
+    SettingsError,
     StateBusyError,
     StateDamagedError,
+    StateError,
     StateUnreadableError,
+    UpstreamAnswerError,
+    UpstreamAuthError,
     UpstreamError,
+    WrongUpstreamError,
 )
 from geolookup.http.transport import Transport
 from geolookup.index.fingerprint import fingerprint
@@ -25,12 +31,11 @@ from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run, running
 from geolookup.sync import failures
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import configured_url, pull_locked
-from geolookup.sync.pull.report import PullReport
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
 from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.report import PushReport
-from geolookup.sync.untold import told_at_the_end
 
 #: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
 RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
@@ -38,7 +43,7 @@ RefreshProgress: TypeAlias = Callable[[Stage, int, int | None], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What ended a stage; ``error`` is as it was raised, or None if a push ended by itself and said why."""
+    """The failure of a stage; ``error`` is as it was raised, or None if a push ended by itself and said why."""
 
     stage: Stage
     message: str
@@ -52,7 +57,7 @@ class Failure:
 
 @dataclass(slots=True, kw_only=True)
 class RefreshReport:
-    """What a refresh did, and what it left.
+    """The report of a refresh: what it did, and what it left.
 
     ``push`` is None if edits could not even be read, ``pull`` if nothing was pulled; ``skipped`` says why a
     pull was not tried. ``failures`` are of the stages that did not do their job. ``generation`` and ``digest`` are what
@@ -151,12 +156,12 @@ def refresh(
 
 
 def _stage(report: RefreshReport) -> Stage:
-    """How far a refresh came."""
+    """The stage that a refresh came to."""
     return "start" if report.push is None and report.pull is None else "push" if report.pull is None else "pull"
 
 
 def _ended(report: RefreshReport) -> dict[Stage, str | None]:
-    """What became of each stage that was tried: its failure, or None; that a list is held is none."""
+    """The failure of each stage that was tried, or None; that a list is held is none."""
     tried: dict[Stage, str | None] = {"push": None} if report.push is not None else {}
     if report.pull is not None:
         tried["pull"] = None
@@ -182,8 +187,8 @@ def _run(
             _pull(run, settings, None, report, url_moved, None, progress)
             return
         # One connection, and one reading of the secret, which standard input gives only once.
-        with told_at_the_end(run) as untold, Transport(settings) as transport:
-            report.push = PushReport(url=configured_url(settings), notices=untold)
+        with run.notices_of_before() as notices, Transport(settings) as transport:
+            report.push = PushReport(url=configured_url(settings), notices=notices)
             unmodified = _push(run, settings, transport, report, on_conflict, url_moved, progress)
             if report.push is not None and report.push.service_refuses:
                 report.skipped = "the service refuses every request, so the list was not asked for"
@@ -263,7 +268,7 @@ def _pull(
 
 
 def _open(directory: StateDirectory) -> Published | None:
-    """What is served; None if nothing can be."""
+    """Open what is served; None if nothing can be."""
     try:
         return directory.open()
     except (NoStateError, StateDamagedError, StateUnreadableError):
@@ -280,3 +285,72 @@ def _answers_differ(before: Published | None, after: Published | None) -> bool:
         return fingerprint((before.base, before.overlay)) != fingerprint((after.base, after.overlay))
     except IndexFileError:
         return True  # what was damaged is whole again, or somebody will be told otherwise
+
+
+class NextAction(NamedTuple):
+    """What a person or program does next; ``code`` is one of `CODES`, ``words`` a sentence."""
+
+    code: str
+    words: str
+
+
+#: Every code, with what is to be done. A contract: programs rely on the codes.
+CODES = {
+    "none": "nothing to do",
+    "fix-configuration": "correct the settings or options that are named; it fails until then",
+    "check-token": "check the token and its permissions; it fails until then",
+    "fix-state": "do what the error says; `geolookup status` and `geolookup verify` say more about the state directory",
+    "ask-the-provider": "nothing to do now; if it continues, look at the source, or tell its provider",
+    "wait": "nothing to do now: the next run tries again",
+    "wait-for-the-other-run": "nothing to do: another run is under way",
+    "decide-on-the-list": "look at what is held: `geolookup generations show held`, and `geolookup generations diff "
+    "served held`; if it is right: geolookup sync --accept {digest}",
+    "decide-on-edits": "decide on the edits that wait (`geolookup outbox list` names them), or that a warning names",
+    "decide-on-twins": "delete the twins, unless they are somebody else's: the warnings name them",
+    "run-again": "nothing to do: the next run goes on with the edits that are left over",
+    "accept-what-was-rolled-back": "nothing to do, or publish it after all: geolookup sync --accept {digest}",
+}
+
+
+def next_action(report: RefreshReport) -> NextAction:
+    """The next action: about what failed first, then about what waits for a person, then about what is left over."""
+    digest = ""
+    if report.held is not None:
+        digest = report.held.digest[:16]
+    elif report.pull is not None and report.pull.outcome == "rolled-back":
+        digest = (report.pull.digest or "")[:16]
+    code = _code(report)
+    return NextAction(code, CODES[code].format(digest=digest))
+
+
+def _code(report: RefreshReport) -> str:
+    errors = [failure.error for failure in report.failures if not isinstance(failure.error, HeldError)]
+    if report.push is not None and report.push.stopped is not None and report.push.lacks_permission:
+        return "check-token"
+    if errors:
+        return next((code for error in errors if error is not None and (code := _code_of(error)) != "wait"), "wait")
+    if report.held is not None:
+        return "decide-on-the-list"
+    if report.push is not None and (report.push.held or report.push.rejected or report.push.notices):
+        return "decide-on-edits"
+    if report.pull is not None and report.pull.notices:  # a list may hold what the service acknowledged
+        return "decide-on-edits"
+    if report.pull is not None and report.pull.twins:
+        return "decide-on-twins"
+    if report.left_over:
+        return "run-again"
+    if report.pull is not None and report.pull.outcome == "rolled-back":
+        return "accept-what-was-rolled-back"
+    return "none"
+
+
+def _code_of(error: GeoLookupError) -> str:
+    if isinstance(error, SettingsError | WrongUpstreamError):
+        return "fix-configuration"
+    if isinstance(error, UpstreamAuthError):
+        return "check-token"
+    if isinstance(error, StateBusyError):
+        return "wait-for-the-other-run"
+    if isinstance(error, StateError):
+        return "fix-state"
+    return "ask-the-provider" if isinstance(error, PullError | UpstreamAnswerError) else "wait"

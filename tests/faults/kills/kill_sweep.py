@@ -26,8 +26,8 @@ from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.kept import Generations
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 from geolookup.sync.refresh import refresh
 from tests.faults.spread import each_kind
 from tests.state.generations.staged import served, staged, stamped, strays

@@ -7,7 +7,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
-from geolookup.sync.pull.source.staging import Staging
+from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 
 URL = "http://127.0.0.1:9"

@@ -5,8 +5,8 @@ import os
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 
 _ROWS = {"ten": ("10.0.0.0", "10.255.255.255"), "six": ("2001:db8::", "2001:db8::ffff")}
 

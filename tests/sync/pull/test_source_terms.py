@@ -14,8 +14,8 @@ from geolookup.state.base import clock
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 from tests.state.generations.staged import strays
 
 HEADER = "first,last,country,city\n"

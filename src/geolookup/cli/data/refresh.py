@@ -23,8 +23,7 @@ from geolookup.settings.secrets import read_ping_url
 from geolookup.settings.table import Settings
 from geolookup.state.base.clock import now_text
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.advice import NextAction, next_action
-from geolookup.sync.refresh import Failure, RefreshReport
+from geolookup.sync.refresh import Failure, NextAction, RefreshReport, next_action
 from geolookup.sync.refresh import refresh as run_refresh
 
 _log = logging.getLogger("geolookup.refresh")

@@ -15,8 +15,8 @@ from geolookup.settings.times import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define
 from geolookup.state.base.parts import REGISTRY
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 
 PAGE = Page(title="Sources", path="/sources")
 

@@ -1,4 +1,4 @@
-"""Accepting what the guard holds: a source's snapshot, or a change of the stack. Needs no network."""
+"""Accept what the guard holds: a source's snapshot, or a change of the stack. Needs no network."""
 
 import contextlib
 from typing import Any
@@ -11,10 +11,9 @@ from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
 from geolookup.state.generations.assemble import Layer
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import running
-from geolookup.sync.pull.layers import part_directory, served_names
-from geolookup.sync.pull.record import record_done
-from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Pull
+from geolookup.sync.pull.context import Pull, PullReport
+from geolookup.sync.pull.publish import record_done
+from geolookup.sync.pull.stack import part_directory, served_names
 
 _DIGEST_LEAST = 8
 

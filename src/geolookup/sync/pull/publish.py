@@ -1,12 +1,13 @@
-"""Publishing what the pulls of all sources came to, or showing what would be published."""
+"""Publish what the pulls of all sources came to, or show what would be; hold the rest, and say what went wrong."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.errors import IndexFileError, StateDamagedError, StateError
+from geolookup.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
+from geolookup.settings.times import shown
 from geolookup.sources.terms import Terms
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
@@ -14,12 +15,18 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import parts_of, refusal_of_stack
 from geolookup.state.generations.assemble import Layer, about_of, assemble
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run
-from geolookup.sync.pull.change import Change, change_of, pulls_that_hide
-from geolookup.sync.pull.layers import is_changed, layer_of, part_directory, served_names
-from geolookup.sync.pull.outcome import raise_failures, say_rolled_back
-from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Pull, Result
+from geolookup.sync.pull.context import Pull, PullReport, Result
+from geolookup.sync.pull.stack import (
+    StackChange,
+    change_of,
+    is_changed,
+    layer_of,
+    part_directory,
+    pulls_that_hide,
+    served_names,
+)
 
 #: Told a candidate generation and when its service's list began, in place of its being published.
 Preview = Callable[[Candidate, Begun], None]
@@ -39,7 +46,7 @@ def publish(
     layers = {result.definition.name: layer for result in results if (layer := layer_of(pull, result)) is not None}
     wanted = [result.definition.name for result in results if result.definition.name in layers]
     served = served_names(current)
-    change = Change(names=wanted)
+    change = StackChange(names=wanted)
     if current is not None and served and not given:
         old = {part.name: part for part in parts_of(current.published)}
         for part in old.values():  # one that is configured no more goes on in the old stack
@@ -89,7 +96,7 @@ def publish(
             report.digest = current.digest
     for result in results:
         if result.rolled_back:
-            say_rolled_back(report, result, current)
+            _say_rolled_back(report, result, current)
         if result.candidate is not None and result.published is None and not (pull.preview and result.rolled_back):
             directory.holding.hold(result.candidate, result.definition.name)
     if preview is None:
@@ -99,39 +106,44 @@ def publish(
             directory.holding.drop_stack()
         _expire(pull.run, report)
         _pack(pull.run, report)
-    raise_failures(results, change, report, pull.entries)
+    _raise_failures(results, change, report, pull.entries)
 
 
-def _say_carried(pull: Pull, published: Current, report: PullReport, *, url_moved: bool) -> None:
-    """That a service came after another had left, and what waits to be pushed to it."""
-    origin = None if pull.current is None else pull.current.published.get("custom")
-    url = published.published.get("url")
-    pending = 0 if origin is None or url in (None, origin) or url_moved else pull.directory.local.pending()
-    if pending:
-        report.warnings.append(
-            f"{url} comes after {origin}, which has left: {count(pending, 'edit')} waiting to give it the custom "
-            "geolocations that it never had: `geolookup push` sends them"
-        )
+def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list[dict[str, Any]]:
+    """What CURRENT knows of each source from now on: of those that are configured, and of those that still answer."""
+    found = []
+    for result in results:
+        name = result.definition.name
+        entry = dict(pull.entries.get(name, {}))
+        if result.published is not None:
+            entry.pop("pulled_at", None)
+        if result.candidate is None or result.published is not None:
+            entry |= result.entry
+        entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
+        problem = str(result.error).partition("\n")[0] if result.error is not None else None
+        if result.reasons:
+            problem = f"held: {'; '.join(result.reasons)}"
+        if problem is None:
+            entry.pop("problem", None)
+            entry.pop("since", None)
+        else:
+            since = entry.get("since") if entry.get("problem") else None
+            entry |= {"problem": problem, "since": since or now_text()}
+        if "snapshot" not in entry and result.published is None:
+            if result.error is None or result.definition.given:
+                continue
+            entry = {"kind": result.definition.kind, "snapshot": 0, "digest": "", "checked_at": "", **entry}
+        found.append({**entry, "name": name})
+    known = {result.definition.name for result in results}
+    return found + [dict(entry) for name, entry in pull.entries.items() if name in change.names and name not in known]
 
 
-def _expire(run: Run, report: PullReport) -> None:
-    """Destroy what a licence wants gone, and say so if somebody had pinned it."""
-    pins = () if run.current is None else run.current.pins
-    for number, name in run.expire().items():
-        if number in pins:
-            report.warnings.append(
-                f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"
-            )
-
-
-def _pack(run: Run, report: PullReport) -> None:
-    """Keep what was superseded by what differs. It is published by now: what does not succeed is a warning."""
-    begun = time.monotonic()
-    try:
-        run.pack()
-    except StateError as error:
-        report.warnings.append(f"earlier generations are kept whole, which takes more room: {error}")
-    report.durations_s["pack"] = round(time.monotonic() - begun, 3)
+def _refused(pull: Pull, change: StackChange) -> tuple[str, ...] | None:
+    """What was rolled back: a stack that the settings do not ask for any more is forgotten."""
+    if pull.current is None:
+        return None
+    kept = refusal_of_stack(change.refused) if change.refused is not None else None
+    return tuple(text for text in pull.current.refused if not text.startswith("stack ") or text == kept)
 
 
 def _base(pull: Pull) -> IndexReader:
@@ -167,38 +179,98 @@ def _show(pull: Pull, layers: Sequence[Layer], preview: Preview) -> dict[str, An
     return record
 
 
-def _entries(pull: Pull, results: Sequence[Result], change: Change) -> list[dict[str, Any]]:
-    """What CURRENT knows of each source from now on: of those that are configured, and of those that still answer."""
-    found = []
-    for result in results:
-        name = result.definition.name
-        entry = dict(pull.entries.get(name, {}))
-        if result.published is not None:
-            entry.pop("pulled_at", None)
-        if result.candidate is None or result.published is not None:
-            entry |= result.entry
-        entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
-        problem = str(result.error).partition("\n")[0] if result.error is not None else None
-        if result.reasons:
-            problem = f"held: {'; '.join(result.reasons)}"
-        if problem is None:
-            entry.pop("problem", None)
-            entry.pop("since", None)
-        else:
-            since = entry.get("since") if entry.get("problem") else None
-            entry |= {"problem": problem, "since": since or now_text()}
-        if "snapshot" not in entry and result.published is None:
-            if result.error is None or result.definition.given:
-                continue
-            entry = {"kind": result.definition.kind, "snapshot": 0, "digest": "", "checked_at": "", **entry}
-        found.append({**entry, "name": name})
-    known = {result.definition.name for result in results}
-    return found + [dict(entry) for name, entry in pull.entries.items() if name in change.names and name not in known]
+def _say_carried(pull: Pull, published: Current, report: PullReport, *, url_moved: bool) -> None:
+    """That a service came after another had left, and what waits to be pushed to it."""
+    origin = None if pull.current is None else pull.current.published.get("custom")
+    url = published.published.get("url")
+    pending = 0 if origin is None or url in (None, origin) or url_moved else pull.directory.local.pending()
+    if pending:
+        report.warnings.append(
+            f"{url} comes after {origin}, which has left: {count(pending, 'edit')} waiting to give it the custom "
+            "geolocations that it never had: `geolookup push` sends them"
+        )
 
 
-def _refused(pull: Pull, change: Change) -> tuple[str, ...] | None:
-    """What was rolled back: a stack that the settings do not ask for any more is forgotten."""
-    if pull.current is None:
-        return None
-    kept = refusal_of_stack(change.refused) if change.refused is not None else None
-    return tuple(text for text in pull.current.refused if not text.startswith("stack ") or text == kept)
+def _say_rolled_back(report: PullReport, result: Result, current: Current | None) -> None:
+    who = "the service" if result.definition.is_service else f"source {result.definition.name}"
+    report.warnings.append(
+        f"{who} still has the content that was rolled back here, so it was not published; "
+        f"to publish it after all: geolookup sync --accept {result.digest[:16]}"
+    )
+    if current is not None and report.generation is None:
+        report.generation = current.generation
+
+
+def _expire(run: Run, report: PullReport) -> None:
+    """Destroy what a licence wants gone, and say so if somebody had pinned it."""
+    pins = () if run.current is None else run.current.pins
+    for number, name in run.expire().items():
+        if number in pins:
+            report.warnings.append(
+                f"generation {number} was pinned and is gone: the licence of {name} wants superseded versions destroyed"
+            )
+
+
+def _pack(run: Run, report: PullReport) -> None:
+    """Keep what was superseded by what differs. It is published by now: what does not succeed is a warning."""
+    begun = time.monotonic()
+    try:
+        run.pack()
+    except StateError as error:
+        report.warnings.append(f"earlier generations are kept whole, which takes more room: {error}")
+    report.durations_s["pack"] = round(time.monotonic() - begun, 3)
+
+
+def record_done(directory: StateDirectory, report: PullReport, what: str, outcome: str, after: dict[str, Any]) -> None:
+    """Add to the history what cannot be undone any more: if that fails, the run has not."""
+    try:
+        directory.edits.record(what, outcome, after=after)
+    except StateError as error:
+        report.warnings.append(f"this is missing from the history, and all else is done: {error}")
+
+
+def _raise_failures(
+    results: Sequence[Result], change: StackChange, report: PullReport, entries: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Say what went wrong: a failure goes before what is held. ``entries`` are what was known of each source before."""
+    failed = [result for result in results if result.error is not None]
+    held = [result for result in results if result.reasons]
+    if len(results) == 1 and failed:
+        assert failed[0].error is not None
+        raise failed[0].error
+    if failed:
+        told = "; ".join(f"{_with_date(result, entries)}: {result.error}" for result in failed)
+        rest = "what the others have is published" if report.outcome == "published" else "the others have nothing new"
+        if len(failed) == len(results):
+            rest = "what was published goes on serving"
+        raise PullError(
+            f"{len(failed)} of {len(results)} sources failed, and answer as before if they ever were pulled; {rest}: "
+            f"{told}"
+        ) from failed[0].error
+    if held:
+        result = held[0]
+        name = "" if len(results) == 1 else f"source {result.definition.name}: "
+        raise HeldError(
+            f"{name}the pulled list is held, and what was published goes on serving: {'; '.join(result.reasons)}. "
+            f"Look at it: {_look(result, alone=len(held) == 1 and change.held is None)}. If it is right: "
+            f"geolookup sync --accept {result.digest[:16]}",
+            digest=result.digest,
+            reasons=result.reasons,
+        )
+    if change.held is not None:
+        raise change.held
+
+
+def _look(result: Result, *, alone: bool) -> str:
+    """How a person looks at what is held: by its source's name, if more is."""
+    return f"geolookup generations diff served held{'' if alone else f':{result.definition.name}'}"
+
+
+def _with_date(result: Result, entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """The name of a source that failed, with the date of the data that it answers with, and since when it fails."""
+    name = result.definition.name
+    entry = entries.get(name, {})
+    if not entry.get("digest"):
+        return f"{name} (never pulled)"
+    since = f", fails since {shown(str(entry['since']))}" if entry.get("problem") and entry.get("since") else ""
+    return f"{name} (answers as of {shown(str(entry.get('checked_at', '?')))}{since})"

@@ -20,10 +20,9 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push.matching.creates import shown
+from geolookup.sync.push.matching.creates import note_twins, shown, wanted
 from geolookup.sync.push.matching.likeness import Fields, Forms, like, may_be_stored
 from geolookup.sync.push.matching.matching import Candidates, is_new, match_creates
-from geolookup.sync.push.matching.wanted import note_twins, wanted
 from geolookup.sync.push.reconcile import same_fields
 
 

@@ -21,9 +21,9 @@ from geolookup.sync.push import lots
 from geolookup.sync.push.attempts import STATES, Attempts
 from geolookup.sync.push.connections import Batch, Connections
 from geolookup.sync.push.look import Look, learn
+from geolookup.sync.push.lots import Obstacles
 from geolookup.sync.push.matching.creates import Elsewhere
 from geolookup.sync.push.matching.likeness import Forms
-from geolookup.sync.push.obstacles import Obstacles
 from geolookup.sync.push.reconcile import Decision
 from geolookup.sync.push.sending import APPLIED, Sender, anothers
 from geolookup.upstream.geolocations import GeolocationsClient

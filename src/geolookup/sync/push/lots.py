@@ -6,8 +6,9 @@ from typing import Any, TypeAlias
 
 from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.operations import Create, Delete, RemoveBlock, ReplaceBlock
-from geolookup.state.edits.outbox.payload import blocks_of
+from geolookup.state.edits.outbox.payload import blocks_of, ends_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
+from geolookup.sync.push.reconcile import waits_for
 
 #: Edits of one lot.
 _MOST = 256
@@ -126,3 +127,27 @@ class _Claimed:
         ranges[begin:end] = [
             (min([block.first, *(first for first, _ in met)]), max([block.last, *(last for _, last in met)]))
         ]
+
+
+class Obstacles:
+    """The rows of `Outbox.rows_in_the_way`, by what they are in the way of."""
+
+    def __init__(self, rows: Iterable[OutboxRow]) -> None:
+        self._creates: list[OutboxRow] = []
+        self._freeing: dict[tuple[str, ...], list[OutboxRow]] = {}
+        for row in rows:
+            if isinstance(row.edit, Create):
+                self._creates.append(row)
+                continue
+            if isinstance(row.edit, RemoveBlock | ReplaceBlock):
+                freed = [ends_of(row.edit.block)]
+            else:
+                freed = (row.base or {}).get("blocks", [])
+            for ends in freed:
+                self._freeing.setdefault(tuple(ends), []).append(row)
+
+    def waited_for_by(self, row: OutboxRow) -> OutboxRow | None:
+        """The edit that must be over before this one may go out, as `reconcile.waits_for`."""
+        taken = row.edit.takes
+        freeing = () if taken is None else self._freeing.get(tuple(ends_of(taken)), ())
+        return waits_for(row, [*self._creates, *freeing])

@@ -40,7 +40,6 @@ from geolookup.sync.push.removal import remove_block
 from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.sending import Sender
 from geolookup.sync.push.view import ServiceView
-from geolookup.sync.untold import told_at_the_end
 from geolookup.upstream.geolocations import GeolocationsClient
 
 #: Told the edits dealt with so far, and how many there are.
@@ -89,7 +88,7 @@ def push(
         contextlib.ExitStack() as opened,
     ):
         run.check_edits()
-        report.notices += opened.enter_context(told_at_the_end(run))
+        report.notices += opened.enter_context(run.notices_of_before())
         if (warning := open_to_all(directory.home)) is not None:
             report.warnings.append(warning)
         if check is not None or directory.local.pending():

@@ -19,7 +19,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull import pull as pull_module
-from geolookup.sync.pull.source import service as service_module
+from geolookup.sync.pull import service as service_module
 from geolookup.sync.push import push as push_module
 from tests.oracle.outbox_model import Clock, Crash, Ends, FakeService, Faults
 

@@ -19,8 +19,8 @@ from geolookup.settings.table import Settings
 from geolookup.sources import definition
 from geolookup.state.base import clock
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
-from geolookup.sync.pull.report import PullReport
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.state.generations.staged import tree
 

@@ -1,10 +1,10 @@
-"""What the pulls of all sources of one sync share: the state as it was, and what each of them came to."""
+"""One pull of all sources: its report, the state that it began with, and the result of each source."""
 
 import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from geolookup.errors import GeoLookupError, StateDamagedError
 from geolookup.settings.table import Settings
@@ -14,9 +14,53 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.parts import BUNDLED, Part, snapshot_path
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.run import Run
-from geolookup.sync.pull.report import PullReport
 
-#: Told what was pulled so far, and how much there will be if that is known.
+PullOutcome: TypeAlias = Literal["published", "unchanged", "rolled-back", "previewed", "held", "failed"]
+
+
+@dataclass(slots=True, kw_only=True)
+class PullReport:
+    """A pull as it is printed, kept in the generation's report.json and written in the history.
+
+    ``outcome``: ``published`` a new generation; ``unchanged``, the service has what is served; ``rolled-back``, it
+    still has what was rolled back, which is held instead; ``previewed`` what would be published; ``held`` for a
+    person, and ``failed``, if a refresh reports what `pull` would have raised. ``rows`` counts what was pulled
+    (None if nothing was); ``difference`` is against the generation before (None if there is nothing to
+    compare with); ``twins`` are the late twins of what was created here (see `service`); ``notices`` are what the
+    service acknowledged and does not have; ``durations_s`` are seconds by step. ``name`` is the source's, if there is
+    one; ``sources`` has what became of each source, the one of highest precedence first, with the ``problem`` that kept
+    it from being published.
+    """
+
+    url: str | None
+    name: str | None = None
+    outcome: PullOutcome = "unchanged"
+    generation: int | None = None
+    digest: str | None = None
+    rows: dict[str, Any] | None = None
+    difference: dict[str, Any] | None = None
+    twins: list[dict[str, Any]] = field(default_factory=list)
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
+    rejected_geolocations: int = 0
+    rejected_blocks: int = 0
+    number_disagreements: int = 0
+    warnings: list[str] = field(default_factory=list)
+    durations_s: dict[str, float] = field(default_factory=dict)
+    bytes_read: int = 0
+    sources: list[dict[str, Any]] = field(default_factory=list)
+
+    def tell(self, notices: list[dict[str, Any]]) -> None:
+        """Add notices, and what they say to the warnings."""
+        self.notices += notices
+        self.warnings += [notice["reason"] for notice in notices]
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name, for ``--json`` and report.json."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+#: Told how much was pulled so far, and how much there will be if that is known.
 PullProgress = Callable[[int, int | None], None]
 
 
@@ -66,9 +110,7 @@ class Pull:
         return self.run.directory
 
     def baseline(self, name: str) -> Baseline | None:
-        """A source's newest snapshot; None if there is none, or its record cannot be read. The embedded default is
-        one too: whether it is measured against is for who asks.
-        """
+        """A source's newest snapshot, the embedded default too; None if there is none, or its record cannot be read."""
         entry = self.entries.get(name)
         if entry is None or self.current is None or not entry["digest"]:
             return None
@@ -93,7 +135,7 @@ class Pull:
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What the pull of one source came to.
+    """The result of pulling one source.
 
     ``candidate`` is a sealed new snapshot, None if the source has nothing new; it is held if there are ``reasons``, or
     if it is what was ``rolled_back``. ``entry`` are the members of CURRENT's entry that changed. ``error`` is why there

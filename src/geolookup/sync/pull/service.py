@@ -1,6 +1,10 @@
-"""The service as a source: its list is streamed into a candidate, and judged against the one before."""
+"""The service as a source: its list is streamed into a candidate, judged, and searched for twins.
+
+A twin is a geolocation that a request made in addition to what was meant: it was applied twice, or came late.
+"""
 
 import time
+from typing import Any
 
 from geolookup.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
 from geolookup.http.transport import Transport
@@ -9,13 +13,15 @@ from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Start
 from geolookup.state.base.parts import SERVICE
+from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations.cache import Cache
-from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Pull, Result
-from geolookup.sync.pull.source.compare import judged
-from geolookup.sync.pull.source.staging import Staged, Staging
-from geolookup.sync.pull.source.twins import late_twins
+from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.context import Pull, PullReport, Result
+from geolookup.sync.pull.guard import judged
+from geolookup.sync.pull.staging import Staged, Staging
 from geolookup.sync.push.accounts import hold_against
+from geolookup.sync.push.matching.creates import note_twins
+from geolookup.sync.push.matching.likeness import Forms
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 
 #: More geolocations than any service has: asked for if a list may have been capped silently.
@@ -72,7 +78,7 @@ def pull_service(
 
 
 def _confirmed(pull: Pull, result: Result, start: Start, *, etag: str | None = None, url: str | None = None) -> Result:
-    """The service has what it had at the last pull, by a list begun then; ``url`` is where it had it.
+    """Note that the service has what it had at the last pull, by a list begun then; ``url`` is its address.
 
     The content decides: the same list from another address makes nothing new, and the state belongs to that address.
     """
@@ -228,3 +234,33 @@ def _look_for_twins(pull: Pull, cache: Cache, report: PullReport) -> None:
             "been applied twice. If it is nobody's: "
             f"geolookup custom delete {twin['locid']}; if it is wanted: geolookup outbox keep {twin['locid']}"
         )
+
+
+def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
+    """The custom geolocations in a pulled list that a create of this machine may have made in addition to its own.
+
+    A create that was sent once is looked for until a list was conclusive for it; one that was sent again always, and in
+    any form that the service may have stored. What was found is told until it is gone, has blocks, is known to be
+    another create's, or was dismissed by a person. Each with its ``locid``, the ``twin_of`` (None if the create was
+    given up) and the outbox's ``edit``.
+    """
+    if not directory.edits.exists():
+        return []
+    with directory.edits.transaction() as database:
+        outbox = Outbox(database)
+        watched, known = outbox.sent.watched_creates(), outbox.twins.known()
+        if not watched and not known:
+            return []
+        places = {place.locid: place for place in cache.custom()}
+        note_twins(outbox, watched, places, Forms(outbox.sent.stored_forms()))
+        known = outbox.twins.known()
+        ours = outbox.created_here()  # another create may have turned out to have made it since
+        for locid in [locid for locid in known if locid not in places or places[locid].ipblocks or locid in ours]:
+            outbox.twins.forget(locid)
+            del known[locid]
+        dismissed, aliases = outbox.twins.dismissed(), outbox.aliases()
+        return [
+            {"locid": locid, "twin_of": aliases.get(outbox.row(edit).locid), "edit": edit}
+            for locid, edit in sorted(known.items(), reverse=True)
+            if locid not in dismissed
+        ]

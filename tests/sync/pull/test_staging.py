@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from geolookup.errors import PullError
 from geolookup.model import addresses
 from geolookup.state.base.candidate import Candidate
-from geolookup.sync.pull.source import staging
-from geolookup.sync.pull.source.staging import Staging
+from geolookup.sync.pull import staging
+from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 from tests.support.examples import examples
 

@@ -1,4 +1,4 @@
-"""What a sync does to the stack itself: which sources answer from now on, and whether a person must agree first."""
+"""The stack that a pull makes: what each source answers with, in which order, and whether a person must agree first."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -9,17 +9,70 @@ from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, hidden_by_masks
 from geolookup.settings.table import Settings
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import names_digest, refusal_of_stack
+from geolookup.state.base.parts import (
+    BUNDLED,
+    REGISTRY,
+    Part,
+    names_digest,
+    parts_of,
+    refusal_of_stack,
+    snapshot_path,
+)
 from geolookup.state.generations.assemble import Layer
-from geolookup.sync.pull.guard import MOST_HIDDEN
+from geolookup.sync.pull.context import Pull, Result
 
 _DIGEST_SHOWN = 16
 
+#: A source whose masks hide more than this share of a family's covered addresses is held.
+_MOST_HIDDEN = 0.02
+
+
+def layer_of(pull: Pull, result: Result) -> Layer | None:
+    """The layer that a source answers with now: its new snapshot, else the one that it had; None if it has none."""
+    candidate = result.candidate if pull.preview else result.published
+    if candidate is not None:
+        record = candidate.document()["published"]
+        return Layer(part=Part(result.definition.name, record["kind"], 0, record["digest"]), path=candidate.path)
+    before = pull.baseline(result.definition.name)
+    if before is None or (before.record["source"] == BUNDLED and result.definition.kind != REGISTRY):
+        return None
+    return Layer(part=before.part, path=before.path)
+
+
+def part_directory(pull: Pull, part: Part) -> str:
+    """The directory of the snapshot of a served part."""
+    before = pull.baseline(part.name)
+    assert pull.current is not None
+    if before is not None and before.part.snapshot == part.snapshot:
+        return before.path
+    return snapshot_path(pull.directory.home, part.snapshot)
+
+
+def served_names(current: Current | None) -> list[str]:
+    """The names of the served stack; nothing while only the embedded default answers, which is never a baseline."""
+    if current is None:
+        return []
+    parts = parts_of(current.published)
+    if len(parts) == 1 and parts[0].kind == REGISTRY and current.published["source"] == BUNDLED:
+        return []
+    return [part.name for part in parts]
+
+
+def is_changed(pull: Pull, names: list[str], layers: dict[str, Layer], served: list[str]) -> bool:
+    """Whether these sources, with these layers, are another stack than the served one."""
+    current = pull.current
+    if current is None or current.recovered is not None or pull.damaged or names != served:
+        return True
+    old = {part.name: part for part in parts_of(current.published)}
+    return any(layers[name].part != old[name] for name in names)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """``names`` is the stack to publish, in order. ``held`` says why another waits for a person; ``refused`` is the one
-    that was rolled back, and that the settings still ask for.
+class StackChange:
+    """The stack to publish, ``names`` in order, and the one that was asked for in its place.
+
+    ``held`` says why that one waits for a person; ``refused`` is the one that was rolled back, and that the settings
+    still ask for.
     """
 
     names: list[str]
@@ -34,21 +87,21 @@ def change_of(
     layers: Mapping[str, Layer],
     wanted: Sequence[str],
     served: Sequence[str],
-) -> Change:
+) -> StackChange:
     """Choose the stack to publish: the wanted one, or the served one while the wanted one is held or refused.
 
     :raises StateDamagedError: if an index that must be looked at cannot be followed
     """
     if list(wanted) == list(served) or not wanted:
-        return Change(names=list(served))
+        return StackChange(names=list(served))
     if refusal_of_stack(wanted) in current.refused:
-        return Change(names=list(served), refused=tuple(wanted))
+        return StackChange(names=list(served), refused=tuple(wanted))
     try:
         reasons = _reasons(base, settings, layers, wanted, served)
     except IndexFileError as error:
         raise StateDamagedError(f"deciding whether the stack may change failed: {error}") from error
     if not reasons:
-        return Change(names=list(wanted))
+        return StackChange(names=list(wanted))
     digest = names_digest(wanted)
     held = HeldError(
         f"the change of the stack is held, and the old one goes on ({', '.join(served)}): {'; '.join(reasons)}. Look "
@@ -57,7 +110,7 @@ def change_of(
         digest=digest,
         reasons=tuple(reasons),
     )
-    return Change(names=list(served), held=held)
+    return StackChange(names=list(served), held=held)
 
 
 def _reasons(
@@ -80,7 +133,7 @@ def _reasons(
 
 
 def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
-    """Why a stack must be held for what its masks hide of what is served.
+    """Reasons to hold a stack for what its masks hide of what is served.
 
     :raises IndexFileError: if an index cannot be followed
     """
@@ -93,7 +146,7 @@ def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
     return [
         f"masks would hide {count / all_of_them:.1%} of the {family} addresses that have an answer"
         for family, count, all_of_them in zip(("IPv4", "IPv6"), hidden, covered, strict=True)
-        if all_of_them and count > MOST_HIDDEN * all_of_them
+        if all_of_them and count > _MOST_HIDDEN * all_of_them
     ]
 
 

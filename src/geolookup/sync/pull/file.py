@@ -1,30 +1,47 @@
-"""A file, folder or address as a source: read by its kind into a candidate, and judged against the one before."""
+"""A file, folder or address as a source: looked at for news, fetched, read by its kind, and judged."""
 
 import contextlib
+import hashlib
+import os
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from geolookup.errors import DataFileError, IndexFileError, PullError
+from geolookup.errors import DataFileError, IndexFileError, PullError, UpstreamRefusedError
 from geolookup.files.limits import Limits
+from geolookup.http.download import Downloader, Fetched
 from geolookup.index.reader import IndexReader
 from geolookup.model.fields import FIRST_OWN_LOCID
-from geolookup.sources.definition import Definition, file_name
+from geolookup.settings.secrets import read_source_secret
+from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.sources.definition import TOKEN, Definition, file_name
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
 from geolookup.sources.terms import recognised
-from geolookup.state.base import clock
+from geolookup.state.base import clock, files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import BUNDLED, REGISTRY
 from geolookup.state.generations.cache import Cache
-from geolookup.sync.pull.report import PullReport
-from geolookup.sync.pull.run import Baseline, Pull, Result
-from geolookup.sync.pull.source.columns import ColumnStaging, earlier_places
-from geolookup.sync.pull.source.compare import judged
-from geolookup.sync.pull.source.fetch import Found, local_file
-from geolookup.sync.pull.source.staging import Staged
+from geolookup.sync.pull.context import Baseline, Pull, PullReport, Result
+from geolookup.sync.pull.guard import judged
+from geolookup.sync.pull.staging import ColumnStaging, Staged, earlier_places
+
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file or folder to be read; ``path`` is None if it is known to have nothing new.
+
+    ``entry`` is what CURRENT remembers, so that the next sync can tell whether there is anything new.
+    """
+
+    path: str | None
+    entry: dict[str, Any] = field(default_factory=dict)
 
 
 def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: frozenset[int] = frozenset()) -> Result:
@@ -52,7 +69,7 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
     )
     began, began_at = time.monotonic(), clock.now_text()
     candidate = pull.candidate()
-    with local_file(pull, definition, report, entry if usable else {}, candidate.path) as found:
+    with _local_file(pull, definition, report, entry if usable else {}, candidate.path) as found:
         if found.path is not None:
             with _named_as(found):
                 staged, record = _stage(pull, definition, found, candidate, before, report, taken)
@@ -69,7 +86,7 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
 
 @contextlib.contextmanager
 def _named_as(found: Found) -> Iterator[None]:
-    """Errors name where a file was fetched from, in place of the temporary file that it is in."""
+    """Have errors name the address that a file was fetched from, in place of its temporary file."""
     address = found.entry.get("address")
     try:
         yield
@@ -153,3 +170,108 @@ def _judge(
     if usable and before is not None and before.part.digest == staged.digest:
         return result
     return judged(pull, result, candidate, staged, {**record, **result.entry})
+
+
+@contextlib.contextmanager
+def _local_file(
+    pull: Pull, definition: Definition, report: PullReport, known: Mapping[str, Any], folder: str
+) -> Iterator[Found]:
+    """The source as a file. ``known`` is what CURRENT remembers of the snapshot that is usable, else empty.
+
+    What is fetched is in a temporary file in ``folder`` for as long as the context lasts.
+
+    :raises DataFileError: if it cannot be read
+    :raises UpstreamError: if it cannot be fetched
+    :raises SettingsError: if its secret or address cannot be used
+    """
+    if definition.kind == REGISTRY and not definition.location:
+        yield _unless_known(bundled_ranges_path(), known)
+    elif definition.is_remote:
+        with files.file_errors(folder), tempfile.TemporaryDirectory(prefix=".fetched-", dir=folder) as inside:
+            yield _fetched(pull, definition, report, known, os.path.join(inside, "file"))
+    else:
+        (path,) = definition.addresses(clock.wall().date(), None)[:1]
+        yield _unless_known(path, known)
+
+
+def _unless_known(path: str, known: Mapping[str, Any]) -> Found:
+    stamp = _stamp(path)
+    if known and known.get("file") == stamp:
+        return Found(path=None, entry={"file": stamp})
+    digest = _digest(path)
+    entry = {"file": stamp, "file_digest": digest}
+    return Found(path=None if known.get("file_digest") == digest else path, entry=entry)
+
+
+def _fetched(pull: Pull, definition: Definition, report: PullReport, known: Mapping[str, Any], path: str) -> Found:
+    secret = None if definition.settings is None else read_source_secret(definition.settings)
+    addresses = definition.addresses(clock.wall().date(), secret)
+    auth = "" if TOKEN in definition.location else definition.auth
+    with Downloader(pull.settings, secret=secret, auth=auth, auth_header=definition.auth_header) as downloader:
+        for position, address in enumerate(addresses):
+            shown = downloader.shown(address)
+            same = known if known.get("address") == shown else {}
+            try:
+                fetched = _fetch(pull, downloader, address, same, path)
+            except UpstreamRefusedError as error:
+                if error.status != _NOT_FOUND or position + 1 == len(addresses):
+                    raise
+                report.warnings.append(f"{definition.name}: {shown} is not there yet: the month before is used")
+                continue
+            break
+    report.bytes_read = fetched.bytes_read
+    entry = {"etag": fetched.etag, "last_modified": fetched.last_modified, "address": shown}
+    if fetched.unchanged:
+        return Found(path=None, entry=entry)
+    digest = _digest(path)
+    return Found(path=None if known.get("file_digest") == digest else path, entry={**entry, "file_digest": digest})
+
+
+def _fetch(pull: Pull, downloader: Downloader, address: str, known: Mapping[str, Any], path: str) -> Fetched:
+    with contextlib.ExitStack() as opened:
+
+        def begin() -> Any:
+            opened.close()  # of an attempt that broke off
+            return opened.enter_context(open(path, "wb")).write
+
+        return downloader.fetch(
+            address,
+            begin,
+            etag=known.get("etag"),
+            last_modified=known.get("last_modified"),
+            progress=pull.progress,
+        )
+
+
+def _members(path: str) -> list[str]:
+    """The file, or the files of a folder in the order of their names."""
+    if not os.path.isdir(path):
+        return [path]
+    return sorted(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+
+
+def _stamp(path: str) -> str:
+    """A digest of a file's size, time of change and number; of a folder, of those of all its files."""
+    with _readable(path):
+        found = [(each, os.stat(each)) for each in _members(path)]
+        text = "\n".join(f"{each} {stat.st_size} {stat.st_mtime_ns} {stat.st_ino}" for each, stat in found)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _digest(path: str) -> str:
+    """The SHA-256 of a file's bytes; of a folder, of all its files with their names."""
+    with _readable(path):
+        whole = hashlib.sha256()
+        for each in _members(path):
+            with open(each, "rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
+            whole.update(os.path.relpath(each, path).encode("utf-8", "surrogateescape") + b"\0" + content)
+        return whole.hexdigest()
+
+
+@contextlib.contextmanager
+def _readable(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(f"{path}: reading failed: {error.strerror}") from error

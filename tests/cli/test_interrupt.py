@@ -239,8 +239,8 @@ def test_going_back_says_what_is_served(before: bool, became: str) -> None:
 
 @pytest.mark.parametrize("words", [["verify"], ["8.8.8.8"]])
 def test_what_only_reads_says_that_nothing_was_changed(words: list[str]) -> None:
-    function = "cli.data.verify:verify_state" if words == ["verify"] else "state.base.current:read_current"
-    where = f"geolookup.{function}"
+    read = "geolookup.state.base.current:read_current"
+    where = "geolookup.state.publishing.verify:verify" if words == ["verify"] else read
     assert signalled(where, *words).startswith((": nothing was changed", ": what it answered before is right"))
 
 
@@ -420,6 +420,6 @@ def test_a_second_ctrl_c_ends_it_without_a_word_more(monkeypatch: pytest.MonkeyP
     error = io.StringIO()
     monkeypatch.setattr(sys, "stderr", error)
     monkeypatch.setattr(interrupt, "sentence", again)
-    monkeypatch.setattr("geolookup.cli.data.verify.verify_state", lambda _home, **_options: again())
+    monkeypatch.setattr("geolookup.state.publishing.verify.verify", lambda _home, **_options: again())
     assert run(["verify"]) == INTERRUPTED
     assert error.getvalue().strip() == ""

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from io import BytesIO
 
+from geolookup.cli.inputs import Tally
 from geolookup.cli.lookup.annotate import Annotator
-from geolookup.cli.tally import Tally
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse

@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands, and what becomes of errors."""
+"""The command line as a whole: its commands, and the message and exit status of an error."""
 
 import contextlib
 import sys
@@ -8,10 +8,8 @@ import click
 from click_default_group import DefaultGroup
 
 from geolookup.base.version import __version__
-from geolookup.cli import colour, exit_codes, interrupt, streams
-from geolookup.cli.groups import mistyped
-from geolookup.cli.groups.help import MAX_WIDTH, Wrapping
-from geolookup.cli.groups.lazy import Announced, LazyGroup, colour_option
+from geolookup.cli import exit_codes, interrupt, streams
+from geolookup.cli.groups import MAX_WIDTH, Announced, LazyGroup, Wrapping, colour_option, refuse_mistyped
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.errors import GeoLookupError
 from geolookup.state.base.signals import Terminated
@@ -20,8 +18,8 @@ _COMMANDS = {
     "lookup": Announced("lookup.lookup", "lookup", "Look up addresses (the default command)."),
     "enrich": Announced("lookup.enrich", "enrich", "Add geolocations to a file of rows."),
     "annotate": Announced("lookup.annotate", "annotate", "Add geolocations to a log, after each address in it."),
-    "top": Announced("lookup.top", "top", "Show where the addresses of a log are, as a table."),
-    "map": Announced("lookup.map", "map", "Draw where the addresses of a log are, as a picture."),
+    "top": Announced("lookup.counts", "top", "Show where the addresses of a log are, as a table."),
+    "map": Announced("lookup.counts", "draw_map", "Draw where the addresses of a log are, as a picture."),
     "explain": Announced("lookup.explain", "explain", "Say why an address resolves as it does."),
     "list": Announced("lookup.list", "list_geolocations", "List geolocations of the local cache."),
     "export": Announced("data.export", "export", "Write the map as a file that other programs read."),
@@ -31,20 +29,19 @@ _COMMANDS = {
     "sync": Announced("data.sync", "sync", "Pull the service's geolocations and publish them."),
     "generations": Announced("data.generations", "generations", "List, compare and restore what was published."),
     "status": Announced("data.status", "status", "Show what is served, how old it is, and any problem."),
-    "verify": Announced("data.verify", "verify", "Check every byte of what is published."),
+    "verify": Announced("data.status", "verify", "Check every byte of what is published."),
     "custom": Announced("edits.custom", "custom", "Create and change your own geolocations and blocks."),
     "outbox": Announced("edits.outbox", "outbox", "Show and decide edits that wait for the service."),
     "push": Announced("edits.push", "push", "Send pending edits to the service."),
     "history": Announced("edits.history", "history", "List what was done on this machine."),
-    "hotel": Announced("service.hotel", "hotel", "Show hotels of the service, and those near an address."),
-    "rate": Announced("service.rate", "rate", "Send rates and group rates to the service."),
+    "hotel": Announced("service.hotels", "hotel", "Show hotels of the service, and those near an address."),
+    "rate": Announced("service.hotels", "rate", "Send rates and group rates to the service."),
     "serve": Announced("service.serve", "serve", "Run the reference service."),
     "serve-token": Announced("service.serve", "serve_token", "Make a token for a client of the reference service."),
-    "share": Announced("service.share", "share", "Share what is answered here with other tools, by HTTP."),
+    "share": Announced("service.serve", "share", "Share what is answered here with other tools, by HTTP."),
     "config": Announced("setup.config", "config", "Show the settings, and write the first ones."),
     "doctor": Announced("setup.doctor", "doctor", "Say what is wrong on this machine, and what to do."),
-    "console": Announced("service.console", "console", "Open pages in the browser: look up, edit, push."),
-    "completion": Announced("setup.completion", "completion", "Print the completion script for a shell."),
+    "console": Announced("service.serve", "console", "Open pages in the browser: look up, edit, push."),
 }
 
 _EPILOG = f"""\b
@@ -65,7 +62,7 @@ class _App(DefaultGroup, LazyGroup):  # type: ignore[misc] # DefaultGroup has no
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if not ctx.resilient_parsing:
-            mistyped.refuse(args, self.list_commands(ctx))
+            refuse_mistyped(args, self.list_commands(ctx))
         found: tuple[str | None, click.Command | None, list[str]] = super().resolve_command(ctx, args)
         return found
 
@@ -111,10 +108,26 @@ click.Context.formatter_class = Wrapping  # of every command: contexts do not ha
 app.params.append(colour_option(hidden=False))
 
 
+@app.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    Example: geolookup completion bash > ~/.local/share/bash-completion/completions/geolookup
+    """
+    from click.shell_completion import get_completion_class  # late: no other command needs it
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "geolookup", "_GEOLOOKUP_COMPLETE").source())
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status. A closed pipe is not an error."""
     streams.prepare()
-    colour.choose("auto")
+    streams.choose_colour("auto")
     _log_to_standard_error()
     interrupt.begin(sys.argv[1:] if arguments is None else arguments)
     with interrupt.at_sigterm():

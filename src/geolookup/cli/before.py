@@ -1,4 +1,4 @@
-"""What a state was like when a command began, and what became of it: for who interrupted it."""
+"""The state as a command found it, and what became of it since: for the message after an interrupt."""
 
 import contextlib
 from collections import Counter
@@ -10,12 +10,12 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, UNDER_WAY, State
 from geolookup.state.publishing.directory import StateDirectory
 
-#: Nobody waits for another process, neither before a command nor after Ctrl-C.
+#: A person waits for no other process, neither before a command nor after Ctrl-C.
 _WAIT_S = 0.2
 
 
 class StateBefore:
-    """What is told of it is what is true when it is asked: a moment before Ctrl-C, a publish may have come through.
+    """Tells what is true when it is asked: a moment before Ctrl-C, a publish may have come through.
 
     ``asked`` are the names of the methods that will be asked; the others know nothing.
     """
@@ -50,7 +50,7 @@ class StateBefore:
         return newest
 
     def published(self) -> str:
-        """Whether another generation is served by now."""
+        """Say if another generation is served by now."""
         now = self._now()
         if now is None:
             return "nothing was published"
@@ -59,7 +59,7 @@ class StateBefore:
         return f"nothing was published, and generation {now.generation} goes on serving"
 
     def sent(self) -> str:
-        """What became of the edits that waited."""
+        """Say what became of the edits that waited."""
         if not self._pending:
             return "no edit waited to be sent"
         now = self._states()
@@ -74,7 +74,7 @@ class StateBefore:
         return ", ".join(parts)
 
     def edited(self) -> str:
-        """Whether edits were made; those of one command are made together, or not at all."""
+        """Say if edits were made; those of one command are made together, or not at all."""
         if self._newest() == self._head:
             return "nothing was changed"
         return "the edits are made: `geolookup outbox list` shows them"

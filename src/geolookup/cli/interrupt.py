@@ -1,6 +1,6 @@
-"""What is said after Ctrl-C and SIGTERM: how far a command came, what is safe, and what to run next.
+"""The message after Ctrl-C and SIGTERM: how far a command came, what is safe, and what to run next.
 
-`app` catches the interrupt, for every command; what serves ends at SIGTERM in its own way. The words are those of
+`app` catches the interrupt, for every command; servers end at SIGTERM in their own way. The words are those of
 `SAID`. Their facts are found at that moment: a command tells here what it works on before it changes anything
 (`working_on`, `writing_to`), and how far it is (`Progress`).
 """
@@ -83,7 +83,7 @@ _command = "lookup"
 
 
 class Progress:
-    """How far a command is: ``done`` of ``total`` (None if nobody knows).
+    """The progress of a command: ``done`` of ``total`` (None if it is unknown).
 
     ``one`` is what is counted, in the singular; of "%" the share of the work is said.
     """
@@ -116,7 +116,7 @@ def begin(words: list[str]) -> None:
 
 @contextlib.contextmanager
 def at_sigterm() -> Iterator[None]:
-    """Have SIGTERM interrupt the command, in the main thread and if nobody else handles it."""
+    """Have SIGTERM interrupt the command, in the main thread and if nothing else handles it."""
     if _command in _SERVING or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
@@ -158,7 +158,7 @@ def working_on(directory: "StateDirectory") -> "Current | None":
 
 
 def saying(name: str, fact: Callable[[], str]) -> None:
-    """Note what says at that moment what became of something."""
+    """Note the function that says, at the moment of an interrupt, what became of something."""
     _facts[name] = fact
 
 
@@ -199,10 +199,10 @@ def _content(path: str) -> bytes | None:
 
 
 def sentence(error: BaseException) -> str:
-    """What to tell a person whose Ctrl-C ended the command, or who reads its log after SIGTERM."""
+    """The message for a person whose Ctrl-C ended the command, or who reads its log after SIGTERM."""
     facts = dict(_NOTHING)
     for name in _asked() & set(_facts):
-        # Nobody needs a second problem now; the command says it when it runs again.
+        # A second problem helps no one now; the command says it when it runs again.
         with contextlib.suppress(GeoLookupError, OSError):
             facts[name] = _facts[name]()
     after = f" after {_progress}" if _progress is not None and _progress.done else ""

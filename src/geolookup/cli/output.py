@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from geolookup.base.text import harmless
-from geolookup.cli import colour, interrupt, streams
-from geolookup.cli.plain import harmless_lines, malformed_line, match_line, not_covered_line
+from geolookup.cli import interrupt, streams
+from geolookup.cli.streams import harmless_lines, malformed_line, match_line, not_covered_line
 from geolookup.model.types import FLAT_NAMES, Match, flat_not_covered
 
 
@@ -45,7 +45,7 @@ def done(text: str, before: str = "", style: str = "bold") -> None:
 
     ``before`` is written before it, in a style if colours are wanted.
     """
-    sys.stdout.write(colour.painted(before, style) + harmless_lines(text) + "\n")
+    sys.stdout.write(streams.painted(before, style) + harmless_lines(text) + "\n")
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def _write_table(names: Sequence[str], rows: list[tuple[str, ...]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    wanted = colour.is_wanted()
+    wanted = streams.colour_is_wanted()
     # What rich finds out for itself is whether it is a terminal: that, and how many colours, is decided here.
     console = Console(
         file=sys.stdout, color_system="standard" if wanted else None, no_color=not wanted, highlight=False

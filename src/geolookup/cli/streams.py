@@ -1,6 +1,6 @@
-"""Standard output and error: made ready before anything is written, and what happens if writing fails.
+"""Standard output and error: prepared, coloured on terminals, what follows if writing fails; the line for an address.
 
-Light, since ``geolookup 8.8.8.8`` passes here too.
+Light, since ``geolookup 8.8.8.8`` needs this module and little else.
 """
 
 import codecs
@@ -8,13 +8,16 @@ import errno
 import os
 import sys
 
-from geolookup.cli import colour, exit_codes
-from geolookup.cli.plain import harmless_lines
+from geolookup.base.text import harmless, place_text
+from geolookup.cli import exit_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
+COLOURS = ("auto", "always", "never")
+_CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
+_chosen = "auto"
 _ESCAPES = "geolookup-escapes"
 
 
@@ -64,7 +67,7 @@ def note(text: str, before: str = "", style: str = "bold") -> None:
     ``before`` is written before it, in a style if that is a terminal.
     """
     try:
-        sys.stderr.write(colour.painted(before, style, sys.stderr) + harmless_lines(text) + "\n")
+        sys.stderr.write(painted(before, style, sys.stderr) + harmless_lines(text) + "\n")
         sys.stderr.flush()
     except OSError:
         _discard(sys.stderr)
@@ -97,3 +100,70 @@ def _discard(stream: "TextIO") -> None:
         os.close(nowhere)
     except (OSError, ValueError):
         pass  # a test's stand-in is not a file
+
+
+# Colours
+
+
+def choose_colour(choice: str) -> None:
+    """Colour from now on as ``--color`` says: always, never, or (auto) on terminals."""
+    global _chosen
+    _chosen = choice
+
+
+def colour_is_wanted(stream: "TextIO | None" = None) -> bool:
+    """True if a stream is to be coloured, standard output if none is given (see https://no-color.org)."""
+    if _chosen != "auto":
+        return _chosen == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return _is_terminal(sys.stdout if stream is None else stream)
+
+
+def _is_terminal(stream: "TextIO") -> bool:
+    try:
+        return stream.isatty()
+    except (AttributeError, ValueError):  # a test's stand-in, or closed
+        return False
+
+
+def painted(text: str, style: str, stream: "TextIO | None" = None) -> str:
+    """Text in a style (red, green, yellow, bold) if colours are wanted; it must be harmless already."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if text and colour_is_wanted(stream) else text
+
+
+# The line for an address
+
+
+def match_line(
+    address: str,
+    *,
+    locid: int,
+    country: str,
+    region: str,
+    city: str,
+    postalcode: str,
+    first: str,
+    last: str,
+    layer: str,
+    pending: bool,
+) -> str:
+    """Address, place, range and origin, separated by tabs."""
+    place = place_text(map(harmless, (city, region, postalcode, country)))
+    waits = ", pending" if pending else ""
+    return f"{harmless(address)}\t{place}\t{first}-{last}\t{layer} {locid}{waits}"
+
+
+def harmless_lines(text: str) -> str:
+    """Text that may hold data, made harmless for a terminal line by line."""
+    return "\n".join([harmless(line, 10_000) for line in text.split("\n")])
+
+
+def not_covered_line(address: str) -> str:
+    """The line for an address that no block covers."""
+    return f"{harmless(address)}\tnot covered"
+
+
+def malformed_line(address: str) -> str:
+    """The line for text that is not an address."""
+    return f"{harmless(address)}\tmalformed"

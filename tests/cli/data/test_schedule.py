@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli import units
-from geolookup.cli.data import schedule
-from geolookup.cli.data.schedule import Job
+from geolookup.cli.units import Job
 from geolookup.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.table import described
@@ -39,9 +38,9 @@ def systemd() -> str:
 
 def verified(systemd: str, folder: Path, service: str, timer: str) -> str:
     """What systemd says of the units."""
-    (folder / schedule.SERVICE).write_text(service)
-    (folder / schedule.TIMER).write_text(timer)
-    names = [str(folder / schedule.SERVICE), str(folder / schedule.TIMER)]
+    (folder / units.SERVICE).write_text(service)
+    (folder / units.TIMER).write_text(timer)
+    names = [str(folder / units.SERVICE), str(folder / units.TIMER)]
     result = subprocess.run(
         [systemd, "verify", "--man=no", *names], capture_output=True, text=True, check=False, timeout=60
     )
@@ -73,13 +72,13 @@ def test_systemd_finds_nothing_wrong_with_the_units(command: Command, systemd: s
 
 def test_systemd_is_told_of_a_mistake_where_there_is_one(command: Command, systemd: str, tmp_path: Path) -> None:
     service = command("refresh", "--print-systemd=service").replace("ProtectSystem=strict", "ProtectSystem=stricter")
-    assert "protect system" in verified(systemd, tmp_path, service, schedule.timer_unit())
+    assert "protect system" in verified(systemd, tmp_path, service, units.timer_unit())
 
 
 def test_the_service_is_confined(command: Command, systemd: str, tmp_path: Path) -> None:
-    (tmp_path / schedule.SERVICE).write_text(command("refresh", "--print-systemd=service"))
+    (tmp_path / units.SERVICE).write_text(command("refresh", "--print-systemd=service"))
     result = subprocess.run(
-        [systemd, "security", "--offline=true", "--threshold=20", str(tmp_path / schedule.SERVICE)],
+        [systemd, "security", "--offline=true", "--threshold=20", str(tmp_path / units.SERVICE)],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout[-300:]
@@ -108,22 +107,22 @@ def awkward_job(tmp_path: Path) -> tuple[Job, dict[str, str]]:
 
 def test_systemd_finds_an_executable_whatever_its_name(tmp_path: Path, systemd: str) -> None:
     planned, _ = awkward_job(tmp_path)
-    service = schedule.service_unit(planned)
-    assert verified(systemd, tmp_path, service, schedule.timer_unit()) == "0:"
+    service = units.service_unit(planned)
+    assert verified(systemd, tmp_path, service, units.timer_unit()) == "0:"
     os.rename(planned.command[0], f"{planned.command[0]}x")
-    assert "not executable" in verified(systemd, tmp_path, service, schedule.timer_unit())
+    assert "not executable" in verified(systemd, tmp_path, service, units.timer_unit())
 
 
 @pytest.mark.parametrize("character", ["'", '"', "\\"])
 def test_an_executable_that_systemd_cannot_run_is_refused(tmp_path: Path, character: str) -> None:
     planned = replace(awkward_job(tmp_path)[0], command=(f"/opt/a{character}b/geolookup", "refresh"))
     with pytest.raises(SettingsError, match="systemd"):
-        schedule.service_unit(planned)
+        units.service_unit(planned)
 
 
 def test_units_quote_what_systemd_has_a_meaning_for(tmp_path: Path) -> None:
     planned, expected = awkward_job(tmp_path)
-    lines = schedule.service_unit(planned).splitlines()
+    lines = units.service_unit(planned).splitlines()
 
     def unquoted(text: str) -> str:
         """systemd.syntax(7): C escapes within quotes; then specifiers."""
@@ -144,7 +143,7 @@ def test_units_quote_what_systemd_has_a_meaning_for(tmp_path: Path) -> None:
 
 def test_cron_and_the_shell_run_what_was_meant(tmp_path: Path) -> None:
     planned, expected = awkward_job(tmp_path)
-    line = schedule.crontab_line(planned)
+    line = units.crontab_line(planned)
     assert re.match(r"[0-5]?[0-9] [23] \* \* \* ", line)
     assert line.count("\n") == 1
     out = tmp_path / "out"
@@ -239,11 +238,11 @@ def test_a_state_that_a_group_may_read_stays_open_to_it(
     assert "StateDirectory" not in command("share", "--print-systemd")
     monkeypatch.delenv("GEOLOOKUP_HOME")
     assert f"ReadWritePaths={home}\n" in command("refresh", "--print-systemd=service")
-    assert verified(systemd, tmp_path, service, schedule.timer_unit()) == "0:"
+    assert verified(systemd, tmp_path, service, units.timer_unit()) == "0:"
 
 
 def test_the_timer_makes_up_for_a_night_that_was_slept_through() -> None:
-    timer = schedule.timer_unit()
+    timer = units.timer_unit()
     for line in ("OnCalendar=*-*-* 02:00:00", "Persistent=yes", "RandomizedDelaySec=2h", "WantedBy=timers.target"):
         assert f"{line}\n" in timer
 
@@ -263,7 +262,7 @@ def test_without_an_upstream_there_is_nothing_to_schedule(command: Command, monk
 
 
 def test_the_job_runs_this_very_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = schedule.job(load({"url": "https://geo.example"}), [], changed_exit_code=None)
+    planned = units.job(load({"url": "https://geo.example"}), [], changed_exit_code=None)
     result = subprocess.run(
         [*planned.command[: planned.command.index("refresh")], "--version"],
         capture_output=True, text=True, check=False, timeout=60,
@@ -292,7 +291,7 @@ def test_sources_are_scheduled_without_a_service(
     ]
     assert "ProtectHome=read-only\n" in service
     assert "GEOLOOKUP_URL" not in service
-    assert verified(systemd, tmp_path, service, schedule.timer_unit()) == "0:"
+    assert verified(systemd, tmp_path, service, units.timer_unit()) == "0:"
     assert str(config) in command("refresh", "--print-cron")
 
 
@@ -300,6 +299,6 @@ def test_sources_are_scheduled_without_a_service(
 def test_every_setting_that_is_a_path_reaches_the_unit_and_the_crontab(name: str, tmp_path: Path) -> None:
     path = str(tmp_path / f"the-{name}")
     settings = load({"url": "https://geo.example", name: path})
-    planned = schedule.job(settings, [], changed_exit_code=None)
-    assert path in schedule.service_unit(planned)
-    assert path in schedule.crontab_line(planned)
+    planned = units.job(settings, [], changed_exit_code=None)
+    assert path in units.service_unit(planned)
+    assert path in units.crontab_line(planned)

@@ -73,7 +73,7 @@ def test_a_preview_names_what_the_linter_would_newly_find(command: Command) -> N
 
 
 def test_a_preview_of_very_much_is_counted_by_country(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("geolookup.cli.edits.previewing._MOST_SEGMENTS", 0)
+    monkeypatch.setattr("geolookup.cli.edits.showing._MOST_SEGMENTS", 0)
     edit = ("custom", "delete", -3, "--preview")
     assert "  DE -> (no country)\t65536 IPv4\t0 IPv6" in command(*edit)
     found: Any = command.json(*edit)

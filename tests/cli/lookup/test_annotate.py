@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.cli.app import run
+from geolookup.cli.inputs import Tally
 from geolookup.cli.lookup.annotate import Annotator
-from geolookup.cli.tally import Tally
 from geolookup.lookup import open as opening
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked

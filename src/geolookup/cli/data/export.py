@@ -8,9 +8,9 @@ import click
 
 from geolookup import words
 from geolookup.cli import interrupt, output
-from geolookup.cli.groups.lazy import LazyGroup
+from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import as_of_option, json_option
-from geolookup.cli.plain import harmless_lines
+from geolookup.cli.streams import harmless_lines
 from geolookup.exports.content import LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
 from geolookup.exports.export import export as write

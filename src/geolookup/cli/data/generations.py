@@ -8,9 +8,9 @@ import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.data import diff as diff_text
 from geolookup.cli.data import generation_text, impact
-from geolookup.cli.groups.lazy import LazyGroup
+from geolookup.cli.groups import LazyGroup
+from geolookup.cli.inputs import Tally
 from geolookup.cli.options import (
     MomentsCommand,
     chosen_fields,
@@ -19,7 +19,6 @@ from geolookup.cli.options import (
     load_settings,
     state_directory,
 )
-from geolookup.cli.tally import Tally
 from geolookup.history import diff as diff_module
 from geolookup.history.held import find_held, is_held
 from geolookup.lookup.freshness import Freshness
@@ -169,7 +168,7 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
         changed = None if addresses is None else impact.changed_of_file(sides.comparison(), addresses, tally)
         numbers = sides.names
     if as_json:
-        rows = diff_text.sources_object(sides, sources, blocks=blocks)
+        rows = generation_text.sources_object(sides, sources, blocks=blocks)
         answer = {"from": numbers[0], "to": numbers[1], **rows, "answers": found.as_dict()}
         if changed is not None:
             answer["addresses"] = impact.changed_objects(*changed)
@@ -177,7 +176,7 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
         return tally.code
     both = all(isinstance(side, int) for side in numbers)
     output.done(f"from {_named(numbers[0])} to {numbers[1] if both else _named(numbers[1])}")
-    diff_text.say_sources(sides, sources, limit, blocks=blocks)
+    generation_text.say_sources(sides, sources, limit, blocks=blocks)
     impact.say_impact(found, limit)
     if changed is not None:
         impact.say_changed(*changed)

@@ -6,8 +6,7 @@ import click
 
 from geolookup import words
 from geolookup.cli import output
-from geolookup.cli.inputs import read_addresses
-from geolookup.cli.tally import Tally
+from geolookup.cli.inputs import Tally, read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.lookup.log_field import read_field

@@ -1,13 +1,23 @@
-"""``geolookup refresh``: push, pull and publish in one run that nobody has to watch."""
+"""``geolookup refresh``: push, pull and publish in one unattended run; its report, its log, and its metrics.
 
+Metrics are in the text format that Prometheus' textfile collector reads
+(https://prometheus.io/docs/instrumenting/exposition_formats/): a few lines here, so that a nightly run needs no package
+for it; the tests read them back with prometheus_client.
+"""
+
+import contextlib
+import glob
 import logging
-from typing import Any
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
 
 import click
 
 from geolookup import words
-from geolookup.cli import exit_codes, interrupt, logs, output
-from geolookup.cli.data import metrics, schedule
+from geolookup.cli import exit_codes, interrupt, logs, output, units
 from geolookup.cli.options import (
     json_option,
     load_service_settings,
@@ -21,12 +31,19 @@ from geolookup.errors import GeoLookupError, StateBusyError, StateUnreadableErro
 from geolookup.http.ping import Monitor
 from geolookup.settings.secrets import read_ping_url
 from geolookup.settings.table import Settings
+from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
+from geolookup.state.base.current import Current
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.refresh import Failure, NextAction, RefreshReport, next_action
 from geolookup.sync.refresh import refresh as run_refresh
 
 _log = logging.getLogger("geolookup.refresh")
+
+#: A metric's name, what it tells, and its values by the one label that they have ({"": value} for none).
+_Gauge: TypeAlias = tuple[str, str, Mapping[str, float]]
+
+_LAST_SUCCESS = "geolookup_refresh_last_success_timestamp_seconds"
 
 
 def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: int | None) -> int | None:
@@ -92,7 +109,7 @@ def refresh(
     )
     if print_systemd or print_cron:
         arguments = [] if on_conflict == "hold" else ["--on-conflict", on_conflict]
-        _print_schedule(schedule.job(settings, arguments, changed_exit_code=changed_exit_code), print_systemd)
+        _print_schedule(units.job(settings, arguments, changed_exit_code=changed_exit_code), print_systemd)
         return exit_codes.DONE
     logs.log_as(settings.log_format)
     ping_url = None if no_ping else read_ping_url(settings)
@@ -162,7 +179,7 @@ def _tell_others(
                 current = directory.current()
             except GeoLookupError:
                 current = None  # whatever it is, the run met it too and has it in its report
-            metrics.write(settings.textfile, report, current, status, succeeded=succeeded)
+            _write_metrics(settings.textfile, report, current, status, succeeded=succeeded)
         except GeoLookupError as error:
             report.warnings.append(f"the metrics were not written: {error}")
     if monitor is not None:
@@ -245,13 +262,127 @@ def _ended(report: RefreshReport) -> str:
     return "failed" if report.failures else "left over"
 
 
-def _print_schedule(planned: schedule.Job, systemd: str | None) -> None:
+def _print_schedule(planned: units.Job, systemd: str | None) -> None:
     if systemd is None:
-        notes, parts = planned.notes, [schedule.crontab_line(planned)]
+        notes, parts = planned.notes, [units.crontab_line(planned)]
     else:
-        notes = schedule.systemd_notes(planned)
-        units = {"service": schedule.service_unit(planned), "timer": schedule.timer_unit()}
-        parts = [text for name, text in units.items() if systemd in ("both", name)]
+        notes = units.systemd_notes(planned)
+        found = {"service": units.service_unit(planned), "timer": units.timer_unit()}
+        parts = [text for name, text in found.items() if systemd in ("both", name)]
     for note in notes:
         output.note(f"geolookup: {note}")
     click.echo("\n".join(parts), nl=False)
+
+
+# Metrics
+
+
+def _write_metrics(path: str, report: RefreshReport, current: Current | None, status: int, *, succeeded: bool) -> None:
+    """Replace the file, so that a reader sees the old metrics or the new ones. Its mode is 0644.
+
+    If this run failed, the moment of the last success is carried over from the old file.
+
+    :raises StateUnwritableError: if the file cannot be replaced
+    """
+    path = os.path.abspath(os.path.expanduser(path))
+    with files.file_errors(path):
+        for left_by_a_kill in glob.glob(f"{glob.escape(path)}.tmp-*"):
+            files.remove_file(left_by_a_kill)
+        last_success = _moment(report.ended_at) if succeeded else _last_success(path)
+        text = _exposition(_gauges(report, current, status, last_success))
+        files.replace_durably(path, text.encode("utf-8"), mode=0o644)
+
+
+def _gauges(report: RefreshReport, current: Current | None, status: int, last_success: float | None) -> list[_Gauge]:
+    """The metrics of a run, without unknown ones. Moments are seconds since 1970, durations seconds."""
+    found: list[_Gauge] = [
+        (
+            "geolookup_refresh_last_run_timestamp_seconds",
+            "When the last refresh ended.",
+            _one(_moment(report.ended_at)),
+        ),
+        (_LAST_SUCCESS, "When a refresh last exited with 0.", _one(last_success)),
+        ("geolookup_refresh_exit_status", "The exit status of the last refresh.", _one(status)),
+        ("geolookup_refresh_changed", "1 if the last refresh changed published answers.", _one(report.changed)),
+        ("geolookup_refresh_warnings", "Warnings of the last refresh.", _one(len(report.warnings))),
+        (
+            "geolookup_refresh_duration_seconds",
+            "How long the last refresh took, by stage; compile, compare and publish follow the pull.",
+            {f'stage="{stage}"': seconds for stage, seconds in report.durations_s.items()},
+        ),
+    ]
+    if report.push is not None:
+        push = report.push
+        edits = {f'state="{state}"': count for state, count in words.left_over(push).items()}
+        found.append(("geolookup_edits_waiting", "Edits that have not reached the service, by state.", edits))
+        found.append(("geolookup_refresh_pushed", "Edits that the last refresh brought to their end.", _one(push.done)))
+    if report.pull is not None:
+        held = report.pull.outcome == "held"
+        found.append(("geolookup_list_held", "1 if the last list is held for a person.", _one(held)))
+    if current is not None:
+        rows = current.published["rows"]
+        found += [
+            ("geolookup_generation", "The generation that is served.", _one(current.generation)),
+            (
+                "geolookup_published_timestamp_seconds",
+                "When what is served was published.",
+                _one(_moment(current.published_at)),
+            ),
+            (
+                "geolookup_confirmed_timestamp_seconds",
+                "When the service last had what is served: the age of the data counts from here.",
+                _one(_moment(current.checked_at)),
+            ),
+            (
+                "geolookup_geolocations",
+                "Geolocations served, by layer, as they were pulled.",
+                _by_layer(rows, "geolocations"),
+            ),
+            (
+                "geolookup_source_checked_timestamp_seconds",
+                "When each source was last found to have what is served.",
+                {
+                    f'source="{entry["name"]}"': moment
+                    for entry in current.sources
+                    if (moment := _moment(str(entry["checked_at"]))) is not None
+                },
+            ),
+            (
+                "geolookup_source_problem",
+                "1 if the last sync could not use the source, or holds what it brought.",
+                {f'source="{entry["name"]}"': float(bool(entry.get("problem"))) for entry in current.sources},
+            ),
+            ("geolookup_blocks", "Blocks served, by layer, as they were pulled.", _by_layer(rows, "blocks")),
+        ]
+    return [(name, what, values) for name, what, values in found if values]
+
+
+def _exposition(metrics: list[_Gauge]) -> str:
+    """The metrics as text. Help and labels here hold nothing that would have to be escaped."""
+    lines = []
+    for name, what, values in metrics:
+        lines += [f"# HELP {name} {what}", f"# TYPE {name} gauge"]
+        lines += [f"{name}{{{label}}} {value}" if label else f"{name} {value}" for label, value in values.items()]
+    return "\n".join([*lines, ""])
+
+
+def _one(value: float | None) -> dict[str, float]:
+    return {} if value is None else {"": float(value)}
+
+
+def _by_layer(rows: Mapping[str, int], what: str) -> dict[str, float]:
+    custom = rows[f"custom_{what}"]
+    return {'layer="default"': rows[what] - custom, 'layer="custom"': custom}
+
+
+def _moment(text: str) -> float | None:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(text).timestamp()
+    return None
+
+
+def _last_success(path: str) -> float | None:
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        found = re.search(rf"^{_LAST_SUCCESS} (\S+)$", file.read(1 << 20), re.MULTILINE)
+        return None if found is None else float(found[1])
+    return None

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from geolookup.cli import exit_codes, interrupt, output
-from geolookup.cli.groups.lazy import LazyGroup
+from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import (
     chosen_fields,
     fields_of,

@@ -1,4 +1,4 @@
-"""``status``: what is served, how old it is, and what stands in the way of anything newer."""
+"""``status``: what is served, its age, and what stands in the way of newer data; ``verify``: every byte of it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ import click
 
 from geolookup import words
 from geolookup.cli import exit_codes, output
-from geolookup.cli.options import json_option
+from geolookup.cli.options import json_option, load_settings
 from geolookup.lookup import open as opening
 from geolookup.model.reports import RunFailure, SourceStatus, Status
 from geolookup.settings.load import Origin, load_with_origins
@@ -192,3 +192,29 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         ]
     output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
     return code
+
+
+@click.command()
+@json_option
+def verify(as_json: bool) -> int:
+    """Check every byte and every invariant of what is published.
+
+    \b
+    Exit status: 0 undamaged, 1 damaged (each problem is named).
+    Example: geolookup verify
+    """
+    from geolookup.state.publishing.verify import verify as verify_state  # late: `status` reads no files through
+
+    home = load_settings().state_home()
+    with output.progress("verifying", "%") as progress:
+        problems = verify_state(home, progress=progress)
+    if as_json:
+        output.json_result({"home": home, "ok": not problems, "problems": problems})
+    elif not problems:
+        output.done(f"{home}: whole")
+    for problem in problems:
+        output.fail(problem)
+    # What is wrong with edits.db no sync replaces: its message names the command that helps.
+    if any("geolookup outbox restore" not in problem for problem in problems):
+        output.note("geolookup: `geolookup sync` replaces what is damaged")
+    return exit_codes.FAILED if problems else exit_codes.DONE

@@ -8,6 +8,7 @@ import click
 from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
+from geolookup.cli.inputs import Tally
 from geolookup.cli.options import (
     fields_of,
     fields_option,
@@ -20,7 +21,6 @@ from geolookup.cli.options import (
     url_option,
     wait_option,
 )
-from geolookup.cli.tally import Tally
 from geolookup.errors import HeldError, SettingsError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact

@@ -15,10 +15,9 @@ from geolookup.cli.edits.options import (
     preview_option,
     ranges_of,
     require_fitting,
-    show_preview,
 )
-from geolookup.cli.edits.pending import edit_object, pending_objects, say_pending
-from geolookup.cli.groups.lazy import Announced, LazyGroup
+from geolookup.cli.edits.showing import edit_object, pending_objects, say_pending, show_preview
+from geolookup.cli.groups import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import IPBlock
@@ -31,7 +30,7 @@ _OF_FILES = {
     "plan": Announced("edits.sites", "plan", "Show what `custom apply` would change, and for whom."),
     "apply": Announced("edits.sites", "apply", "Make the custom geolocations match a file."),
     "export": Announced("edits.sites", "export", "Write every custom geolocation to a file."),
-    "undo": Announced("edits.undo", "undo", "Take back edits, sent or not; first shown as a plan."),
+    "undo": Announced("edits.history", "undo", "Take back edits, sent or not; first shown as a plan."),
 }
 _NAMES = ("locid", "site", *FIELD_NAMES, "ipblocks", "pending", "edits")
 

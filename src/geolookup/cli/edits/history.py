@@ -1,11 +1,19 @@
-"""``history``: what was done on this machine."""
+"""``history`` and ``custom undo``: what was done on this machine, and taking it back.
+
+Edits that were not sent are taken back; of edits that were sent, the reverse is made.
+"""
 
 import click
 
+from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.edits.options import WithLocids, locid_of, pass_editor
+from geolookup.cli.edits.showing import pending_objects, say_changes, say_pending
 from geolookup.cli.options import Moment, chosen_fields, json_option
 from geolookup.settings.times import shown
+from geolookup.sites.changes import Kind
+from geolookup.sites.undo import Undone, plan_undo
+from geolookup.sites.undo import undo as undo_edits
 from geolookup.state.editor import Editor
 
 _NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step")
@@ -43,3 +51,71 @@ def history(
     with output.table("when", "what", "locid", "outcome") as row:
         for line in lines:
             row(shown(line["at"]), line["what"], "" if line["locid"] is None else str(line["locid"]), line["outcome"])
+
+
+@click.command()
+@click.argument("edits", type=int, nargs=-1, metavar="[EDIT]...")
+@click.option(
+    "--last", type=click.IntRange(min=1), metavar="N", help="The last N steps; one command is one step.  [default: 1]"
+)
+@click.option("--run", is_flag=True, help="Carry it out. Without it, only the plan is shown.")
+@json_option
+@pass_editor
+def undo(editor: Editor, /, edits: tuple[int, ...], last: int | None, run: bool, as_json: bool) -> None:
+    """Undo the last step, the last N steps, or single edits of the outbox.
+
+    \b
+    A step is all that one command did: `custom apply` with all its edits is one step. Edits that
+    were not sent yet are taken back. For edits that were sent, the reverse is made as new edits, which
+    the next push sends: a deleted geolocation is created again, and gets a new number.
+    Fields that were changed again since stay as they are, and are named. What `outbox` decided is not
+    undone, and neither is an undo: a second one undoes the step before.
+    Without --run nothing is changed: the plan says what would be.
+
+    \b
+    Examples:
+      geolookup custom undo              # what undoing the last step would do
+      geolookup custom undo --run        # do it
+      geolookup custom undo --last 3
+      geolookup custom undo 17 --run     # the edit 17 of `geolookup outbox list --all`
+    """
+    if edits and last is not None:
+        raise click.UsageError("give EDIT or --last, not both")
+    act = undo_edits if run else plan_undo
+    undone = act(editor, edits=edits, last=last or 1)
+    if as_json:
+        output.json_result(
+            {
+                "done": run,
+                "edits": list(undone.edits),
+                "steps": [{"step": step.number, "at": step.at} for step in undone.steps],
+                "changes": [change.as_dict() for change in undone.changes],
+                "elsewhere": undone.elsewhere.as_dict(),
+                "notes": list(undone.notes),
+                "pending": pending_objects(editor),
+            }
+        )
+        return
+    for step in undone.steps:
+        output.done(f"step of {step.at}: {words.count(len(step.changes), 'change')}")
+    say_changes(undone.changes)
+    for told in undone.elsewhere.describe():
+        output.done(told)
+    for told in undone.notes:
+        output.note(told)
+    if not run:
+        output.done(_plan_ends(undone))
+        return
+    output.done(f"{words.count(len(undone.changes), 'change')} made" if undone.changes else "nothing to undo")
+    say_pending(editor)
+
+
+def _plan_ends(undone: Undone) -> str:
+    if not undone.changes and not any(step.names for step in undone.steps):
+        return "nothing to undo"
+    unsent = sum(change.kind is Kind.TAKE_BACK for change in undone.changes)
+    new = len(undone.changes) - unsent
+    return (
+        f"{words.count(unsent, 'edit')} to take back, {words.count(new, 'new edit')}: "
+        "add --run to carry it out. Nothing was changed"
+    )

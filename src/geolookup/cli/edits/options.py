@@ -1,4 +1,4 @@
-"""What the commands that edit have in common: the editor, and the options for the fields."""
+"""The parts of every command that edits: the editor, the options for the fields, and arguments that name blocks."""
 
 import difflib
 import itertools
@@ -86,7 +86,7 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
 
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> R:
-        state_directory(load_settings())  # what it is like before, for who interrupts the command
+        state_directory(load_settings())  # notes what it is like before, for the message after an interrupt
         with open_editor() as editor:
             editor.sessions.catch_up()
             try:
@@ -126,16 +126,6 @@ def _in_capitals(_ctx: click.Context, _option: click.Parameter, value: str | Non
 
 
 preview_option = click.option("--preview", is_flag=True, help="Show whose answer would change, and change nothing.")
-
-
-def show_preview(editor: Editor, as_json: bool, edit: Callable[[Editor], Any]) -> None:
-    """Say whose answer an edit would change, and change nothing.
-
-    :raises EditError: if it cannot be made
-    """
-    from geolookup.cli.edits import previewing  # late: what compares is imported for those who ask for it
-
-    previewing.show(editor, as_json, edit)
 
 
 def require_fitting(fields: Mapping[str, Any]) -> None:

@@ -9,9 +9,9 @@ import click
 from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.edits.options import WithLocids, field_options, pass_editor, require_fitting
-from geolookup.cli.edits.pending import edit_object, edit_text, pending_objects, say_pending
+from geolookup.cli.edits.showing import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
-from geolookup.cli.groups.lazy import LazyGroup
+from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import chosen_fields, json_option, load_settings, state_directory
 from geolookup.model.fields import DEGREES, UNKNOWN
 from geolookup.model.types import range_ends

@@ -9,10 +9,9 @@ from geolookup import words
 from geolookup.cli import interrupt, output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.options import pass_editor
-from geolookup.cli.edits.pending import pending_objects, say_changes, say_pending
-from geolookup.cli.inputs import shown
+from geolookup.cli.edits.showing import pending_objects, say_changes, say_pending
+from geolookup.cli.inputs import Tally, shown
 from geolookup.cli.options import delimiter_option, json_option, load_settings, state_directory
-from geolookup.cli.tally import Tally
 from geolookup.exports.target import open_target
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact

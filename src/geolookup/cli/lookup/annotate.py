@@ -7,7 +7,7 @@ import click
 
 from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt
-from geolookup.cli.tally import Tally, ok_options
+from geolookup.cli.inputs import Tally, ok_options
 from geolookup.columns.counts.text import CANDIDATE, is_punctuation, pieces
 from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
 from geolookup.errors import ColumnError, InvalidAddressError

@@ -1,25 +1,45 @@
-"""Counting the addresses of files: the options and the messages that `top` and `map` share."""
+"""``geolookup top`` and ``map``: where the addresses of a log are, as a table with bars or as a picture in one file."""
 
 import contextlib
-from collections.abc import Callable, Generator
-from typing import Any, TypedDict
+import importlib
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypedDict, Unpack
 
 import click
 
 from geolookup import words
-from geolookup.cli import inputs, output
-from geolookup.cli.options import delimiter_option
-from geolookup.cli.tally import Tally
+from geolookup.base.text import harmless
+from geolookup.cli import exit_codes, inputs, interrupt, output
+from geolookup.cli.inputs import Tally
+from geolookup.cli.options import delimiter_option, json_option
 from geolookup.columns.counts.batches import Batch
-from geolookup.columns.counts.counts import BYS, By, Counts, count
+from geolookup.columns.counts.counts import BYS, FIELDS, By, Counts, Group, count
 from geolookup.columns.counts.files import FORMS, Form, batches_of
+from geolookup.exports.countries import countries
+from geolookup.exports.target import open_target
+from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.log_field import Pick
 
-files_argument = click.argument("files", nargs=-1, metavar="[FILE]...")
+if TYPE_CHECKING:
+    from geolookup.columns.maps import Form as MapForm
+    from geolookup.columns.maps import Map
+
+_LABEL_LENGTH: Final = 60
+#: The width of a bar, the least that still shows anything, and the gap between two columns of the table.
+_BAR: Final = 24
+_LEAST_BAR: Final = 6
+_GAP: Final = 2
+_BLOCKS: Final = " ▏▎▍▌▋▊▉█"
+#: The title of a map names so many files.
+_SHOWN_FILES: Final = 3
+
+_files_argument = click.argument("files", nargs=-1, metavar="[FILE]...")
 
 
-def counting_options(*also: str, rows: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _counting_options(*also: str, rows: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """``--count`` (or ``also``), as ``by``, and ``--top``, which is ``rows`` if it is not given."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,8 +60,8 @@ def counting_options(*also: str, rows: int) -> Callable[[Callable[..., Any]], Ca
     return decorate
 
 
-def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How files are read: the options whose values make a `Reading`."""
+def _reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how files are read: their values make a `_Reading`."""
     for option in (
         click.option("--ok-malformed", is_flag=True, help="Exit with 0 even if some are malformed."),
         click.option("--in-format", type=click.Choice(FORMS), help="The format of FILE, if its name does not tell."),
@@ -61,8 +81,8 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-class Reading(TypedDict):
-    """How the files of a command are to be read."""
+class _Reading(TypedDict):
+    """The way to read the files of a command."""
 
     column: str
     delimiter: str | None
@@ -71,7 +91,7 @@ class Reading(TypedDict):
     ok_malformed: bool
 
 
-def counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: Reading) -> tuple[Counts, Tally]:
+def _counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: _Reading) -> tuple[Counts, Tally]:
     """Count the addresses of all files, the standard input if there are none; say what is malformed.
 
     The tally has the exit status.
@@ -96,7 +116,7 @@ def counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: Reading) ->
 
 
 def _batches(
-    names: tuple[str, ...], reading: Reading, progress: Callable[[int, int | None], None]
+    names: tuple[str, ...], reading: _Reading, progress: Callable[[int, int | None], None]
 ) -> Generator[tuple[str, Batch], None, None]:
     done = 0
     for name in names:
@@ -116,12 +136,219 @@ def _batches(
                 progress(done, None)
 
 
-def units(number: int, by: By) -> str:
-    """A count with what was counted: ``1 request``, ``2 addresses``."""
+def _units(number: int, by: By) -> str:
+    """A number with its unit: ``1 request``, ``2 addresses``."""
     return words.count(number, by[:-1] if by == "requests" else "address", by)
 
 
-def summary(counts: Counts) -> str:
+def _summary(counts: Counts) -> str:
     """The totals in one line."""
-    parts = [units(counts.counted, counts.by), f"{counts.not_covered} not covered"]
+    parts = [_units(counts.counted, counts.by), f"{counts.not_covered} not covered"]
     return "; ".join([*parts, *([f"{counts.malformed} malformed"] if counts.malformed else [])])
+
+
+@click.command()
+@_files_argument
+@click.option(
+    "--by", "field", type=click.Choice(FIELDS), default="country", show_default=True, help="What to count by."
+)
+@_counting_options(rows=20)
+@_reading_options
+@json_option
+@click.option("--csv", "as_csv", is_flag=True, help="Answer with CSV.")
+def top(
+    files: tuple[str, ...],
+    field: str,
+    by: By,
+    top: int,
+    as_json: bool,
+    as_csv: bool,
+    **reading: Unpack[_Reading],
+) -> int:
+    """Show where the addresses of a log are: how many in each country, city or source.
+
+    \b
+    FILE is any log, or CSV, NDJSON or Parquet with a column of addresses; gzip, Zstandard, bzip2 and xz
+    are decompressed. Without FILE, standard input is read. Every address in a log counts, as `geolookup
+    annotate` finds them, at constant memory (--count addresses uses a temporary folder if there are
+    millions of them).
+    Exit status: 0, also if some addresses are not covered: the table says how many; 5 some malformed
+    (or 0: --ok-malformed).
+
+    \b
+    Examples:
+      geolookup top access.log
+      geolookup top /var/log/nginx/access.log* --by city --count addresses --top 50
+      geolookup top visits.parquet --column client --csv > countries.csv
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    with opening.open() as geo:
+        counts, tally = _counted(geo, files, by, reading)
+    groups = counts.groups(field)
+    shown = groups[:top] if top else groups
+    if as_json:
+        output.json_result(_document(counts, field, groups, shown))
+    elif as_csv:
+        rows = ((*group.fields.values(), group.count, _share(group.count, counts)) for group in shown)
+        output.csv_result((*(shown[0].fields if shown else (field,)), by, "share"), rows)
+    else:
+        _say(counts, field, groups, shown)
+    return tally.code
+
+
+def _share(number: int, counts: Counts) -> float:
+    return round(number / counts.counted, 6) if counts.counted else 0.0
+
+
+def _document(counts: Counts, field: str, groups: list[Group], shown: list[Group]) -> dict[str, Any]:
+    return {
+        "by": field,
+        "count": counts.by,
+        "counted": counts.counted,
+        "covered": counts.covered,
+        "not_covered": counts.not_covered,
+        "malformed": counts.malformed,
+        "groups": len(groups),
+        "generation": counts.generation,
+        "dated": counts.dated,
+        "attributions": list(counts.attributions),
+        "rows": [{**group.fields, "count": group.count, "share": _share(group.count, counts)} for group in shown],
+    }
+
+
+def _say(counts: Counts, field: str, groups: list[Group], shown: list[Group]) -> None:
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    most = max((group.count for group in shown), default=0)
+    rest = sum(group.count for group in groups) - sum(group.count for group in shown)
+    found = [(_label(group, field), group.count) for group in shown]
+    found += [(f"and {len(groups) - len(shown)} more", rest)] if rest else []
+    found.append(("not covered", counts.not_covered))
+    titles = (field, counts.by, "share")
+    rows = [(label, f"{number:,}", f"{100 * _share(number, counts):.1f}%") for label, number in found]
+    widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
+    console = Console(highlight=False, color_system=None)
+    # On a narrow terminal the bars give way first, then the labels: a number that is cut is another number.
+    room = console.width - sum(widths[1:]) - _GAP * len(widths)
+    widths[0] = min(widths[0], max(room, 1))
+    width = min(_BAR, room - widths[0] - _GAP)
+    table = Table(box=None, padding=(0, _GAP, 0, 0), expand=False)
+    for title, wide in zip(titles, widths, strict=True):
+        justify: Literal["left", "right"] = "left" if title == field else "right"
+        table.add_column(title, justify=justify, no_wrap=True, overflow="ellipsis", width=wide)
+    has_bars = width >= _LEAST_BAR
+    if has_bars:
+        table.add_column("", no_wrap=True, overflow="crop")
+    for number, (cells, (_, requests)) in enumerate(zip(rows, found, strict=True)):
+        bar = _bar(requests, most, width) if has_bars and number < len(shown) else ""
+        table.add_row(*map(Text, (*cells, bar) if has_bars else cells))
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        output.done(line.rstrip())
+    output.done(_summary(counts))
+
+
+def _label(group: Group, field: str) -> str:
+    text = group.place_text()
+    if field == "country":
+        known = countries().get(text)
+        text = f"{text}  {known.name}" if known else text
+    return harmless(text, _LABEL_LENGTH)
+
+
+def _bar(number: int, most: int, width: int) -> str:
+    try:
+        _BLOCKS.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return "#" * max(1, round(number * width / most))
+    eighths = max(1, round(number * width * 8 / most))
+    return _BLOCKS[-1] * (eighths // 8) + _BLOCKS[eighths % 8].strip()
+
+
+@click.command("map")
+@_files_argument
+@click.option(
+    "-o", "--output", "target", required=True, metavar="OUT", help="The file to write: .html, .svg or .png; or -."
+)
+@click.option("--format", "form", type=click.Choice(["html", "svg", "png"]), help="The format, if OUT does not tell.")
+@click.option(
+    "--custom", is_flag=True, help="Draw the custom geolocations, sized by their addresses, instead of a log."
+)
+@_counting_options("--by", rows=15)
+@click.option("--title", help="What stands above the map.")
+@click.option("--focus", metavar="PLACE", help="Show one country (DE) or continent (europe).")
+@_reading_options
+def draw_map(
+    files: tuple[str, ...],
+    target: str,
+    form: "MapForm | None",
+    custom: bool,
+    by: By,
+    top: int,
+    title: str | None,
+    focus: str | None,
+    **reading: Unpack[_Reading],
+) -> int:
+    """Draw where the addresses of a log are: countries by shade, cities as points, and a table.
+
+    \b
+    FILE is read as by `geolookup top`. OUT is one file that needs no network, HTML included; it appears
+    once it is complete. It says how many addresses are not covered, as of when the data are, and what the
+    sources' licences want shown. Needs vl-convert: pip install 'geolookup[map]'.
+    Exit status: 0, also if some addresses are not covered; 5 some malformed (or 0: --ok-malformed).
+
+    \b
+    Examples:
+      geolookup map access.log -o visitors.html
+      geolookup map /var/log/nginx/access.log* -o europe.png --count addresses --focus europe
+      geolookup map --custom -o sites.svg
+    """
+    from geolookup.columns import maps
+    from geolookup.columns.maps.focus import focus_of
+
+    if custom and files:
+        raise click.UsageError("--custom draws no file: leave out either of the two")
+    interrupt.writing_to(target)
+    # Before a log of hours is read: what draws is there, and what was given can be used.
+    importlib.import_module("geolookup.columns.maps.rendering")
+    form = form or ("html" if target == "-" else maps.form_of(target))
+    focus_of(focus)
+    with opening.open() as geo:
+        if custom:
+            drawn = maps.draw_custom(geo, top=top, title=title, focus=focus)
+            code = exit_codes.DONE
+        else:
+            counts, tally = _counted(geo, files, by, reading)
+            drawn = maps.draw_counts(counts, top=top, title=_title(files) if title is None else title, focus=focus)
+            code = tally.code
+    _write_map(drawn, target, form)
+    return code
+
+
+def _write_map(drawn: "Map", target: str, form: "MapForm") -> None:
+    content = drawn.write(form)
+    with _opened(target) as out:
+        out.write(content)
+        out.flush()
+    if target != "-":
+        output.note(f"written: {target}: {drawn.summary}")
+
+
+def _title(files: tuple[str, ...]) -> str:
+    names = [os.path.basename(name) if name != "-" else inputs.shown(name) for name in files or ("-",)]
+    more = f" and {len(names) - _SHOWN_FILES} more" if len(names) > _SHOWN_FILES else ""
+    return f"Where the addresses of {', '.join(names[:_SHOWN_FILES])}{more} are"
+
+
+@contextlib.contextmanager
+def _opened(target: str) -> Iterator[BinaryIO]:
+    if target == "-":
+        yield sys.stdout.buffer
+        return
+    with open_target(target) as out:
+        yield out

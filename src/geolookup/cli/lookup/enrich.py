@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from geolookup.cli import inputs, interrupt, output
+from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.options import delimiter_option
-from geolookup.cli.tally import Tally, ok_options
 from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.compression import compression_named

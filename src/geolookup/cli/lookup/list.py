@@ -1,15 +1,16 @@
-"""``list``: the geolocations of the local cache."""
+"""``list``: the geolocations of the local cache, or (``--blocks``) their addresses, as lookups answer them."""
 
 import heapq
 import os
+import sys
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
 from geolookup import words
-from geolookup.base.text import fields_text
+from geolookup.base.text import fields_text, harmless
 from geolookup.cli import output
 from geolookup.cli.options import chosen_fields, json_option
 from geolookup.lookup import open as opening
@@ -22,12 +23,17 @@ from geolookup.state.base.parts import Part, parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 
-BLOCK_FORMATS = ("text", "csv", "parquet")
+if TYPE_CHECKING:
+    from geolookup.exports.content import LayerChoice
+    from geolookup.exports.rows import Rows
+    from geolookup.lookup.engine import GeoLookup
+
+_BLOCK_FORMATS = ("text", "csv", "parquet")
 
 _NAMES = ("locid", *FIELD_NAMES, "blocks", "source")
 
 
-def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
+def _filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options for the fields by which geolocations can be listed."""
     for field in reversed(FIELDS):
         if field.filtered:
@@ -36,7 +42,7 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command("list")
-@filter_options
+@_filter_options
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="At most N geolocations.")
 @click.option("--custom", "layer", flag_value="custom", help="Only custom geolocations.")
 @click.option("--default", "layer", flag_value="default", help="Only default geolocations.")
@@ -45,7 +51,7 @@ def filter_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(BLOCK_FORMATS),
+    type=click.Choice(_BLOCK_FORMATS),
     default="text",
     show_default=True,
     help="The format of addresses. Networks as text are for firewalls: one a line, and nothing else.",
@@ -80,9 +86,7 @@ def list_geolocations(
         raise click.UsageError("--top is for geolocations, not for --blocks and --networks")
     with opening.open() as geo:
         if blocks or networks:
-            from geolookup.cli.lookup.blocks import write_blocks  # late: numpy takes longer than a short list
-
-            write_blocks(
+            _write_blocks(
                 geo,
                 cast("ListFilters", filters),
                 layer,
@@ -142,3 +146,66 @@ def _rows(
             path = os.path.join(snapshot_path(directory.home, part.snapshot), "cache.db")
             listed.append(named(Cache(path), part.name, "default"))
     return heapq.merge(*listed, key=lambda row: row[0].locid)
+
+
+def _write_blocks(
+    geo: "GeoLookup",
+    filters: ListFilters,
+    layer: "LayerChoice | None",
+    form: str,
+    *,
+    networks: bool,
+    as_json: bool,
+    nothing_fits: str | None,
+) -> None:
+    """Write what fits to standard output, ascending, IPv4 first; ``nothing_fits`` is said if nothing does.
+
+    Networks as text are one a line and nothing else, as few as possible; everywhere else each row has its place.
+    """
+    from geolookup.exports.content import collect  # late: numpy takes longer than a short list
+    from geolookup.exports.rows import DEFAULT_FIELDS, Rows, csv_parts
+
+    if form == "parquet" and sys.stdout.isatty():
+        raise click.UsageError("Parquet is not for a terminal: redirect it to a file, for example > blocks.parquet")
+    fields = () if networks and form == "text" and not as_json else ("locid", *DEFAULT_FIELDS)
+
+    with output.progress("reading") as progress:
+        content = geo.with_snapshot(
+            lambda snapshot: collect(snapshot, layer=layer or "both", source=None, progress=progress)
+        )
+    rows = Rows(content, fields, networks=networks, wanted=filters)
+    if as_json:
+        output.json_result(list(_objects(rows)))
+    elif form == "csv":
+        for part in csv_parts(rows, _unsaid):
+            sys.stdout.write(part.decode("utf-8"))
+    elif form == "parquet":
+        from geolookup.exports.parquet import write
+
+        write(rows, sys.stdout.buffer, {}, _unsaid)
+    else:
+        for lines in _lines(rows):
+            sys.stdout.write(lines)
+    if not rows.any():
+        output.note(f"geolookup: {nothing_fits or 'nothing is covered'}")
+
+
+def _unsaid(_done: int, _all: int) -> None:
+    """Show no progress: writing rows is quick, and a bar would stand between them on a terminal."""
+
+
+def _objects(rows: "Rows") -> Iterator[dict[str, Any]]:
+    for chunk in rows.chunks(_unsaid):
+        for *ends, answer in chunk:
+            yield dict(zip(rows.names, (*ends, *rows.values[answer]), strict=True))
+
+
+def _lines(rows: "Rows") -> Iterator[str]:
+    """A network, or a range with its locid and place, a line; some lines at a time."""
+    names = rows.names[1 if rows.networks else 2 :]
+    ends = []
+    for values in rows.values:
+        cells = (str(values[0]), fields_text(dict(zip(names[1:], values[1:], strict=True)))) if names else ()
+        ends.append("".join(f"\t{harmless(cell, 10_000)}" for cell in cells))
+    for chunk in rows.chunks(_unsaid):
+        yield "".join([f"{'-'.join(texts)}{ends[answer]}\n" for *texts, answer in chunk])

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from geolookup.cli import interrupt, output
-from geolookup.cli.inputs import read_addresses
+from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
-from geolookup.cli.tally import Tally, ok_options
 from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup

@@ -1,13 +1,20 @@
-"""``geolookup serve`` and ``serve-token``: run the reference service, and make the tokens that it knows."""
+"""Commands that serve: ``serve`` and ``serve-token`` of the reference service, ``share``, ``console``."""
 
 import contextlib
-from typing import Any
+import threading
+import webbrowser
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from geolookup.cli import output
-from geolookup.cli.options import json_option
+from geolookup.cli import interrupt, output
+from geolookup.cli.options import json_option, load_settings
 from geolookup.cli.service.run_options import Sectioned, missing_packages, options_from, options_of, service_options
+from geolookup.cli.units import share_unit
+
+if TYPE_CHECKING:
+    from geolookup.console.runs import Run, Runs
 
 
 class _Serve(Sectioned):
@@ -140,3 +147,111 @@ def serve_token(name: str, scope: str, path: str | None, as_json: bool) -> None:
         output.json_result({"name": name, "scope": scope, "token": token, "line": line, "file": path})
     else:
         output.done(token)
+
+
+class _Share(Sectioned):
+    own = ("Data", ("edition", "licence_allows"))
+
+
+_share_data = options_of(
+    click.option(
+        "--edition",
+        multiple=True,
+        metavar="NAME",
+        help="A further name for the databases, for programs that insist on one (GeoLite2-City); may be repeated. "
+        "City or Country in it says what it holds. Such names are MaxMind's.",
+    ),
+    click.option(
+        "--licence-allows",
+        is_flag=True,
+        help="Your licence lets others have the data, though the source says otherwise.",
+    ),
+)
+
+
+@click.command(cls=_Share)
+@_share_data
+@service_options
+@click.option(
+    "--print-systemd", is_flag=True, help="Print a hardened service for systemd with these options; do nothing else."
+)
+@click.pass_context
+def share(context: click.Context, /, print_systemd: bool, **given: Any) -> None:
+    """Share what lookups answer here, by HTTP: with tools that read or download MaxMind DBs.
+
+    \b
+    It answers /lookup, /databases, /geofeed.csv, the protocol of geoipupdate, the database endpoint
+    of Elasticsearch and Logstash, and the GeoIP2 web service. It follows what is published and edited
+    here, and changes nothing. If a source's licence does not let others have its data, it does not
+    start (exit status 2).
+
+    \b
+    Example: geolookup share --edition GeoLite2-City --tokens tokens --host 0.0.0.0
+    """
+    if print_systemd:
+        defaults = {parameter.name or "": parameter.get_default(context) for parameter in context.command.params}
+        text, notes = share_unit(load_settings(), given, defaults)
+        for note in notes:
+            output.note(f"geolookup: {note}")
+        output.done(text.rstrip("\n"))
+        return
+    options = options_from(given)
+    try:
+        from geolookup.share import run
+    except ImportError as error:
+        raise missing_packages(error) from error
+    run.share(
+        host=given["host"],
+        port=given["port"],
+        editions=given["edition"],
+        licence_allows=given["licence_allows"],
+        options=options,
+        on_ready=lambda url: output.note(f"geolookup: sharing on {url}"),
+    )
+
+
+@click.command()
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port; without it, any free one.")
+@click.option("--no-browser", is_flag=True, help="Only print the address; open no browser.")
+@click.option("--read-only", is_flag=True, help="Show everything, and change nothing.")
+def console(port: int, no_browser: bool, read_only: bool) -> None:
+    """Open pages in the browser that look up, explain and edit what is here.
+
+    \b
+    It listens on this machine only. The address that it prints opens it once, in one browser; Ctrl-C
+    ends it, after a push or sync that is under way. Whatever the pages do, a command does too.
+
+    \b
+    Example: geolookup console --read-only
+    """
+    try:
+        from geolookup.console import app
+        from geolookup.web.logs import log_to_standard_error
+    except ImportError as error:
+        raise missing_packages(error) from error
+
+    def ready(address: str, runs: "Runs") -> None:
+        interrupt.saying("runs", runs.left)
+        output.note(f"geolookup: open {address}")
+        if not no_browser:
+            threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
+
+    log_to_standard_error()
+    app.console(port=port, read_only=read_only, on_ready=ready, on_wait=_say_wait, on_end=_say_end)
+
+
+def _say_wait(run: "Run") -> None:
+    output.note(
+        f"geolookup: a {run.kind} is under way ({run.reached()}): the console ends once it has ended; "
+        "Ctrl-C again cuts it off"
+    )
+
+
+def _say_end(run: "Run") -> None:
+    what = f"failed: {run.error}" if run.error is not None else f"ended after {run.reached()}"
+    output.note(f"geolookup: the {run.kind} {what}")
+
+
+def _open_browser(address: str) -> None:
+    with suppress(webbrowser.Error):
+        webbrowser.open(address)

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from geolookup.cli import inputs, interrupt, output
-from geolookup.cli.groups.lazy import LazyGroup
+from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import json_option, load_settings, url_option
 from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
 from geolookup.model.addresses import is_loopback

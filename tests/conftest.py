@@ -1,15 +1,19 @@
 """What every test gets: settings and state of its own, none of the person's who runs it."""
 
+import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.examples import TIMES, WHOLE
+from tests.support.in_memory import folder_in_memory
 from tests.support.users.quick_commands import end_shared
 
 if TYPE_CHECKING:
@@ -20,6 +24,12 @@ if TYPE_CHECKING:
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+# Collecting makes objects by the hundred thousand and drops none: `pytest_runtestloop` has garbage collected again.
+gc.disable()
+
+#: The folder in memory that this process made and removes, empty if it keeps it.
+_TEMPORARY = pytest.StashKey[str]()
 
 settings.register_profile(
     "geolookup", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -46,10 +56,42 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores + cores // 2
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that stand together run in one process, for ``-n auto``, so that what a module shares is made once."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Before any test file is imported: that is when tests say how many examples they play.
     if config.getoption("--full-sweep"):
         settings.load_profile(WHOLE)
+    # For the processes that this one starts, too. If a test fails, what it left is kept, as pytest keeps it.
+    if "TMPDIR" not in os.environ and (memory := folder_in_memory()) is not None:
+        folder = tempfile.mkdtemp(prefix="geolookup-tests-", dir=memory)
+        os.environ["TMPDIR"], tempfile.tempdir = folder, None
+        config.stash[_TEMPORARY] = folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    # What was collected stays to the end: it is neither looked through each time, nor copied after each fork.
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus != pytest.ExitCode.OK:
+        session.config.stash[_TEMPORARY] = ""
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.unfreeze()
+    if folder := config.stash.get(_TEMPORARY, ""):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

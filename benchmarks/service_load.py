@@ -23,7 +23,7 @@ from benchmarks.common import ROOT, arguments, child, environment, load_average,
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.service_list import ask, databases
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.lookups.compiler import Compiler
+from geolookup.service.lookup_index import Compiler
 from geolookup.service.store.store import Store
 
 #: Client processes, and connections of each; every connection asks again as soon as it was answered.

@@ -19,7 +19,7 @@ from geolookup.web.options import Limits
 from geolookup.web.probes import Health, Metrics
 from geolookup.web.protocol import Protocol
 from geolookup.web.routing import routed
-from tests.service.lookups.test_routes import Files
+from tests.service.test_lookup_routes import Files
 from tests.web.test_protocol import Transport, _settle
 
 

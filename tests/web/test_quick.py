@@ -11,7 +11,7 @@ from litestar import Litestar
 from geolookup.web.lookups import HANDLERS, quick
 from geolookup.web.observer import _operation
 from geolookup.web.routing import Methods, Quick, routed
-from tests.service.lookups.test_routes import Files
+from tests.service.test_lookup_routes import Files
 
 Answered = tuple[str, int, dict[bytes, bytes], bytes]
 

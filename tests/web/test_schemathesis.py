@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from geolookup.service.hotels import loader as hotels_loader
+from geolookup.service.hotels import records as hotels_loader
 from tests.support.services.running_service import RunningService
 from tests.support.services.service_fixtures import DEFAULTS
 from tests.web.test_openapi import OPERATIONS

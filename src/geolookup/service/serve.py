@@ -1,24 +1,66 @@
-"""The reference service: its database, what is loaded into it, and how one process or several serve it."""
+"""The reference service: its application and gauges, its database with the files loaded into it, and its processes."""
 
 import contextlib
 import logging
 import os
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from geolookup.service.app import PATHS, create_app
+from litestar import get
+from sqlalchemy import func, select
+
+from geolookup.base.version import __version__
+from geolookup.errors import ServiceError
+from geolookup.service.geolocations import routes as geolocations_routes
 from geolookup.service.geolocations.loader import Loaded, load_files
-from geolookup.service.hotels import loader as hotels_loader
-from geolookup.service.lookups.lookup_index import LookupIndex
-from geolookup.service.store.counted import OnRows, nobody_counts
-from geolookup.service.store.gauges import DatabaseGauges
-from geolookup.service.store.store import Store
+from geolookup.service.geolocations.routes import Geolocations
+from geolookup.service.hotels import records as hotels_records
+from geolookup.service.hotels import routes as hotels_routes
+from geolookup.service.lookup_index import LookupIndex
+from geolookup.service.store.schema import geolocations, ipblocks
+from geolookup.service.store.store import OnRows, Store, nobody_counts
 from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.web import lookups as lookups_routes
 from geolookup.web.application import Application, Opens
 from geolookup.web.launch import launch
+from geolookup.web.lookups import Lookups
 from geolookup.web.options import Options
 from geolookup.web.probes import Health, Metrics
+from geolookup.web.routing import Methods, routed
+
+PATHS = geolocations_routes.PATHS | hotels_routes.PATHS | lookups_routes.PATHS
+
+
+def create_app(
+    store: Store,
+    lookups: Lookups,
+    *,
+    ignore_idempotency_keys: bool = False,
+    health: Health | None = None,
+    metrics: Metrics | None = None,
+) -> Methods:
+    """The ASGI application over an open store and the index that follows it; it closes neither.
+
+    ``ignore_idempotency_keys`` makes it behave like services without ``Idempotency-Key``.
+    """
+    return routed(
+        [links, *geolocations_routes.HANDLERS, *hotels_routes.HANDLERS, *lookups_routes.HANDLERS],
+        {"geolocations": Geolocations(store, ignore_idempotency_keys), "store": store, "lookups": lookups},
+        title="geolookup reference service",
+        quick=lookups_routes.quick(lookups),
+        health=health,
+        metrics=metrics,
+    )
+
+
+@get("/", include_in_schema=False, sync_to_thread=False)
+def links() -> dict[str, str]:
+    """Where to go from here."""
+    return {"service": f"geolookup {__version__}", "geolocations": "/geolocations", "openapi": "/schema/openapi.json"}
+
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +114,11 @@ def serve(
 
     def fill(store: Store) -> None:
         if demo:
-            hotels_loader.load_demo_hotels(store)
+            hotels_records.load_demo_hotels(store)
         loaded = load_files(store, geolocations, replace=replace, on_rows=on_rows)
         if replace:
             on_replaced(loaded)
-        hotels_loader.load_hotels(store, load_hotels, on_rows=on_rows)
+        hotels_records.load_hotels(store, load_hotels, on_rows=on_rows)
         if store.is_empty():
             logger.warning("%s", EMPTY)
 
@@ -141,3 +183,42 @@ def _temporary() -> Iterator[str]:
     """The path for a database in a private directory that is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="geolookup-service-", ignore_cleanup_errors=True) as directory:
         yield os.path.join(directory, "service.db")
+
+
+#: Counting 4.5 million blocks takes a while, so it is done at most once in this many seconds.
+_COUNT_EVERY_S = 30.0
+
+
+class DatabaseGauges:
+    """Gauges of one database, set again each time the metrics are asked for."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store = store
+        self._up = metrics.gauge("geolookup_database_up", "Whether the database answered just now.")
+        self._revision = metrics.gauge("geolookup_revision", "The database's revision: it rises with each write.")
+        self._geolocations = metrics.gauge("geolookup_geolocations", "Geolocations, by layer.", "layer")
+        self._blocks = metrics.gauge("geolookup_blocks", "IP blocks, by layer.", "layer")
+        self._lock = threading.Lock()
+        self._counted: tuple[int, float] | None = None
+        metrics.before_each(self._read)
+
+    def _read(self) -> None:
+        try:
+            snapshot = self._store.snapshot()
+        except ServiceError:
+            self._up.set(0)
+            return
+        try:
+            self._up.set(1)
+            self._revision.set(snapshot.revision)
+            with self._lock:
+                now, counted = time.monotonic(), self._counted
+                if counted is not None and (counted[0] == snapshot.revision or now - counted[1] < _COUNT_EVERY_S):
+                    return
+                self._counted = (snapshot.revision, now)
+            for gauge, table in ((self._geolocations, geolocations), (self._blocks, ipblocks)):
+                for layer, wanted in (("custom", table.c.locid < 0), ("default", table.c.locid > 0)):
+                    found = snapshot.connection.execute(select(func.count()).select_from(table).where(wanted))
+                    gauge.labels(layer).set(found.scalar_one())
+        finally:
+            snapshot.close()

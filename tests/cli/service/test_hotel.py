@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from geolookup.service.hotels.loader import load_demo_hotels, load_hotels
+from geolookup.service.hotels.records import load_demo_hotels, load_hotels
 from tests.cli.edits.test_custom import Command
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson

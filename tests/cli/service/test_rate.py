@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from geolookup.service.hotels.loader import load_hotels
-from geolookup.service.store.hotel_schema import rate_plans
+from geolookup.service.hotels.records import load_hotels
+from geolookup.service.store.schema import rate_plans
 from tests.cli.edits.test_custom import Command
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.hotels import RATE_PLAN, hotel, ndjson

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.service.hotels import documents
+from geolookup.service.hotels import records
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
 NUMBERS = st.sampled_from(["0", "-0", "-0.0", "1", "1.0", "1.00", "1e0", "1E+400", "9" * 30, "0.1", "0.10"])
@@ -33,7 +33,7 @@ def exact(text: str | bytes) -> Any:
 @given(OBJECTS)
 def test_what_is_kept_says_what_was_sent_to_the_last_digit(members: dict[str, str]) -> None:
     text = written_object(members)
-    kept = documents.read(text.encode()).text
+    kept = records.read(text.encode()).text
     assert exact(kept) == exact(text)
     assert list(exact(kept)) == list(members)
     assert "\n" not in kept
@@ -41,19 +41,19 @@ def test_what_is_kept_says_what_was_sent_to_the_last_digit(members: dict[str, st
 
 @given(OBJECTS, st.sets(st.sampled_from(["a", "b", "c", "x"])))
 def test_members_are_left_out_and_the_others_untouched(members: dict[str, str], names: set[str]) -> None:
-    kept = documents.read(written_object(members).encode()).text
+    kept = records.read(written_object(members).encode()).text
     expected = {name: value for name, value in exact(kept).items() if name not in names}
-    assert exact(documents.without(kept, names)) == expected
+    assert exact(records.without(kept, names)) == expected
 
 
 @given(OBJECTS, OBJECTS)
 def test_two_texts_are_the_same_where_every_member_is_written_alike(one: dict[str, str], other: dict[str, str]) -> None:
-    first, second = (documents.read(written_object(members).encode()).text for members in (one, other))
-    assert documents.same(first, second) == (exact(first) == exact(second))
-    backwards = documents.read(written_object(dict(reversed(one.items()))).encode()).text
-    assert documents.same(first, backwards)
+    first, second = (records.read(written_object(members).encode()).text for members in (one, other))
+    assert records.same(first, second) == (exact(first) == exact(second))
+    backwards = records.read(written_object(dict(reversed(one.items()))).encode()).text
+    assert records.same(first, backwards)
 
 
 def test_a_text_that_looks_like_a_number_is_another_value() -> None:
     for one, other in (("1", '"1"'), ("1", "true"), ("0", "false"), ("[]", "{}"), ('["1"]', "[1]"), ("1", '["1"]')):
-        assert not documents.same(f'{{"a":{one}}}', f'{{"a":{other}}}')
+        assert not records.same(f'{{"a":{one}}}', f'{{"a":{other}}}')

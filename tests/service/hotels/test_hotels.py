@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolookup.service.hotels.loader import load_hotels
+from geolookup.service.hotels.records import load_hotels
 from tests.contract.answers import refused
 from tests.oracle import hotel_search
 from tests.support.data.hotels import SECTIONS, bare, hotel, ndjson

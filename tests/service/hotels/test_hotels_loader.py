@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import select
 
 from geolookup.errors import DataFileError
-from geolookup.service.hotels.documents import MAX_DEPTH
-from geolookup.service.hotels.loader import MAX_LINE_BYTES, LoadedHotels, load_demo_hotels, load_hotels
-from geolookup.service.store.hotel_schema import hotel_amenities, hotels, rate_plans
+from geolookup.service.hotels.records import MAX_DEPTH, MAX_LINE_BYTES, LoadedHotels, load_demo_hotels, load_hotels
+from geolookup.service.store.schema import hotel_amenities, hotels, rate_plans
 from geolookup.service.store.store import Store
 from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
 from tests.support.data.hotels import RATE_PLAN, SECTIONS, hotel, ndjson

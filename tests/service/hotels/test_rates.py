@@ -9,8 +9,8 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from geolookup.service.hotels.loader import load_hotels
-from geolookup.service.store.hotel_schema import rate_plans
+from geolookup.service.hotels.records import load_hotels
+from geolookup.service.store.schema import rate_plans
 from tests.contract.answers import pointers, refused
 from tests.support.data.hotels import RATE_PLAN, hotel, ndjson
 from tests.support.services.running_service import RunningService

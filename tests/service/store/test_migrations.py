@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import MetaData, create_engine, inspect
 
 from geolookup.errors import ServiceError
-from geolookup.service.store import hotel_schema, schema
+from geolookup.service.store import schema
 from geolookup.service.store.store import Store
 from tests.support.services.postgres import PostgresServer
 from tests.support.services.running_service import RunningService
@@ -171,4 +171,4 @@ def test_services_that_start_at_once_create_the_tables_once(postgres_server: Pos
 def test_every_table_of_the_service_is_created(db: str) -> None:
     with Store.open(db) as store, contextlib.closing(store.snapshot()) as snapshot:
         assert set(inspect(snapshot.connection).get_table_names()) == set(schema.metadata.tables)
-    assert hotel_schema.hotels.name in schema.metadata.tables
+    assert schema.hotels.name in schema.metadata.tables

@@ -14,9 +14,8 @@ from geolookup.errors import RequestRefusedError
 from geolookup.model.types import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.store import store as store_module
-from geolookup.service.store.line import Line
 from geolookup.service.store.schema import geolocations
-from geolookup.service.store.store import Store, Transaction
+from geolookup.service.store.store import Line, Store, Transaction
 from tests.support.services.running_service import FIELDS
 
 BLOCK = IPBlock.parse("10.0.0.0/24")
@@ -265,7 +264,7 @@ def test_who_is_let_in_at_the_moment_that_its_time_is_over_is_in(monkeypatch: py
             assert line.hand_over()
             return False
 
-    monkeypatch.setattr("geolookup.service.store.line._Waiting", Late)
+    monkeypatch.setattr("geolookup.service.store.store._Waiting", Late)
     line.take(0.01, shares=True)
 
 

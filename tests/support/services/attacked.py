@@ -101,7 +101,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 
 def load_hotel(service: RunningService, folder: Path) -> None:
-    from geolookup.service.hotels.loader import load_hotels
+    from geolookup.service.hotels.records import load_hotels
 
     file = folder / "hotels.ndjson"
     file.write_text(json.dumps(HOTEL) + "\n")

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, func, literal_column, select, update
 
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.store import hotel_schema, schema
+from geolookup.service.store import schema
 from tests.support.services.running_service import RunningService
 from tests.support.services.service_fixtures import DEFAULTS
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: In an order in which no row is removed before those that refer to it.
 _TABLES = [
-    hotel_schema.rate_plans, hotel_schema.hotel_amenities, hotel_schema.hotels, schema.idempotency, schema.ipblocks,
+    schema.rate_plans, schema.hotel_amenities, schema.hotels, schema.idempotency, schema.ipblocks,
     schema.geolocations,
 ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.hotels.loader import load_hotels
+from geolookup.service.hotels.records import load_hotels
 from geolookup.service.serve import application
 from geolookup.service.store.store import Store
 from geolookup.web.options import Options

@@ -1,4 +1,4 @@
-"""From staged rows into the tables, set by set: what a load adds and changes."""
+"""From staged rows into the tables, set by set: a load adds, changes and, if it replaces, removes."""
 
 from sqlalchemy import (
     BigInteger,
@@ -9,6 +9,7 @@ from sqlalchemy import (
     String,
     Table,
     and_,
+    delete,
     exists,
     func,
     insert,
@@ -49,6 +50,25 @@ staged_blocks = Table(
     prefixes=["TEMPORARY"],
 )
 
+_kept_metadata = MetaData()
+
+_kept_geolocations = Table(
+    "kept_geolocations",
+    _kept_metadata,
+    Column("locid", BigInteger, primary_key=True, autoincrement=False),
+    prefixes=["TEMPORARY"],
+)
+_kept_blocks = Table(
+    "kept_blocks",
+    _kept_metadata,
+    Column("locid", BigInteger, primary_key=True, autoincrement=False),
+    Column("family", SmallInteger, primary_key=True),
+    Column("startipnum", NUMBER, primary_key=True),
+    Column("endipnum", NUMBER, primary_key=True),
+    prefixes=["TEMPORARY"],
+    sqlite_with_rowid=False,
+)
+
 _RANGE = ("family", "startipnum", "endipnum")
 _BLOCK = (*_RANGE, "startip", "endip")
 
@@ -59,7 +79,7 @@ def create_staging(transaction: Transaction) -> None:
 
 
 def drop_staging(transaction: Transaction) -> None:
-    """Remove the staging tables and what is in them."""
+    """Remove the staging tables with their rows."""
     _metadata.drop_all(transaction.connection, checkfirst=False)
 
 
@@ -81,7 +101,7 @@ def greatest_locid(transaction: Transaction) -> int:
 
 
 def merge(transaction: Transaction, name: str) -> tuple[int, int, int]:
-    """Copy what was staged into the tables: how many geolocations were added and changed, and blocks added.
+    """Copy the staged rows into the tables: the numbers of geolocations added and changed, and of blocks added.
 
     The transaction is told whether anything changed. It counts as a change of the default layer if the file has
     default geolocations at all.
@@ -154,3 +174,53 @@ def _require_one_owner(transaction: Transaction, name: str) -> None:
             raise DataFileError(
                 f"{name}, line {line}: the block {startip}-{endip} also belongs to custom geolocation {owner}"
             )
+
+
+class Replacing:
+    """Remembers the rows of one load's files; `remove` then deletes all other default geolocations and blocks.
+
+    Custom geolocations and their blocks are never removed: clients made them, and no file may know of them.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+        _kept_metadata.create_all(transaction.connection, checkfirst=False)
+
+    def keep_staged(self) -> None:
+        """Remember the staged rows, which are one file."""
+        execute = self._transaction.connection.execute
+        place, block = staged_geolocations.c, staged_blocks.c
+        kept = _kept_geolocations.c
+        rows = select(place.locid).where(place.locid > 0, ~exists().where(kept.locid == place.locid)).distinct()
+        execute(insert(_kept_geolocations).from_select(["locid"], rows.order_by(place.locid)))
+        names = [column.name for column in _kept_blocks.c]
+        known = and_(
+            *(column == (place if name == "locid" else block)[name] for name, column in _kept_blocks.c.items())
+        )
+        values = [place.locid, *(block[name] for name in names[1:])]
+        blocks = select(*values).where(place.locid > 0, place.number == block.number, ~exists().where(known)).distinct()
+        execute(insert(_kept_blocks).from_select(names, blocks.order_by(*values)))
+
+    def remove(self) -> tuple[int, int]:
+        """Delete all that is in no file: the number of geolocations and of blocks.
+
+        :raises DataFileError: if that would be every default geolocation, since the files have none
+        """
+        connection = self._transaction.connection
+        for table in (_kept_geolocations, _kept_blocks):
+            self._transaction.database.analyze(connection, table)
+        if connection.execute(select(_kept_geolocations.c.locid).limit(1)).first() is None:
+            count = connection.execute(select(func.count()).where(geolocations.c.locid > 0)).scalar_one()
+            if count:
+                raise DataFileError(
+                    f"the files have no default geolocations, so replacing would remove all {count:,} that are there: "
+                    "nothing was loaded"
+                )
+        known = and_(*(ipblocks.c[name] == column for name, column in _kept_blocks.c.items()))
+        blocks = connection.execute(delete(ipblocks).where(ipblocks.c.locid > 0, ~exists().where(known))).rowcount
+        there = exists().where(_kept_geolocations.c.locid == geolocations.c.locid)
+        places = connection.execute(delete(geolocations).where(geolocations.c.locid > 0, ~there)).rowcount
+        _kept_metadata.drop_all(connection, checkfirst=False)
+        if places or blocks:
+            self._transaction.changed = self._transaction.changed_default = True
+        return places, blocks

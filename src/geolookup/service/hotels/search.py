@@ -7,10 +7,9 @@ from urllib.parse import quote
 from sqlalchemy import ColumnElement, Connection, exists, select
 
 from geolookup.errors import RequestRefusedError
-from geolookup.service.hotels import documents
+from geolookup.service.hotels import records
 from geolookup.service.hotels.records import MAX_NAME, SECTIONS, identifier
-from geolookup.service.store.hotel_schema import ADDRESS_KEYS, hotel_amenities, hotels
-from geolookup.service.store.schema import fold
+from geolookup.service.store.schema import ADDRESS_KEYS, fold, hotel_amenities, hotels
 from geolookup.service.store.store import Snapshot
 from geolookup.web import wire
 
@@ -97,7 +96,7 @@ def one(connection: Connection, hotel_id: str, hidden: frozenset[str]) -> bytes:
     text = connection.execute(select(hotels.c.content).where(hotels.c.hotel_key == key)).scalar()
     if text is None:
         raise unknown_hotel(hotel_id)
-    return documents.without(text, hidden)
+    return records.without(text, hidden)
 
 
 def missing(snapshot: Snapshot, search: Search) -> list[str]:
@@ -121,7 +120,7 @@ def encode(snapshot: Snapshot, search: Search) -> Iterator[bytes]:
     """Operation 9: the JSON array in pieces, in the order of the identifiers or by ``hotelId``."""
     pieces, size, separator = [b"["], 1, b""
     for text in _contents(snapshot, search):
-        record = documents.without(text, search.hidden)
+        record = records.without(text, search.hidden)
         pieces += (separator, record)
         separator = b","
         size += len(record) + 1

@@ -5,7 +5,8 @@ import uuid
 from sqlalchemy import Connection, inspect, select, text
 
 from geolookup.errors import ServiceError
-from geolookup.service.store import hotel_schema, schema
+from geolookup.service.store import schema
+from geolookup.service.store import schema as hotel_schema
 from geolookup.service.store.database import Database
 
 #: What every version has had: it tells the service's databases from those of other programs.

@@ -4,8 +4,10 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
 from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -13,8 +15,59 @@ from sqlalchemy.exc import SQLAlchemyError
 from geolookup.errors import RequestRefusedError, ServiceError
 from geolookup.service.store import migrations, postgres, schema
 from geolookup.service.store.database import WAIT_S, Database
-from geolookup.service.store.line import Line
 from geolookup.service.store.sqlite import SQLite
+
+
+class _Waiting:
+    def __init__(self, *, shares: bool) -> None:
+        self.shares = shares
+        self.turn = threading.Lock()
+        self.turn.acquire()
+
+
+class Line:
+    """A lock whose holder can see to it that the next one goes on with its work."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: deque[_Waiting] = deque()
+        self._is_taken = False
+
+    def take(self, wait_s: float, *, shares: bool) -> None:
+        """Wait for one's turn. ``shares`` says whether the one before may `hand_over` what it has not finished.
+
+        :raises TimeoutError: if it did not come in ``wait_s`` seconds
+        """
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            one = _Waiting(shares=shares)
+            self._waiting.append(one)
+        if one.turn.acquire(timeout=wait_s):
+            return
+        with self._lock:
+            if one in self._waiting:
+                self._waiting.remove(one)
+                raise TimeoutError("other requests have been writing for too long")
+        # It was this one's turn at the very moment: whoever let it in may count on it.
+
+    def hand_over(self) -> bool:
+        """Let the next one in, if there is one that shares: it finishes what this one began. False if there is none."""
+        with self._lock:
+            if not self._waiting or not self._waiting[0].shares:
+                return False
+            self._waiting.popleft().turn.release()
+            return True
+
+    def leave(self) -> None:
+        """Let the next one in, with nothing to finish."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().turn.release()
+            else:
+                self._is_taken = False
+
 
 # How many times a transaction is begun before a lost connection makes its request fail.
 _ATTEMPTS = 3
@@ -310,3 +363,27 @@ def _commit(connection: Connection) -> None:
         if connection.invalidated:
             raise RequestRefusedError(str(error), problem="outcome-unknown") from error
         raise
+
+
+#: Told how many more rows were read.
+OnRows: TypeAlias = Callable[[int], None]
+
+_Row = TypeVar("_Row")
+#: Telling takes longer than reading a row.
+_AT_ONCE = 1000
+
+
+def nobody_counts(_more: int) -> None:
+    """For whoever does not want to know."""
+
+
+def counted(rows: Iterable[_Row], on_rows: OnRows) -> Iterator[_Row]:
+    """The rows; ``on_rows`` is told of each thousand, and of the rest at the end."""
+    waiting = 0
+    for row in rows:
+        yield row
+        waiting += 1
+        if waiting == _AT_ONCE:
+            on_rows(waiting)
+            waiting = 0
+    on_rows(waiting)

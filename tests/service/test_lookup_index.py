@@ -15,10 +15,10 @@ from geolookup.errors import RequestRefusedError
 from geolookup.lookup.snapshot import match_in
 from geolookup.model.addresses import parse
 from geolookup.model.types import IPBlock
+from geolookup.service import lookup_index
 from geolookup.service.geolocations import writes
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.lookups import lookup_index
-from geolookup.service.lookups.lookup_index import Layers, LookupIndex
+from geolookup.service.lookup_index import Layers, LookupIndex
 from geolookup.service.store.store import Store
 from geolookup.state.base.files import lock
 from tests.support.services.postgres import PostgresServer

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from geolookup.model.addresses import parse, to_text
+from geolookup.service import lookup_index
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.lookups import lookup_index
 from geolookup.web.lookups import MAX_ADDRESSES
 from tests.contract.answers import BLOCKS, PATH, block, refused, replacement
 from tests.index.building import ADDRESSES, around

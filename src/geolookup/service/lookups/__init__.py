@@ -1,1 +1,0 @@
-"""Lookups over HTTP, answered from an index that follows the database."""

@@ -55,41 +55,6 @@ def left_over(report: PushReport) -> dict[str, int]:
     return {state: getattr(report, state) for state in _LEFT_OVER}
 
 
-def created(locid: int) -> str:
-    """What the create of a geolocation did."""
-    return f"created geolocation {locid}"
-
-
-def updated(locid: int) -> str:
-    """What the change of its fields did."""
-    return f"updated geolocation {locid}"
-
-
-def deleted(locid: int) -> str:
-    """What its deletion did."""
-    return f"deleted geolocation {locid}"
-
-
-def added(block: IPBlock, locid: int) -> str:
-    """What adding a block did."""
-    return f"{block} now resolves to {locid}"
-
-
-def replaced(old: IPBlock, new: IPBlock, locid: int) -> str:
-    """What replacing a block did."""
-    return f"{new} now resolves to {locid}, in place of {old}"
-
-
-def removed(block: IPBlock, locid: int) -> str:
-    """What removing a block did."""
-    return f"{block} no longer resolves to {locid}"
-
-
-def cleared(number: int, locid: int) -> str:
-    """What removing all blocks did."""
-    return f"geolocation {locid} has no blocks any more: there were {number}"
-
-
 def decided(row: OutboxRow) -> str:
     """What a decision made of an edit."""
     return f"edit {row.id}: {row.describe()}: {row.state}"

@@ -1,11 +1,11 @@
 """``custom …``: custom geolocations, edited here and seen at once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
-from geolookup import words
+from geolookup import edits, words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.options import (
     WithLocids,
@@ -19,6 +19,7 @@ from geolookup.cli.edits.options import (
 from geolookup.cli.edits.showing import edit_object, pending_objects, say_pending, show_preview
 from geolookup.cli.groups import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
+from geolookup.edits import Made
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
@@ -57,11 +58,7 @@ def create(editor: Editor, /, preview: bool, as_json: bool, **fields: Any) -> No
     Example: geolookup custom create --country DE --city Berlin --latitude 52.5 --longitude 13.4
     """
     require_fitting(fields)
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.create(**fields))
-        return
-    locid = editor.create(**fields)
-    report(editor, as_json, locid, words.created(locid))
+    _make(editor, edits.CREATE.of(fields=fields), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -82,11 +79,7 @@ def update(editor: Editor, /, whose: str, preview: bool, as_json: bool, **fields
         raise click.UsageError("give at least one field to change")
     if given.keys() & {"country", *DEGREES}:
         require_fitting({**editor.get(locid).place.fields(), **given})
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.update(locid, **given))
-        return
-    editor.update(locid, **given)
-    report(editor, as_json, locid, words.updated(locid))
+    _make(editor, edits.UPDATE.of(locid, fields=given), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -100,12 +93,7 @@ def delete(editor: Editor, /, whose: str, preview: bool, as_json: bool) -> None:
     \b
     Example: geolookup custom delete -3
     """
-    locid = locid_of(editor, whose)
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.delete(locid))
-        return
-    editor.delete(locid)
-    report(editor, as_json, locid, words.deleted(locid))
+    _make(editor, edits.DELETE.of(locid_of(editor, whose)), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -124,12 +112,7 @@ def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview: bo
       geolookup custom add-block -3 10.20.0.0/16 --preview
     """
     locid = locid_of(editor, whose)
-    (ends,) = ranges_of(block, 1)
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.add_block(locid, *ends))
-        return
-    added = editor.add_block(locid, *ends)
-    report(editor, as_json, locid, words.added(added, locid), added=added)
+    _make(editor, edits.ADD_BLOCK.of(locid, blocks=ranges_of(block, 1)), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -147,12 +130,7 @@ def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], previe
       geolookup custom replace-block -3 10.0.0.1 10.0.0.9 10.0.0.1 10.0.0.20
     """
     locid = locid_of(editor, whose)
-    before, after = ranges_of(ranges, 2)
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.replace_block(locid, *before, *after))
-        return
-    old, new = editor.replace_block(locid, *before, *after)
-    report(editor, as_json, locid, words.replaced(old, new, locid), added=new, removed=old)
+    _make(editor, edits.REPLACE_BLOCK.of(locid, blocks=ranges_of(ranges, 2)), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -168,12 +146,7 @@ def remove_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview:
     Example: geolookup custom remove-block -3 10.20.0.0/16
     """
     locid = locid_of(editor, whose)
-    (ends,) = ranges_of(block, 1)
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.remove_block(locid, *ends))
-        return
-    removed = editor.remove_block(locid, *ends)
-    report(editor, as_json, locid, words.removed(removed, locid), removed=removed)
+    _make(editor, edits.REMOVE_BLOCK.of(locid, blocks=ranges_of(block, 1)), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -187,12 +160,7 @@ def clear_blocks(editor: Editor, /, whose: str, preview: bool, as_json: bool) ->
     \b
     Example: geolookup custom clear-blocks -3
     """
-    locid = locid_of(editor, whose)
-    if preview:
-        show_preview(editor, as_json, lambda editor: editor.clear_blocks(locid))
-        return
-    count = editor.clear_blocks(locid)
-    report(editor, as_json, locid, words.cleared(count, locid))
+    _make(editor, edits.CLEAR_BLOCKS.of(locid_of(editor, whose)), preview=preview, as_json=as_json)
 
 
 @custom.command(cls=WithLocids)
@@ -212,7 +180,7 @@ def show(editor: Editor, /, whose: str, only: tuple[str, ...] | None, as_json: b
     laid, names = editor.get(locid), editor.site_names()
     place = laid.place
     if as_json or only is not None:
-        output.chosen_result(geolocation_object(laid, names), only or _NAMES, as_json=as_json)
+        output.chosen_result(_geolocation_object(laid, names), only or _NAMES, as_json=as_json)
         return
     output.done(f"geolocation {place.locid}")
     if place.locid in names:
@@ -239,7 +207,7 @@ def list_custom(editor: Editor, /, only: tuple[str, ...] | None, as_json: bool) 
     """
     found, names = editor.custom(), editor.site_names()
     if as_json or only is not None:
-        objects = (geolocation_object(laid, names) for laid in found)
+        objects = (_geolocation_object(laid, names) for laid in found)
         output.chosen_results(objects, only or _NAMES, as_json=as_json)
         return
     with output.table("locid", "place", "blocks", "state", "site") as row:
@@ -290,29 +258,29 @@ def check(editor: Editor, /, as_json: bool) -> int:
     return exit_codes.FAILED if findings else exit_codes.DONE
 
 
-def report(
-    editor: Editor,
-    as_json: bool,
-    locid: int,
-    text: str,
-    *,
-    added: IPBlock | None = None,
-    removed: IPBlock | None = None,
-) -> None:
+def _make(editor: Editor, edit: Callable[[Editor], Made], *, preview: bool, as_json: bool) -> None:
+    """Make an edit and report it, or only show whose answer it would change."""
+    if preview:
+        show_preview(editor, as_json, edit)
+    else:
+        _report(editor, edit(editor), as_json=as_json)
+
+
+def _report(editor: Editor, made: Made, *, as_json: bool) -> None:
     """Say what an edit did, which addresses of its blocks others have, and what is still pending."""
     told: list[str] = []
     others: list[tuple[tuple[int, IPBlock], int]] = []
     names = editor.site_names()
-    if added or removed:
-        places, shown = [laid.place for laid in editor.custom()], editor.get(locid).place.locid
-        for block, owner in ((added, shown), (removed, None)):
+    if made.added or made.removed:
+        places, locid = [laid.place for laid in editor.custom()], editor.get(made.locid).place.locid
+        for block, owner in ((made.added, locid), (made.removed, None)):
             if block is not None:
                 found = winners(places, block)
                 told += words.won(block, owner, found, names)
                 others += [(key, number) for key, number in found.items() if key is not None and key[0] != owner]
     if as_json:
-        value: dict[str, Any] = {"locid": locid, "did": text, "pending": pending_objects(editor)}
-        block = added or removed
+        value: dict[str, Any] = {"locid": made.locid, "did": made.text, "pending": pending_objects(editor)}
+        block = made.added or made.removed
         if block is not None:
             value["block"] = {"startip": block.startip, "endip": block.endip}
             value["others"] = [
@@ -321,13 +289,13 @@ def report(
             ]
         output.json_result(value)
         return
-    output.done(text)
+    output.done(made.text)
     for line in told:
         output.done(line)
     say_pending(editor)
 
 
-def geolocation_object(laid: Laid, names: Mapping[int, str]) -> dict[str, Any]:
+def _geolocation_object(laid: Laid, names: Mapping[int, str]) -> dict[str, Any]:
     """A custom geolocation, for ``--json``."""
     place = laid.place
     return {

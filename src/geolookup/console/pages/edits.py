@@ -1,6 +1,7 @@
 """Editing custom geolocations: each edit has a form at an address of its own, named as its command."""
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -8,12 +9,13 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup import words
+from geolookup import edits, words
 from geolookup.console import proposals
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
+from geolookup.edits import Made
 from geolookup.errors import EditError, RequestRefusedError
 from geolookup.model.countries import in_capitals
 from geolookup.model.fields import DEGREES, FIELDS
@@ -21,6 +23,16 @@ from geolookup.model.types import IPBlock, range_ends
 from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+
+
+def _does(edit: Callable[[Editor], Made]) -> Does:
+    """An edit of the table as a form makes it."""
+
+    def does(editor: Editor) -> tuple[int, str]:
+        made = edit(editor)
+        return made.locid, made.text
+
+    return does
 
 
 class Create(Edit):
@@ -50,11 +62,11 @@ class Create(Edit):
         ends = range_ends(values["block"]) if values["block"].strip() else None
 
         def create(editor: Editor) -> tuple[int, str]:
-            locid = editor.create(**fields)
+            locid, told = _does(edits.CREATE.of(fields=fields))(editor)
             require_fitting(editor.get(locid).place.fields())
-            told = words.created(locid)
             if ends is not None:
-                told = f"{told}; {words.added(editor.add_block(locid, *ends), locid)}"
+                _, also = _does(edits.ADD_BLOCK.of(locid, blocks=[ends]))(editor)
+                told = f"{told}; {also}"
             return locid, told
 
         return create
@@ -114,10 +126,10 @@ class _Update(_OfOne):
         def update(editor: Editor) -> tuple[int, str]:
             if not changed:
                 raise EditError(f"geolocation {self.locid} has these values already: nothing was changed")
-            editor.update(self.locid, **changed)
+            made = edits.UPDATE.of(self.locid, fields=changed)(editor)
             if changed.keys() & {"country", *DEGREES}:
                 require_fitting(editor.get(self.locid).place.fields())
-            return self.locid, words.updated(self.locid)
+            return made.locid, made.text
 
         return update
 
@@ -129,11 +141,7 @@ class _Delete(_OfOne):
         return f"Delete geolocation {self.locid} with {words.count(len(self.laid.place.ipblocks), 'block')}"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
-        def delete(editor: Editor) -> tuple[int, str]:
-            editor.delete(self.locid)
-            return self.locid, words.deleted(self.locid)
-
-        return delete
+        return _does(edits.DELETE.of(self.locid))
 
     def after(self, locid: int) -> str:  # noqa: ARG002
         return "/custom"
@@ -146,8 +154,7 @@ class _AddBlock(_OfOne):
         return f"Add a block to geolocation {self.locid}"
 
     def does(self, values: Values) -> Does:
-        ends = range_ends(values["block"])
-        return lambda editor: (self.locid, words.added(editor.add_block(self.locid, *ends), self.locid))
+        return _does(edits.ADD_BLOCK.of(self.locid, blocks=[range_ends(values["block"])]))
 
 
 class _ReplaceBlock(_OfOne):
@@ -160,13 +167,8 @@ class _ReplaceBlock(_OfOne):
         return {"old": query(request, "old"), "block": query(request, "old")}
 
     def does(self, values: Values) -> Does:
-        (first, last), new = range_ends(values["old"]), range_ends(values["block"])
-
-        def replace(editor: Editor) -> tuple[int, str]:
-            was, now = editor.replace_block(self.locid, first, last, *new)
-            return self.locid, words.replaced(was, now, self.locid)
-
-        return replace
+        blocks = [range_ends(values["old"]), range_ends(values["block"])]
+        return _does(edits.REPLACE_BLOCK.of(self.locid, blocks=blocks))
 
 
 class _RemoveBlock(_OfOne):
@@ -176,8 +178,7 @@ class _RemoveBlock(_OfOne):
         return f"Remove {values['old']} from geolocation {self.locid}"
 
     def does(self, values: Values) -> Does:
-        old = range_ends(values["old"])
-        return lambda editor: (self.locid, words.removed(editor.remove_block(self.locid, *old), self.locid))
+        return _does(edits.REMOVE_BLOCK.of(self.locid, blocks=[range_ends(values["old"])]))
 
 
 class _ClearBlocks(_OfOne):
@@ -187,20 +188,20 @@ class _ClearBlocks(_OfOne):
         return f"Remove all {words.count(len(self.laid.place.ipblocks), 'block')} of geolocation {self.locid}"
 
     def does(self, values: Values) -> Does:  # noqa: ARG002
-        return lambda editor: (self.locid, words.cleared(editor.clear_blocks(self.locid), self.locid))
+        return _does(edits.CLEAR_BLOCKS.of(self.locid))
 
 
 #: Letters of a link: half of what a request may have.
 _MAX_LINK = 4096
 
 #: The edits of one geolocation, by the last part of their address, which is the command's name.
-EDITS: dict[str, type[_OfOne]] = {
-    "update": _Update,
-    "delete": _Delete,
-    "add-block": _AddBlock,
-    "replace-block": _ReplaceBlock,
-    "remove-block": _RemoveBlock,
-    "clear-blocks": _ClearBlocks,
+_FORMS: dict[str, type[_OfOne]] = {
+    edits.UPDATE.name: _Update,
+    edits.DELETE.name: _Delete,
+    edits.ADD_BLOCK.name: _AddBlock,
+    edits.REPLACE_BLOCK.name: _ReplaceBlock,
+    edits.REMOVE_BLOCK.name: _RemoveBlock,
+    edits.CLEAR_BLOCKS.name: _ClearBlocks,
 }
 
 
@@ -231,9 +232,9 @@ def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath
 
 
 def _edit(console: Console, locid: int, what: str) -> Edit:
-    if what not in EDITS:
+    if what not in _FORMS:
         raise RequestRefusedError("there is no such page", problem="not-found")
-    return EDITS[what](_laid(console, locid))
+    return _FORMS[what](_laid(console, locid))
 
 
 def _laid(console: Console, locid: int) -> Laid:

@@ -22,7 +22,7 @@ from geolookup.model import addresses
 from geolookup.model.types import FIELD_NAMES
 from geolookup.state.base.clock import now_text
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import Block, PulledGeolocation
 

@@ -31,7 +31,7 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.packs.reading import readable
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.kept import Generations
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import ColumnStaging, Staged, Staging, earlier_places
 
 #: As many of each as DB-IP City Lite has.

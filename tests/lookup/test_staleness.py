@@ -13,7 +13,7 @@ from geolookup.settings import times
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from tests.support.data.states import place, publish
 
 

@@ -17,7 +17,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import PullProgress, pull_locked
 

@@ -21,7 +21,7 @@ from geolookup.state.base.parts import REGISTRY
 from geolookup.state.editor import Editor
 from geolookup.state.generations.served import nothing_published
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import ColumnStaging
 
 _log = logging.getLogger("geolookup")

@@ -29,7 +29,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Published
 from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import Run, running
+from geolookup.state.publishing.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import configured_url, pull_locked

@@ -6,7 +6,7 @@ import pytest
 
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from tests.faults.disk.watched_disk import WatchedDisk
 from tests.state.generations.staged import staged, stamped
 from tests.support.data.states import publish

@@ -20,7 +20,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.publish import Publish
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
 from tests.state.generations.staged import staged, staged_by
 from tests.support.data.states import place, publish

@@ -11,7 +11,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Published
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import Run, running
+from geolookup.state.publishing.run import Run, running
 from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.data.states import URL, place

@@ -16,8 +16,8 @@ from geolookup.state.base.current import parse_current, read_current
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.publishing import verify as verify_module
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.run import running
 from geolookup.state.publishing.verify import verify
-from geolookup.state.run import running
 from tests.state.generations.staged import served, staged, staged_by, stamped, strays, tree
 from tests.support.data.states import publish
 

@@ -21,8 +21,8 @@ from geolookup.state.base.parts import SERVICE
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing import locks as locks_module
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import verify
-from geolookup.state.run import Run, running
 from tests.state.generations.staged import generations, served, staged, stamped, tree
 from tests.support.data.states import publish
 

@@ -9,8 +9,8 @@ import pytest
 from geolookup.errors import StateDamagedError
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.run import running
 from geolookup.state.publishing.verify import verify
-from geolookup.state.run import running
 from tests.state.generations.staged import generations, overlays, served, staged, staged_by, stamped, strays, tree
 from tests.support.data.states import publish
 

@@ -6,7 +6,7 @@ from geolookup.model.types import IPBlock
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import Staging
 from geolookup.upstream.decode import PulledGeolocation
 

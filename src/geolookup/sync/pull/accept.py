@@ -10,7 +10,7 @@ from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
 from geolookup.state.generations.assemble import Layer
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import running
+from geolookup.state.publishing.run import running
 from geolookup.sync.pull.context import Pull, PullReport
 from geolookup.sync.pull.publish import record_done
 from geolookup.sync.pull.stack import part_directory, served_names

@@ -13,7 +13,7 @@ from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import BUNDLED, Part, snapshot_path
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import Run
+from geolookup.state.publishing.run import Run
 
 PullOutcome: TypeAlias = Literal["published", "unchanged", "rolled-back", "previewed", "held", "failed"]
 

@@ -16,7 +16,7 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import parts_of, refusal_of_stack
 from geolookup.state.generations.assemble import Layer, about_of, assemble
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import Run
+from geolookup.state.publishing.run import Run
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.stack import (
     StackChange,

@@ -19,8 +19,8 @@ from geolookup.state.base.current import Current, index_path
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import damaged_sources
-from geolookup.state.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.context import PullProgress as PullProgress

@@ -26,7 +26,7 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRo
 from geolookup.state.edits.session import is_provisional
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.run import Run, running
+from geolookup.state.publishing.run import Run, running
 from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile

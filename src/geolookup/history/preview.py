@@ -9,6 +9,7 @@ from geolookup.history.impact import Impact, PlaceChange, changes_within, compil
 from geolookup.http.transport import Transport
 from geolookup.index.compare import LayerPair
 from geolookup.index.reader import IndexReader
+from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.marks import Begun
@@ -19,7 +20,7 @@ from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
 from geolookup.sync.pull.context import PullReport
-from geolookup.sync.pull.pull import PullProgress, pull_locked
+from geolookup.sync.pull.pull import pull_locked
 
 
 @contextlib.contextmanager
@@ -97,7 +98,7 @@ def preview_pull(
     compare: Compare,
     *,
     url_moved: bool = False,
-    progress: PullProgress = lambda _done, _total: None,
+    progress: Progress = unwatched,
 ) -> PullReport:
     """Do what `pull` does without publishing: ``compare`` is given the layers that would be served.
 

@@ -13,6 +13,7 @@ from geolookup.http.body import Body, Watch
 from geolookup.http.client import Secrecy, certificates, new_client, secret_header
 from geolookup.http.errors import Waits, address_of, error_of, http_errors
 from geolookup.model import addresses
+from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 
 MOST_REDIRECTS = 5
@@ -70,7 +71,7 @@ class Downloader:
         *,
         etag: str | None = None,
         last_modified: str | None = None,
-        progress: Callable[[int, int | None], None] = lambda _done, _total: None,
+        progress: Progress = unwatched,
     ) -> Fetched:
         """Fetch the file. ``begin`` is called before each attempt's first byte, and returns what takes the bytes.
 
@@ -96,7 +97,7 @@ class Downloader:
         url: str,
         begin: Callable[[], Callable[[bytes], object]],
         condition: Mapping[str, str],
-        progress: Callable[[int, int | None], None],
+        progress: Progress,
     ) -> Fetched:
         what, kept = f"GET {self.shown(url)}", self._secrecy.kept
         with http_errors(what):

@@ -3,7 +3,7 @@
 Apart from `model`, since a lookup needs none of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, TypeAlias
 
@@ -11,6 +11,13 @@ from geolookup.model.types import Geolocation, IPBlock, Layer, Match, StaleRule
 
 #: What of a run can fail by itself: its beginning (settings, the state), sending edits, pulling sources.
 Stage: TypeAlias = Literal["start", "push", "pull"]
+
+#: Called with how much is done, and how much there is if that is known.
+Progress: TypeAlias = Callable[[int, int | None], None]
+
+
+def unwatched(_done: int, _total: int | None) -> None:
+    """The progress of work that is shown to no one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

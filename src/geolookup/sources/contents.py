@@ -1,6 +1,5 @@
 """What is in a source, for a person who looks at it before it is used."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from geolookup.errors import DataFileError, PullError
+from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import MASKED
 from geolookup.sources.definition import file_name
 from geolookup.sources.kinds.service import ServiceReading
@@ -60,7 +60,7 @@ class Contents:
 
 def contents_of(
     reading: Reading | ServiceReading,
-    progress: Callable[[int, int | None], None] = lambda _done, _total: None,
+    progress: Progress = unwatched,
     *,
     location: str = "",
 ) -> Contents:

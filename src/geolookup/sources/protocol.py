@@ -12,6 +12,7 @@ from geolookup.base.text import harmless
 from geolookup.errors import PullError
 from geolookup.files.limits import Limits
 from geolookup.files.opened import Member, Opened
+from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import Batch
 from geolookup.sources.places import Places
 
@@ -66,7 +67,7 @@ class Gathered:
     columns_not_read: list[str] = field(default_factory=list)
     expected: int | None = None
     decoded: int = 0
-    tell: Callable[[int, int | None], None] = lambda _done, _total: None
+    tell: Progress = unwatched
     _file: str = ""
     _rows_of_earlier_files: int = 0
 

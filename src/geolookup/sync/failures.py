@@ -1,4 +1,4 @@
-"""What failed in the last runs: kept beside the state until a run that does the same succeeds, for the status."""
+"""Failures of the last runs, for the status: kept beside the state until a run that does the same succeeds."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ _LONGEST = 2000
 
 
 def failures(home: str) -> tuple[RunFailure, ...]:
-    """What failed in the last runs in a state directory, by stage; nothing if that cannot be read."""
+    """The failures of the last runs in a state directory, by stage; none if they cannot be read."""
     try:
         with open(os.path.join(home, FAILURES), encoding="ascii") as file:
             found = json.load(file)
@@ -48,9 +48,9 @@ def noted(home: str, run: str, stage: Stage) -> Iterator[Callable[[str], None]]:
 
 
 def note(home: str, run: str, ended: Mapping[Stage, str | None]) -> None:
-    """Note what became of the stages of a run, each with its failure or None. The run lock must be held.
+    """Note the outcome of each stage of a run: its failure, or None. The run lock must be held.
 
-    Whatever got to its push or its pull has begun, so an earlier failure to begin is over. If this cannot be written,
+    A run that got to its push or its pull has begun, so an earlier failure to begin is over. If this cannot be written,
     the run has not failed for that.
     """
     before = failures(home)

@@ -82,18 +82,18 @@ class RefreshReport:
 
     @property
     def held(self) -> HeldError | None:
-        """Why the pulled list is held, or None if it is not."""
+        """The reason why the pulled list is held, None if it is not."""
         return next((failure.error for failure in self.failures if isinstance(failure.error, HeldError)), None)
 
     @property
     def for_a_person(self) -> bool:
-        """Whether something waits that only a person can decide."""
+        """True if something waits that only a person can decide."""
         edits = self.push is not None and bool(self.push.held or self.push.rejected or self.push.notices)
         return edits or self.held is not None or bool(self.pull is not None and (self.pull.twins or self.pull.notices))
 
     @property
     def left_over(self) -> bool:
-        """Whether edits wait for the next run."""
+        """True if edits wait for the next run."""
         return self.push is not None and bool(self.push.unknown or self.push.queued)
 
     def as_dict(self) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def _answers_differ(before: Published | None, after: Published | None) -> bool:
 
 
 class NextAction(NamedTuple):
-    """What a person or program does next; ``code`` is one of `CODES`, ``words`` a sentence."""
+    """The next step of a person or program; ``code`` is one of `CODES`, ``words`` a sentence."""
 
     code: str
     words: str

@@ -8,6 +8,7 @@ from typing import Any
 from geolookup.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
+from geolookup.model.reports import Progress, unwatched
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, read_report
 from geolookup.state.base.current import Current, index_path, open_published, overlay_path, read_current
@@ -21,7 +22,7 @@ from geolookup.state.generations.served import nothing_published
 class _Work:
     """How many bytes are checked, of how many; a file counts for each time that it is read."""
 
-    def __init__(self, progress: Callable[[int, int | None], None]) -> None:
+    def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done = self._total = 0
 
@@ -33,11 +34,7 @@ class _Work:
         self._progress(self._done, max(self._total, self._done))
 
 
-def _nobody_watches(_done: int, _total: int | None) -> None:
-    pass
-
-
-def verify(home: str, *, progress: Callable[[int, int | None], None] = _nobody_watches) -> list[str]:
+def verify(home: str, *, progress: Progress = unwatched) -> list[str]:
     """Check every byte that CURRENT names, and every invariant of it: the problems found; none if all is well.
 
     ``progress`` is told how many bytes are checked, of how many.

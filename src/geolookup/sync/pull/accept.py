@@ -5,6 +5,7 @@ from typing import Any
 
 from geolookup.errors import StateError
 from geolookup.model.fields import FIRST_OWN_LOCID
+from geolookup.model.reports import unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
@@ -47,7 +48,7 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
             current=current,
             entries=entries,
             owned=owned,
-            progress=lambda _done, _total: None,
+            progress=unwatched,
             following=FIRST_OWN_LOCID,
         )
         if meant:

@@ -2,11 +2,12 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from geolookup.errors import GeoLookupError, StateDamagedError
+from geolookup.model.reports import Progress
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate, read_report
@@ -60,10 +61,6 @@ class PullReport:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-#: Told how much was pulled so far, and how much there will be if that is known.
-PullProgress = Callable[[int, int | None], None]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """A source's newest snapshot, which the next one is measured against: where it stands, and its record."""
@@ -98,7 +95,7 @@ class Pull:
     current: Current | None
     entries: dict[str, dict[str, Any]]
     owned: contextlib.ExitStack
-    progress: PullProgress
+    progress: Progress
     preview: bool = False
     damaged: frozenset[str] = frozenset()
     following: int = 0

@@ -145,7 +145,7 @@ def reasons_to_hold(
 
 
 def _is_small(difference: Mapping[str, Any]) -> bool:
-    """Whether no more rows came, went or moved than are free."""
+    """True if no more rows came, went or moved than are free."""
     geolocations, blocks = difference["geolocations"], difference["blocks"]
     counts = (geolocations["added"], geolocations["removed"], *(blocks[how] for how in ("added", "removed", "changed")))
     return all(int(count) <= FREE_CHANGES for count in counts)

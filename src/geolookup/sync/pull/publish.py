@@ -28,7 +28,7 @@ from geolookup.sync.pull.stack import (
     served_names,
 )
 
-#: Told a candidate generation and when its service's list began, in place of its being published.
+#: Called with a candidate generation and when its service's list began, in place of its being published.
 Preview = Callable[[Candidate, Begun], None]
 
 
@@ -110,7 +110,7 @@ def publish(
 
 
 def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list[dict[str, Any]]:
-    """What CURRENT knows of each source from now on: of those that are configured, and of those that still answer."""
+    """The entries of CURRENT from now on: of those that are configured, and of those that still answer."""
     found = []
     for result in results:
         name = result.definition.name
@@ -139,7 +139,7 @@ def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list
 
 
 def _refused(pull: Pull, change: StackChange) -> tuple[str, ...] | None:
-    """What was rolled back: a stack that the settings do not ask for any more is forgotten."""
+    """The refusals from now on: a stack that the settings do not ask for any more is forgotten."""
     if pull.current is None:
         return None
     kept = refusal_of_stack(change.refused) if change.refused is not None else None
@@ -180,7 +180,7 @@ def _show(pull: Pull, layers: Sequence[Layer], preview: Preview) -> dict[str, An
 
 
 def _say_carried(pull: Pull, published: Current, report: PullReport, *, url_moved: bool) -> None:
-    """That a service came after another had left, and what waits to be pushed to it."""
+    """Warn that a service came after another had left, and that edits wait to be pushed to it."""
     origin = None if pull.current is None else pull.current.published.get("custom")
     url = published.published.get("url")
     pending = 0 if origin is None or url in (None, origin) or url_moved else pull.directory.local.pending()
@@ -262,7 +262,7 @@ def _raise_failures(
 
 
 def _look(result: Result, *, alone: bool) -> str:
-    """How a person looks at what is held: by its source's name, if more is."""
+    """The command that shows what is held: with its source's name, if more is."""
     return f"geolookup generations diff served held{'' if alone else f':{result.definition.name}'}"
 
 

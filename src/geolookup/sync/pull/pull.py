@@ -13,6 +13,7 @@ from geolookup.base.text import count
 from geolookup.errors import GeoLookupError, HeldError, SettingsError, StateDamagedError, StateError, WrongUpstreamError
 from geolookup.http.transport import Transport
 from geolookup.model.fields import FIRST_OWN_LOCID
+from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition, stack
 from geolookup.state.base.current import Current, index_path
@@ -23,7 +24,6 @@ from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import damaged_sources
 from geolookup.sync import failures
 from geolookup.sync.pull.context import Pull, PullReport, Result
-from geolookup.sync.pull.context import PullProgress as PullProgress
 from geolookup.sync.pull.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.publish import Preview, publish, record_done
 from geolookup.sync.pull.service import pull_service
@@ -37,7 +37,7 @@ def pull(
     *,
     given: Definition | None = None,
     url_moved: bool = False,
-    progress: PullProgress = lambda _done, _total: None,
+    progress: Progress = unwatched,
 ) -> PullReport:
     """Pull every source that is configured, and publish what they are together, unless it is what is served.
 
@@ -80,13 +80,13 @@ def pull_locked(
     given: Definition | None = None,
     url_moved: bool = False,
     unmodified: Start | None = None,
-    progress: PullProgress = lambda _done, _total: None,
+    progress: Progress = unwatched,
     preview: Preview | None = None,
 ) -> None:
     """`pull` by a run under way; ``report`` is filled as far as it comes, whatever is raised.
 
-    ``transport`` is the service's, None without one. The pull is in the history,
-    whatever comes of it.
+    ``transport`` is the service's, None without one. The pull goes into
+    the history, failed or not.
     """
     try:
         _pull_all(
@@ -120,14 +120,14 @@ def _pull_all(
     given: Definition | None = None,
     url_moved: bool = False,
     unmodified: Start | None = None,
-    progress: PullProgress = lambda _done, _total: None,
+    progress: Progress = unwatched,
     preview: Preview | None = None,
 ) -> None:
     """Pull every source, and publish the stack if any of it changed.
 
-    ``report`` is filled as far as it comes, whatever is raised; its ``sources`` say what became of each. ``transport``
-    is the service's, if there is one. ``given`` is the file that a person gave a state without settings; it becomes
-    the only source. With ``preview`` nothing is published or confirmed: it is shown what would be.
+    ``report`` is filled as far as it comes, also if an error is raised; its ``sources`` tell each outcome.
+    ``transport`` is the service's, if there is one. ``given`` is the file that a person gave a state without settings;
+    it becomes the only source. With ``preview`` nothing is published or confirmed: it is shown what would be.
 
     :raises SettingsError: if no source is configured, or a preset is unknown
     :raises WrongUpstreamError: if edits are pending for another URL
@@ -204,7 +204,7 @@ def _pull_one(
     report: PullReport | None,
     unmodified: Start | None,
 ) -> Result:
-    """One source; whatever goes wrong with it is in the result."""
+    """Pull one source; what goes wrong with it is in the result."""
     url = pull.settings.url if definition.is_service else None
     own = report or PullReport(url=url)
     own.name = definition.name

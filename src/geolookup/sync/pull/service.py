@@ -163,7 +163,7 @@ def _refuse_what_is_broken(pull: Pull, name: str, url: str, listing: Listing, re
 
 
 def _may_be_capped(pull: Pull, definition: Definition, url: str, count: int) -> bool:
-    """Whether a list without a declared count is one that a service may have cut at a number of its own."""
+    """True if a list without a declared count may be one that a service may have cut at a number of its own."""
     before = pull.guarded(definition.name)
     first_from_url = before is None or before.record.get("url") != url
     round_number = count % 50 == 0 or (count >= 16 and count & (count - 1) == 0)

@@ -59,7 +59,7 @@ def served_names(current: Current | None) -> list[str]:
 
 
 def is_changed(pull: Pull, names: list[str], layers: dict[str, Layer], served: list[str]) -> bool:
-    """Whether these sources, with these layers, are another stack than the served one."""
+    """True if these sources, with these layers, are another stack than the served one."""
     current = pull.current
     if current is None or current.recovered is not None or pull.damaged or names != served:
         return True

@@ -28,7 +28,7 @@ from geolookup.sync.push.reconcile import same_fields
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """What holding a list against the acknowledgements found; each is said once.
+    """The findings of a list against the acknowledgements; each is said once.
 
     ``notices`` are what a person must look at, each with the ``edit``, the ``locid`` and the ``reason``; ``warnings``
     what a person should know. ``numbers_changed`` is true if a geolocation created here has another number than was
@@ -140,7 +140,7 @@ class _Account:
         return self._places.get(row.number or self._aliases.get(row.locid, row.locid))
 
     def _look_at(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow]) -> tuple[bool, bool]:
-        """Whether the list shows an edit, and whether it is conclusive for it."""
+        """Two answers: whether the list shows an edit, and whether it is conclusive for it."""
         assert row.acknowledged is not None
         conclusive = is_conclusive(self._start.mark, row.acknowledged, self._settle_s)
         shown = self._is_shown(row, place, later, conclusive=conclusive)
@@ -155,7 +155,7 @@ class _Account:
                 self._outbox.change(other.id, concluded=self._start.mark.counter)
 
     def _is_shown(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow], *, conclusive: bool) -> bool:
-        """Whether the list shows the edit, or that somebody changed it since, or a later edit of ours covers it."""
+        """True if the list shows the edit, or that somebody changed it since, or a later edit of ours covers it."""
         if any(isinstance(other.edit, Delete) for other in later):
             return True
         if isinstance(row.edit, Delete):
@@ -282,7 +282,7 @@ class _Account:
         self._notice(row, reason)
 
     def _is_misnamed(self, row: OutboxRow, place: Geolocation | None, later: list[OutboxRow]) -> bool:
-        """Whether a create was answered with a number that is another's.
+        """True if a create was answered with a number that is another's.
 
         Alone, what is there could be how a service that drops fields stores this one. It is not if just what this one
         sent is there as well, under a number that nothing here was given; and no later list can be clearer than that.
@@ -301,12 +301,12 @@ class _Account:
         return self._is_of_another_create(row, place) and any(same(fields, other.fields()) for other in others)
 
     def _is_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:
-        """Whether a geolocation is just what another create of ours sent: branches in one town are like each other."""
+        """True if a geolocation is just what another create of ours sent: branches in one town are like each other."""
         found = place.fields()
         return any(locid != row.locid and self._forms.same(fields, found) for locid, fields in self._creates)
 
     def _may_be_of_another_create(self, row: OutboxRow, place: Geolocation) -> bool:
-        """The same, of a service of which nobody has seen yet how it stores what it is sent."""
+        """The same, of a service that has not shown yet how it stores what it is sent."""
         assert isinstance(row.edit, Create)
         if self._is_of_another_create(row, place):
             return True
@@ -316,7 +316,7 @@ class _Account:
         )
 
     def _may_be_of_an_unknown_create(self, row: OutboxRow, place: Geolocation) -> bool:
-        """Whether another create, whose outcome is unknown, may have made this: taken, that one would never end."""
+        """True if another create, whose outcome is unknown, may have made this: taken, that one would never end."""
         for other in self._outbox.rows(*UNDER_WAY):
             if isinstance(other.edit, Create) and other.id != row.id:
                 one = wanted(self._outbox, other)
@@ -351,12 +351,12 @@ class _Account:
 
 
 def _doubt(sent: Fields, place: Geolocation | None) -> int:
-    """How much may speak for it that a create made what has its number: unlike, only like, or nothing is there."""
+    """The doubt that a create made what has its number: unlike, only like, or nothing is there."""
     return 2 if place is None else 1 if like(sent, place.fields()) else 0
 
 
 def _is_half_there(sent: Fields, before: Fields, found: Fields) -> bool:
-    """Whether a service took some of the fields that we sent, and has its own text as before in place of the others.
+    """True if a service took some of the fields that we sent, and has its own text as before in place of the others.
 
     An update is one write of all eight, so it was applied: that text is what the service makes of ours.
     """
@@ -381,10 +381,10 @@ def put_back(row: OutboxRow) -> set[IPBlock]:
 
 
 def _is_another(row: OutboxRow, place: Geolocation) -> bool:
-    """Whether the number of something that we deleted has been given to something else."""
+    """True if the number of something that we deleted has been given to something else."""
     return row.base is not None and is_another(row.base, place)
 
 
 def is_another(base: Mapping[str, Any], place: Geolocation) -> bool:
-    """Whether a number belongs to something else by now: no block in common with what it had, and fields unlike."""
+    """True if a number belongs to something else by now: no block in common with what it had, and fields unlike."""
     return not set(blocks_of(base["blocks"])) & set(place.ipblocks) and not like(base["fields"], place.fields())

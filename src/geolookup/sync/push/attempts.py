@@ -59,7 +59,7 @@ def _paused(error: UpstreamAuthError) -> str:
 
 
 class RequestOutcome(Enum):
-    """What became of one request."""
+    """The outcome of one request."""
 
     #: Applied, and answered so.
     APPLIED = "applied"
@@ -74,7 +74,7 @@ class RequestOutcome(Enum):
 
 
 class Attempts:
-    """What dealing with an edit needs: the outbox, the service, and the report of the push."""
+    """The context of a push: the outbox, the service, and the report."""
 
     def __init__(
         self, directory: StateDirectory, settings: Settings, client: GeolocationsClient, report: PushReport
@@ -132,7 +132,7 @@ class Attempts:
         return self.reading(lambda: self.view.find(locid, guesses))
 
     def _hold_new_list_against(self) -> None:
-        """Each new complete list, whatever it was read for, says what the service made of what it acknowledged.
+        """Compare each new complete list with what the service acknowledged.
 
         :raises NumbersChangedError: if anything was looked for under a number that it does not have
         """
@@ -152,7 +152,7 @@ class Attempts:
             return own_of(outbox, row, Forms(outbox.sent.stored_forms()))
 
     def written_lately(self, row: OutboxRow) -> bool:
-        """Whether the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
+        """True if the service acknowledged an edit of this geolocation so lately that a replica may not have it."""
         now = Mark.now(0)
         with self.outbox() as outbox:
             recent = outbox.sent.recent(row.locid)
@@ -205,7 +205,7 @@ class Attempts:
 
     @contextlib.contextmanager
     def logged_in_order(self, edits: Sequence[int]) -> Iterator[None]:
-        """Have the lines of these edits in this order, whatever was answered first."""
+        """Put the lines of these edits into this order, also if another was answered first."""
         lines = self.report.edits
         begin = len(lines)
         try:
@@ -215,7 +215,7 @@ class Attempts:
             lines[begin:] = sorted(lines[begin:], key=lambda line: order[line["edit"]])
 
     def decide(self, row: OutboxRow, decision: Decision, *, adopted: int | None = None, **changes: Any) -> OutboxRow:
-        """Commit what becomes of an edit, and log it, unless a person changed the edit meanwhile."""
+        """Commit a decision on an edit, and log it, unless a person changed the edit meanwhile."""
         state = STATES[decision.what]
         return self._end(row, state, decision.reason, theirs=decision.theirs, adopted=adopted, **changes)
 
@@ -243,7 +243,7 @@ class Attempts:
         adopted: int | None = None,
         **changes: Any,
     ) -> OutboxRow:
-        """Write what becomes of an edit into a transaction, and into the history; the caller logs it once committed."""
+        """Write the end of an edit into a transaction, and into the history; the caller logs it once committed."""
         changes |= {"state": state, "problem": reason if state in (State.HELD, State.REJECTED) else None}
         if theirs is not None:
             changes["journal"] = {**(row.journal or {}), "theirs": theirs}
@@ -372,7 +372,7 @@ class Attempts:
             outbox.undo_attempt(row, sent=sent, problem=str(error))
 
     def left_unknown(self, row: OutboxRow, error: UpstreamError) -> OutboxRow:
-        """Leave the edit for a later push, when whatever the request did is settled."""
+        """Leave the edit for a later push, when the effect of the request has settled."""
         with self.outbox() as outbox:
             ended = outbox.mark()
             outbox.change(row.id, state=State.UNKNOWN, ended_at=now_text(), ended=ended, problem=str(error))

@@ -13,7 +13,7 @@ _END_S = 2.0
 
 
 class Request(Protocol):
-    """What is sent: it keeps its answer, and says whether nothing more shall be sent after that."""
+    """One thing to send: it keeps its answer, and says whether nothing more shall be sent after that."""
 
     begun: bool
 

@@ -48,7 +48,7 @@ class _Unanswered(Enum):
     SENT = "sent"
 
 
-class Taken:
+class NumbersTaken:
     """The numbers that belong to geolocations of ours, so that none that the service names is believed twice."""
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
@@ -92,7 +92,7 @@ class Member:
 
     row: OutboxRow
     number: int
-    taken: Taken
+    taken: NumbersTaken
     look: Look | None = None
     baseline: Mapping[int, str] | None = None
     answer: Any = _Unanswered.NOT_SENT
@@ -125,12 +125,12 @@ class Member:
 
     @property
     def ends_batch(self) -> bool:
-        """Whether nothing more shall leave before somebody has seen what this was answered."""
+        """True if nothing more shall leave before the answer to this was looked at."""
         return isinstance(self.answer, UpstreamError) or (self.look is not None and self.look.failed)
 
     @property
     def is_done(self) -> bool:
-        """Whether the service said yes."""
+        """True if the service said yes."""
         return not isinstance(self.answer, _Unanswered | UpstreamError | Decision)
 
 
@@ -154,7 +154,7 @@ class Groups:
         self._connections.close()
 
     def send(self, row: OutboxRow, later: Sequence[OutboxRow], blocked: set[int]) -> OutboxRow | None:
-        """Send an edit that waits for nothing, and the ``later`` ones that go with it: what became of it.
+        """Send an edit that waits for nothing, and the ``later`` ones that go with it; returns its outcome.
 
         None if it must go alone. Each of the others is done, or has its turn later, unless its geolocation joined
         ``blocked``, of which nothing more goes out in this push.
@@ -192,7 +192,7 @@ class Groups:
         with self._attempts.outbox() as outbox:
             forms = Forms(outbox.sent.stored_forms())
             elsewhere = Elsewhere(outbox, service)
-            taken = Taken(outbox.created_here())
+            taken = NumbersTaken(outbox.created_here())
             members = []
             for each in (row, *rows):
                 number = outbox.service_locid(each.locid)

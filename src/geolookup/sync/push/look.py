@@ -36,7 +36,7 @@ def own_of(outbox: Outbox, row: OutboxRow, forms: Forms) -> Own:
 
 
 def given_away(base: dict[str, Any], number: int, place: Geolocation) -> Decision | None:
-    """Why nothing may be written to a number that something else has by now; None if it is what it was."""
+    """The reason to write nothing to a number that something else has by now; None if it is what it was."""
     if not is_another(base, place):
         return None
     reason = f"the service has given the number {number} to something else, by its fields and blocks: nothing was sent"
@@ -46,7 +46,7 @@ def given_away(base: dict[str, Any], number: int, place: Geolocation) -> Decisio
 def with_ours(
     found: Geolocation | None, locid: int, recent: Sequence[OutboxRow], forms: Forms, read: Mark, settle_s: float
 ) -> Geolocation | None:
-    """What was found, with what the service acknowledged a moment ago: a replica may not have it yet."""
+    """The geolocation found, with what the service acknowledged a moment ago: a replica may not have it yet."""
     for each in recent:
         settled = each.acknowledged is None or is_conclusive(read, each.acknowledged, settle_s)
         if not settled and _may_be_from_before(each, found, forms):
@@ -77,7 +77,7 @@ class Look:
     failed: bool = False
 
     def decision(self, client: GeolocationsClient) -> Decision | None:
-        """What speaks against the request, or ``send``; None if this cannot be told, or the service not be read."""
+        """The decision on the request; None if it cannot be told, or the service not be read."""
         self.read = Mark.now(NEWEST)
         try:
             for listed in filtered(client, self.number, guesses(self.row)):
@@ -133,7 +133,7 @@ def learn(
 
 
 def _may_be_from_before(row: OutboxRow, found: Geolocation | None, forms: Forms) -> bool:
-    """Whether this can be what a replica has that does not know our edit: fields of somebody else's cannot."""
+    """True if this can be what a replica has that does not know our edit: fields of somebody else's cannot."""
     if found is None:
         return True
     if isinstance(row.edit, Create):

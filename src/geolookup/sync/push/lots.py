@@ -1,4 +1,4 @@
-"""Which edits go out together: the rule alone, by which a push sends and a plan says in which order it will."""
+"""Edits that go out together: the rule alone, which a push follows and a plan tells."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ _Values: TypeAlias = tuple[Any, ...]
 
 
 def may_share(row: OutboxRow) -> bool:
-    """Whether an edit may be one of a lot: no service can have heard of it, and one request brings it there."""
+    """True if an edit may be one of a lot: no service can have heard of it, and one request brings it there."""
     return (
         row.state == State.QUEUED and not isinstance(row.edit, RemoveBlock) and not row.attempts and row.journal is None
     )
@@ -80,7 +80,7 @@ class _Together:
             self._claimed.add(block)
 
     def may_join(self, row: OutboxRow) -> bool:
-        """Whether the order does not matter between an edit and those here, whatever becomes of any."""
+        """True if the order does not matter between an edit and those here, with any outcome of each."""
         if isinstance(row.edit, Create):
             # Of two equal ones, nobody could tell which is which; and what is deleted may leave its number to a create.
             return Delete not in self._kinds and _values(row.edit.fields) not in self._created
@@ -113,7 +113,7 @@ class _Claimed:
         self._ranges: dict[int, list[tuple[int, int]]] = {4: [], 6: []}
 
     def meets(self, block: IPBlock) -> bool:
-        """Whether any address of the block is among them."""
+        """True if any address of the block is among them."""
         ranges = self._ranges[block.family]
         after = bisect_right(ranges, block.last, key=lambda each: each[0])
         return after > 0 and ranges[after - 1][1] >= block.first
@@ -130,7 +130,7 @@ class _Claimed:
 
 
 class Obstacles:
-    """The rows of `Outbox.rows_in_the_way`, by what they are in the way of."""
+    """The rows of `Outbox.rows_in_the_way`, grouped by what they block: few of a thousand free an edit's block."""
 
     def __init__(self, rows: Iterable[OutboxRow]) -> None:
         self._creates: list[OutboxRow] = []

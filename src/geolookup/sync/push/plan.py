@@ -37,7 +37,7 @@ _COMPARED = {
 def make(
     directory: StateDirectory, settings: Settings, *, on_conflict: OnConflict = "hold", url_moved: bool = False
 ) -> dict[str, Any]:
-    """What a push would do now: reads one complete list, sends nothing, changes nothing.
+    """Plan what a push would do now: one complete list is read, nothing is sent or changed.
 
     ``requests`` in order, each with ``edit``, ``method``, ``target``, ``body`` and ``reason``; ``waiting`` says why
     other edits stay. ``service`` is a fingerprint of the custom geolocations that the plan was made against.
@@ -143,7 +143,7 @@ class _Planner:
         self._blocked: set[int] = set()
 
     def add(self, row: OutboxRow, later: Sequence[OutboxRow] = ()) -> None:
-        """What becomes of one edit, after those before it, and of those ``later`` ones that go out with it."""
+        """Plan one edit, after those before it, and those ``later`` ones that go out with it."""
         if row not in self._pending:
             return None  # merged into the one before
         if row.locid in self._blocked:

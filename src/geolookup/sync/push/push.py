@@ -14,6 +14,7 @@ from geolookup.errors import (
     WrongUpstreamError,
 )
 from geolookup.http.transport import Transport
+from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.base.clock import now_text
@@ -42,9 +43,6 @@ from geolookup.sync.push.sending import Sender
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
-#: Told the edits dealt with so far, and how many there are.
-PushProgress = Callable[[int, int | None], None]
-
 
 def require_same_upstream(directory: StateDirectory, settings: Settings, *, url_moved: bool = False) -> str:
     """The upstream's URL, which must be the one that the state belongs to.
@@ -69,7 +67,7 @@ def push(
     on_conflict: OnConflict = "hold",
     url_moved: bool = False,
     check: Callable[[ServiceView], None] | None = None,
-    progress: PushProgress = lambda _done, _total: None,
+    progress: Progress = unwatched,
 ) -> PushReport:
     """Send what waits in the outbox. Takes the run lock.
 
@@ -109,7 +107,7 @@ def push_locked(
     *,
     on_conflict: OnConflict = "hold",
     check: Callable[[ServiceView], None] | None = None,
-    progress: PushProgress = lambda _done, _total: None,
+    progress: Progress = unwatched,
 ) -> Start | None:
     """Send what waits, by a run that has checked edits.db; the counts are left to `count_left_over`.
 
@@ -154,7 +152,7 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
 
 
 class _Named:
-    """How messages call the geolocations of edits: by the service's number if there is one, and by the site's name."""
+    """The names of geolocations in messages: the service's number if there is one, and the site's name."""
 
     def __init__(self, outbox: Outbox, names: SiteNames) -> None:
         self._numbers = {local: number for number, local in outbox.sent.deleted_numbers().items()} | outbox.aliases()
@@ -168,14 +166,14 @@ class _Named:
 
 
 def _refuses_everything(error: BaseException | None) -> bool:
-    """Whether another request would fare no better now: a wrong token, no connection, or told to wait for longer."""
+    """True if another request would fare no better now: a wrong token, no connection, or told to wait for longer."""
     if isinstance(error, UpstreamAuthError):
         return error.status == 401
     return isinstance(error, UpstreamUnavailableError) and (not error.sent or error.retry_after_s is not None)
 
 
 class Pusher:
-    """One push under way: what becomes of each edit, by way of ``attempts``."""
+    """One push under way: each edit is brought as far as it goes, by ``attempts``."""
 
     def __init__(self, run: Run, attempts: Attempts, *, on_conflict: OnConflict = "hold") -> None:
         self._run = run
@@ -188,7 +186,7 @@ class Pusher:
 
     @contextlib.contextmanager
     def _publishing_at_the_end(self) -> Iterator[None]:
-        """Whatever happens, lookups see how far the push came."""
+        """Publish at the end, also after an error: lookups see how far the push came."""
         try:
             yield
         finally:
@@ -196,7 +194,7 @@ class Pusher:
             if self._run.current is not None:
                 self._run.republish()
 
-    def push(self, progress: PushProgress = lambda _done, _total: None) -> None:
+    def push(self, progress: Progress = unwatched) -> None:
         """Deal with every waiting edit: those of one geolocation in order, different ones independently."""
         with self._publishing_at_the_end():
             self._find_interrupted()
@@ -282,12 +280,12 @@ class Pusher:
         return False
 
     def _unsettled_s(self, row: OutboxRow) -> float:
-        """How many seconds more the outcome of an edit may still change."""
+        """The seconds for which the outcome of an edit may still change."""
         assert row.ended is not None, "`_find_interrupted` has marked it"
         return self._attempts.settings.settle_s - row.ended.age_s(Mark.now(0))
 
     def _wait_for_this_boot(self) -> None:
-        """If the machine has just been started, nobody knows how long ago an earlier boot's requests were: wait.
+        """Wait if the machine has just been started: the age of an earlier boot's requests is not known.
 
         Else a machine that is switched on for its push alone would never learn what became of one.
         """
@@ -321,7 +319,7 @@ class Pusher:
         return self._sender.settled(row, match)
 
     def _matched(self, row: OutboxRow) -> Match:
-        """What became of a create; found together with all others that have settled, so that none takes another's."""
+        """The match of a create; found together with all others that have settled, so that none takes another's."""
         service = self._attempts.complete(settled=row.ended)
         settled = [
             other
@@ -333,7 +331,7 @@ class Pusher:
         return self._matches.pop(row.id)
 
     def _key_is_known(self, row: OutboxRow) -> bool:
-        """Whether the service remembers the key of an attempt for sure; beyond this boot, nobody knows its age."""
+        """True if the service remembers the key of an attempt for sure; beyond this boot, its age is not known."""
         first, now = row.attempted, Mark.now(0)
         return (
             first is not None

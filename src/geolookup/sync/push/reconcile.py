@@ -1,4 +1,4 @@
-"""What to do with an edit, given what the service has: the rules alone, without network or database."""
+"""The rules for an edit, given what the service has: without network or database."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of an edit, and why.
+    """A decision on an edit, and its reason.
 
     ``send`` it, it is ``done`` without sending, ``queue`` it again, ``hold`` it for a person, or ``drop`` it as told.
     ``theirs`` is what the service has if that is the reason, or what a person chose to overwrite.
@@ -55,7 +55,7 @@ def waits_for(row: OutboxRow, pending: Iterable[OutboxRow]) -> OutboxRow | None:
 
 
 def without_number(row: OutboxRow, others: Iterable[OutboxRow]) -> Decision:
-    """Whether an edit of what the service has no number for waits, or is held since nothing here will create that.
+    """Decide on an edit of what has no number at the service: it waits, or is held since nothing here will create that.
 
     ``others`` are all edits of the same geolocation, finished ones too.
     """
@@ -79,7 +79,7 @@ def without_number(row: OutboxRow, others: Iterable[OutboxRow]) -> Decision:
 
 
 def _may_be_of(create: OutboxRow, row: OutboxRow) -> bool:
-    """Whether an edit may be of what a lost create made, which must stay recognisable; a pull brought its number."""
+    """True if an edit may be of what a lost create made, which must stay recognisable; a pull brought its number."""
     return (
         isinstance(create.edit, Create)
         and create.state in UNDER_WAY
@@ -113,7 +113,7 @@ def addition_to_merge(
 
 
 def same_fields(place: Geolocation, fields: Mapping[str, Any]) -> bool:
-    """Whether a geolocation is equal in all eight fields."""
+    """True if a geolocation is equal in all eight fields."""
     return place.fields() == dict(fields)
 
 
@@ -133,14 +133,14 @@ class Own:
         return replace(self, stored=(*self.stored, (sent, stored)))
 
     def are(self, place: Geolocation, fields: Fields) -> bool:
-        """Whether a geolocation has these fields, or what the service made of them when they were sent."""
+        """True if a geolocation has these fields, or what the service made of them when they were sent."""
         found = place.fields()
         return same_fields(place, fields) or any(
             dict(stored) == found and dict(fields) in (dict(sent), dict(stored)) for sent, stored in self.stored
         )
 
     def may_be(self, place: Geolocation, fields: Fields) -> bool:
-        """The same, of a write that nobody has seen yet."""
+        """The same, of a write that no list has shown yet."""
         return self.are(place, fields) or self.forms.same(fields, place.fields())
 
 
@@ -150,10 +150,10 @@ NOTHING_SEEN = Own()
 def before_sending(
     row: OutboxRow, theirs: Geolocation | None, *, on_conflict: OnConflict = "hold", own: Own = NOTHING_SEEN
 ) -> Decision:
-    """Whether an edit of something that the service may have changed meanwhile may go out.
+    """Decide whether an edit of something that the service may have changed meanwhile goes out.
 
     ``theirs`` is the geolocation as the service has it now, None if it is gone. Only the kinds of
-    `operations.Overwriting` need that look; others go out whatever it is.
+    `operations.Overwriting` need that look; others go out in any case.
     """
     base = row.base or {"fields": {}, "blocks": []}
     match row.edit:
@@ -197,7 +197,7 @@ def _unless_conflict(unchanged: bool, theirs: Geolocation, on_conflict: OnConfli
 
 
 def after_unknown(row: OutboxRow, theirs: Geolocation | None, *, own: Own = NOTHING_SEEN) -> Decision:
-    """What became of any other edit whose outcome is unknown, by what the service has after it had settled."""
+    """Decide on any other edit whose outcome is unknown, by what the service has after it had settled."""
     match row.edit, theirs:
         case Create(), _:
             raise AssertionError("`matching` decides on a create")
@@ -240,7 +240,7 @@ def _after_change(
 
 
 def after_replace(edit: ReplaceBlock, theirs: Geolocation) -> Decision:
-    """What became of a replaced block, by the blocks that the service has."""
+    """Decide on a replaced block, by the blocks that the service has."""
     old, new, blocks = edit.block, edit.new_block, set(theirs.ipblocks)
     if new in blocks and old not in blocks:
         return Decision(what="done", reason="the new block is there in place of the old")
@@ -269,7 +269,7 @@ class Removal:
 
 
 def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
-    """How to go on removing one block, by what the service has: as its list says, or `as_cleared` knows.
+    """The next step of removing one block, by what the service has: as its list says, or `as_cleared` knows.
 
     The journal holds ``before`` (what was when deleting began), ``after`` (what shall be) and ``phase``. Until deleting
     began, both follow what the service has. ``restored`` is there once the service acknowledged that all blocks were
@@ -312,7 +312,7 @@ def next_removal_step(row: OutboxRow, theirs: Geolocation | None) -> Removal:
 
 
 def as_cleared(row: OutboxRow, locid: int) -> Geolocation | None:
-    """What the service has of a geolocation that it acknowledged to be without blocks, by its answers since.
+    """A geolocation that the service acknowledged to be without blocks, as it is by its answers since.
 
     None unless a removal has come so far. A list may be older than those answers: by one, blocks would come back that
     shall go, or what is missing would be taken to be there.

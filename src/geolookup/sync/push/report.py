@@ -1,4 +1,4 @@
-"""What a push did, for whoever asked for it."""
+"""The report of a push."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(slots=True, kw_only=True)
 class PushReport:
-    """What a push did.
+    """The report of a push.
 
     ``edits`` has a line for each edit that it dealt with; the counts are of what is in the outbox afterwards, but
     ``done``, which counts what this push brought to its end. ``notices`` are said once: what a person must look at,

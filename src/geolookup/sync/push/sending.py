@@ -24,7 +24,7 @@ APPLIED = Decision(what="done", reason="the service has it")
 
 
 def anothers(locid: int) -> UpstreamAnswerError:
-    """What a create meets whose answer names a geolocation that it cannot have made."""
+    """The decision on a create whose answer names a geolocation that it cannot have made."""
     return UpstreamAnswerError(
         f"create: the service answered with locid {locid}, which is another geolocation's: the outcome is unknown"
     )
@@ -41,7 +41,7 @@ class Sender:
         self._digests: tuple[Mapping[int, Geolocation], dict[int, str]] | None = None
 
     def look_before_first_write(self, row: OutboxRow) -> Decision | None:
-        """Why nothing may be written to a number: something else has it by now; None if nothing speaks against it."""
+        """The reason to write nothing to a number, which something else has by now; None if there is none."""
         number = self._attempts.service_locid(row)
         if isinstance(row.edit, Create) or row.base is None or number in self._looked_at or is_provisional(number):
             return None
@@ -56,7 +56,7 @@ class Sender:
         self._looked_at.add(number)
 
     def look(self, outbox: Outbox, row: OutboxRow, number: int, forms: Forms) -> Look | Decision | None:
-        """What must be read right before an edit that goes out with others; None if nothing need be.
+        """The look right before an edit that goes out with others; None if none is needed.
 
         A decision that holds it if what is known already speaks against it.
         """
@@ -92,14 +92,14 @@ class Sender:
         return self.attempt(row)
 
     def baseline(self) -> dict[int, str]:
-        """What the service had when this push read it: what our own later creates add is known to be ours."""
+        """The list of the service when this push read it; what our own later creates add is known to be ours."""
         service = self._attempts.complete()
         if self._digests is None or self._digests[0] is not service:
             self._digests = service, {locid: digest(place) for locid, place in service.items()}
         return self._digests[1]
 
     def made_elsewhere(self, row: OutboxRow, service: Mapping[int, Geolocation]) -> Match | None:
-        """Why a create that was never sent must be held, as `made_elsewhere`."""
+        """The reason to hold a create that was never sent, as `made_elsewhere`."""
         with self._attempts.outbox() as outbox:
             return made_elsewhere(outbox, row, service)
 
@@ -122,7 +122,7 @@ class Sender:
         return row
 
     def after_outcome(self, row: OutboxRow, outcome: RequestOutcome, answer: Any) -> OutboxRow | None:
-        """Commit what became of an edit's request; None if it may be sent again."""
+        """Commit the outcome of an edit's request; None if it may be sent again."""
         row = self._attempts.fresh(row)
         if outcome == RequestOutcome.APPLIED:
             return self._attempts.decide(row, APPLIED, adopted=answer if isinstance(row.edit, Create) else None)

@@ -1,4 +1,4 @@
-"""What the service has now, as far as a push needs to know: complete lists, and single geolocations."""
+"""The service as it is now, as far as a push must know: complete lists, and single geolocations."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -55,7 +55,7 @@ class ServiceView:
         return self._complete
 
     def listed(self, locid: int) -> Geolocation | None:
-        """What the kept complete list has under a number; None also if no such list is kept."""
+        """The geolocation of a number in the kept complete list; None also if no such list is kept."""
         return None if self._complete is None else self._complete.get(locid)
 
     def complete(self, *, settled: Mark | None = None) -> dict[int, Geolocation]:
@@ -91,7 +91,7 @@ class ServiceView:
         return {place.locid: place for place in found}
 
     def _refuse_what_drives_no_deletion(self, listing: Listing, custom: int, current: Current | None) -> None:
-        """What a capped or unreadable list lacks is not gone, and what it lacks would be created twice."""
+        """Refuse a capped or unreadable list: what it lacks is not gone, and would be created twice."""
         _refuse_unreadable(listing)
         if current is None:
             return

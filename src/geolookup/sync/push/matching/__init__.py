@@ -1,1 +1,1 @@
-"""What became of creates: which of the geolocations that a service lists are ours, by what they say alone."""
+"""Matching creates: find the geolocations of a service's list that are ours, by their content alone."""

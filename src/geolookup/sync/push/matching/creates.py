@@ -1,4 +1,4 @@
-"""What became of creates whose outcomes are unknown: all that have settled together, by one complete list."""
+"""Creates whose outcomes are unknown: all that have settled are matched together, by one complete list."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -52,7 +52,7 @@ def note_twins(outbox: Outbox, rows: Iterable[OutboxRow], places: Mapping[int, G
 
 
 def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geolocation]) -> dict[int, Match]:
-    """What became of these creates, by edit; the list must be conclusive for each.
+    """Match these creates; by edit. The list must be conclusive for each.
 
     One that an older copy of the edits brought back is held if nothing is there: it may have been sent, and what it
     made deleted since.
@@ -70,12 +70,12 @@ def matched(outbox: Outbox, rows: list[OutboxRow], service: Mapping[int, Geoloca
 
 
 def made_elsewhere(outbox: Outbox, row: OutboxRow, service: Mapping[int, Geolocation]) -> Match | None:
-    """Why a create that was never sent must be held, as `Elsewhere.holds`."""
+    """The reason to hold a create that was never sent, as `Elsewhere.holds`."""
     return Elsewhere(outbox, service).holds(row)
 
 
 class Elsewhere:
-    """What a complete list has that creates which were never sent may be: made from another copy of these edits."""
+    """The new geolocations of a complete list that another copy of these edits may have made."""
 
     def __init__(self, outbox: Outbox, service: Mapping[int, Geolocation]) -> None:
         self._outbox = outbox
@@ -86,7 +86,7 @@ class Elsewhere:
         self._new: dict[int | None, Candidates] = {}
 
     def holds(self, row: OutboxRow) -> Match | None:
-        """Why a create must be held: something new is the same; None if nothing is."""
+        """The reason to hold a create: something new is the same; None if nothing is."""
         if row.made is None or row.attempts or (row.journal or {}).get("resent"):
             return None
         baseline = self._outbox.baselines.of(row)
@@ -111,5 +111,5 @@ class Elsewhere:
 
 
 def shown(places: Iterable[Geolocation]) -> dict[str, Any]:
-    """What a journal keeps of the geolocations that a person is shown."""
+    """The record that a journal keeps of the geolocations that a person is shown."""
     return {"candidates": {str(place.locid): digest(place) for place in places}}

@@ -1,4 +1,4 @@
-"""Whether two geolocations are the same, or alike, on a service that may store something else than it was sent.
+"""Likeness of two geolocations, on a service that may store something else than it was sent.
 
 *Same*: every field is equal, or differs as this service was seen to store that field of an acknowledged write. *Like*:
 near enough that a person may have meant one of them by the other. Two branches in one town are alike, and are not the
@@ -19,7 +19,7 @@ Seen: TypeAlias = tuple[Fields, Fields]
 #: A way in which a service stores a coordinate.
 _Way: TypeAlias = Callable[[float], float]
 
-#: Coordinates closer than this are of one place, whatever else differs; in degrees.
+#: Coordinates closer than this are of one place, also if all else differs; in degrees.
 NEAR_DEGREES = 0.01
 #: Coordinates closer than this are of one place if its texts are alike too; in degrees.
 TOWN_DEGREES = 0.1
@@ -58,7 +58,7 @@ def _close(one: float | None, other: float | None, most: float = _TINY) -> bool:
 
 
 def _is_so(way: _Way, sent: Fields, stored: Fields) -> bool:
-    """Whether storing in this way explains both coordinates."""
+    """True if storing in this way explains both coordinates."""
     return all(
         sent[name] is None if stored[name] is None else sent[name] is not None and _close(way(sent[name]), stored[name])
         for name in DEGREES
@@ -66,7 +66,7 @@ def _is_so(way: _Way, sent: Fields, stored: Fields) -> bool:
 
 
 class Forms:
-    """How a service was seen to store what was sent to it.
+    """The forms in which a service was seen to store what was sent to it.
 
     ``exact`` is true if it was seen at all, and stored everything as it came.
     """
@@ -96,7 +96,7 @@ class Forms:
             self._renaming.add((name, folded(sent), folded(stored)))
 
     def same(self, sent: Fields, found: Fields) -> bool:
-        """Whether what was found may be what the service made of what was sent, as far as was seen."""
+        """True if what was found may be what the service made of what was sent, as far as was seen."""
         if dict(sent) == dict(found):
             return True
         return self._same_coordinates(sent, found) and all(
@@ -119,7 +119,7 @@ class Forms:
 
 
 def like(sent: Fields, found: Fields) -> bool:
-    """Whether two geolocations are so near that either may be meant by the other."""
+    """True if two geolocations are so near that either may be meant by the other."""
     if found["country"] and folded(sent["country"]) != folded(found["country"]):
         return False
     if any(sent[name] is None or found[name] is None for name in DEGREES):
@@ -135,7 +135,7 @@ def _like_texts(sent: Fields, found: Fields) -> bool:
 
 
 def may_be_stored(sent: Fields, found: Fields, *, renamed: bool = False) -> bool:
-    """Whether a service may have made this of what was sent, if nobody has seen yet what it does.
+    """True if a service may have made this of what was sent, while its way of storing is not known.
 
     Capitals, blanks, the form of the Unicode, an emptied field or fewer digits. Another text only if it may be
     ``renamed``, and the coordinates agree, and not in the fields that tell one branch from the next: a colleague may

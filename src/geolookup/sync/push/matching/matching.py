@@ -28,7 +28,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """What a create became: ``adopt`` the one of ``found``, ``send`` it, or ``hold`` it, with those to choose from."""
+    """The match of a create: ``adopt`` the one of ``found``, ``send`` it, or ``hold`` it, with those to choose from."""
 
     what: Literal["adopt", "send", "hold"]
     reason: str
@@ -81,7 +81,7 @@ class Candidates:
         return [place for place in self._new(wanted) if set(place.ipblocks) <= wanted.blocks]
 
     def with_other_blocks(self, wanted: Wanted) -> list[Geolocation]:
-        """What is new as well, and has blocks that somebody else gave it."""
+        """Those that are new as well, and have blocks that others gave them."""
         return [place for place in self._new(wanted) if not set(place.ipblocks) <= wanted.blocks]
 
     def _new(self, wanted: Wanted) -> list[Geolocation]:
@@ -94,13 +94,13 @@ class Candidates:
 
 
 def is_new(place: Geolocation, baseline: Baseline) -> bool:
-    """Whether a baseline does not have a geolocation, or not as it is now."""
+    """True if a baseline does not have a geolocation, or not as it is now."""
     before = baseline.get(place.locid)
     return before is None or before not in ("", digest(place))
 
 
 def match_creates(creates: Iterable[Wanted], candidates: Candidates, forms: Forms) -> dict[int, Match]:
-    """What became of creates whose outcomes are unknown, by edit.
+    """Match creates whose outcomes are unknown; by edit.
 
     First all that are equal, then all that are the same, then the rest. One is adopted; several only if they are stored
     identically and are no more than the creates that may have made them. If only one that is like it is there, it is

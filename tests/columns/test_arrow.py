@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.columns.answers import Answers
 from geolookup.columns.arrow import MALFORMED_KEY, NOT_COVERED_KEY, Located, answers_of, enrich, locate
-from geolookup.columns.fields import FIELDS
+from geolookup.columns.arrow_index import ArrowIndex
+from geolookup.columns.common import FIELDS
 from geolookup.errors import ColumnError, IndexDamagedError, InvalidAddressError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
@@ -277,7 +277,7 @@ def test_a_damaged_index_is_an_error_and_the_generation_before_serves(
         assert locate(geo, pa.array(["8.8.8.8"]), ("country",)).column(0).to_pylist() == ["FR"]
         assert "damaged" in (geo.status().problem or "")
     with IndexReader.open(path) as damaged, pytest.raises(IndexDamagedError, match="damaged"):
-        Answers(damaged, damaged).slots(pa.array(["8.8.8.8"]))
+        ArrowIndex(damaged, damaged).slots(pa.array(["8.8.8.8"]))
 
 
 def batches_of(*texts: list[str | None]) -> Iterator[Any]:

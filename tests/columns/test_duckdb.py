@@ -6,8 +6,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from geolookup.columns.common import FUNCTION_FIELDS
 from geolookup.columns.duckdb import register
-from geolookup.columns.records import FUNCTION_FIELDS
 from geolookup.errors import NoStateError
 from geolookup.lookup.engine import GeoLookup
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.columns.records import FUNCTION_FIELDS
+from geolookup.columns.common import FUNCTION_FIELDS
 from geolookup.columns.sqlite import register
 from geolookup.lookup.engine import GeoLookup
 from tests.support.data.states import place, publish

@@ -15,7 +15,7 @@ import geolookup
 from geolookup.cli import exit_codes
 from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
-from geolookup.columns.records import json_of
+from geolookup.columns.common import json_of
 from geolookup.model.types import FLAT_NAMES, flat_not_covered
 from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare

@@ -8,7 +8,7 @@ import pytest
 
 import geolookup
 from geolookup.cli.app import run
-from geolookup.columns.default_geo import default_geo
+from geolookup.columns.common import default_geo
 from geolookup.errors import NoStateError
 from tests.support.data.states import place, publish
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geolookup.columns.fields import FIELDS
+from geolookup.columns.common import FIELDS
 from geolookup.errors import InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
 

@@ -4,31 +4,25 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.answers import Answers, decoded, is_text
-from geolookup.columns.arrowlib import pa, pc
-from geolookup.columns.default_geo import default_geo
-from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
+from geolookup.columns.arrow_index import ArrowIndex, decoded, is_text, pa, pc
+from geolookup.columns.common import DEFAULT_FIELDS, Errors, Reread, check_columns, checked_fields, default_geo
 from geolookup.columns.kernel import BAD
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse
 
-Errors: TypeAlias = Literal["null", "raise"]
-#: What a malformed text means: an address, or None for none. It raises InvalidAddressError if it means something else.
-Reread: TypeAlias = Callable[[str], str | None]
-
 #: Members of a result's schema metadata: in how many rows the address is malformed, and in how many it is not covered.
 MALFORMED_KEY = b"geolookup.malformed"
 NOT_COVERED_KEY = b"geolookup.not_covered"
 
-_answers: "WeakKeyDictionary[GeoLookup, Answers]" = WeakKeyDictionary()
+_answers: "WeakKeyDictionary[GeoLookup, ArrowIndex]" = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +160,12 @@ def locate_each(
         pool.shutdown(cancel_futures=True)
 
 
-def answers_of(geo: GeoLookup) -> Answers:
+def answers_of(geo: GeoLookup) -> ArrowIndex:
     """What ``geo`` serves now, ready for columns. It stays as it is when something newer is published."""
     return geo.with_readers(lambda base, overlay: _answers_of(geo, base, overlay))
 
 
-def locate_with(answers: Answers, column: Any, fields: tuple[str, ...], reread: Reread | None = None) -> Located:
+def locate_with(answers: ArrowIndex, column: Any, fields: tuple[str, ...], reread: Reread | None = None) -> Located:
     """Answer one array from one snapshot; ``reread`` as for `locate_each`."""
     slots = answers.slots(column)
     if reread is not None and (slots == BAD).any():
@@ -203,10 +197,10 @@ def _read_again(column: Any, rows: NDArray[np.int64], reread: Reread) -> Any:
     return pc.replace_with_mask(plain, pa.array(chosen), pa.array(texts, pa.large_string()))
 
 
-def _answers_of(geo: GeoLookup, base: IndexReader, overlay: IndexReader) -> Answers:
+def _answers_of(geo: GeoLookup, base: IndexReader, overlay: IndexReader) -> ArrowIndex:
     found = _answers.get(geo)
     if found is None or found.base is not base or found.overlay is not overlay:
-        found = _answers[geo] = Answers(base, overlay)
+        found = _answers[geo] = ArrowIndex(base, overlay)
     return found
 
 

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from geolookup.columns.answers import decoded, plain_type
 from geolookup.columns.arrow import locate
-from geolookup.columns.arrowlib import pa
-from geolookup.columns.default_geo import default_geo
-from geolookup.columns.records import FUNCTION_FIELDS, json_of
+from geolookup.columns.arrow_index import decoded, pa, plain_type
+from geolookup.columns.common import FUNCTION_FIELDS, default_geo, json_of
 from geolookup.errors import MissingExtraError
 from geolookup.lookup.engine import GeoLookup
 

@@ -21,7 +21,7 @@ from geolookup.model.addresses import IPV4_MAX, parse
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ABSENT", "BAD", "EMPTY", "OVERLAY", "SlotFinder", "Slots", "Taken"]
+__all__ = ["ABSENT", "BAD", "EMPTY", "OVERLAY", "SlotFinder", "SlotValues", "Slots"]
 
 Slots: TypeAlias = NDArray[np.uint32]
 #: Memory for so many items of a type, not yet written.
@@ -35,7 +35,7 @@ _SHORTEST_QUAD: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SlotValues:
     """The values that stand in the slots of a column.
 
     ``values`` has an array a field, with an item a row, 0 if the row has no location; ``validity`` has a bit a row in
@@ -132,7 +132,7 @@ class SlotFinder:
         out[good] = self._search4(numbers[good].astype(np.uint32))
         return out
 
-    def take(self, slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]") -> Taken:
+    def take(self, slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]") -> SlotValues:
         """The values that stand in slots of this finder; a field is its values by slot in the base and in the overlay.
 
         The arrays of a field are contiguous and of one type.
@@ -142,7 +142,7 @@ class SlotFinder:
             return _take(slots, fields, values)
         validity = np.empty(-(-len(slots) // 8), np.uint8)
         given = tuple((*field, out, out.itemsize) for field, out in zip(fields, values, strict=True))
-        return Taken(values, validity, *self._take(slots, *self._counts, given, validity))
+        return SlotValues(values, validity, *self._take(slots, *self._counts, given, validity))
 
     # Without the accelerator
 
@@ -230,8 +230,10 @@ def _lay_under(found: Slots, slots: Slots, layer: _Layer) -> None:
     np.copyto(found, slots | layer.mark, where=covered)
 
 
-def _take(slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]", values: list[NDArray[Any]]) -> Taken:
-    """What `SlotFinder.take` does; ``values`` are filled."""
+def _take(
+    slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]", values: list[NDArray[Any]]
+) -> SlotValues:
+    """`SlotFinder.take` in numpy; ``values`` are filled."""
     in_overlay = np.flatnonzero((slots >= OVERLAY) & (slots < ABSENT))
     overlay_slots = slots[in_overlay] & np.uint32(~OVERLAY & EMPTY)
     in_base = np.flatnonzero(slots < OVERLAY)
@@ -241,7 +243,7 @@ def _take(slots: Slots, fields: "Sequence[tuple[NDArray[Any], NDArray[Any]]]", v
         out[in_base] = base[base_slots]
         out[in_overlay] = overlay[overlay_slots]
     counts = [int(np.count_nonzero(slots == mark)) for mark in (EMPTY, BAD, ABSENT)]
-    return Taken(values, np.packbits(slots < ABSENT, bitorder="little"), *counts)
+    return SlotValues(values, np.packbits(slots < ABSENT, bitorder="little"), *counts)
 
 
 def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[np.bool_] | None:

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geolookup.columns.answers import decoded
-from geolookup.columns.arrow import Errors, locate
-from geolookup.columns.arrowlib import pa
-from geolookup.columns.fields import DEFAULT_FIELDS
-from geolookup.columns.shortcuts import Shortcuts
+from geolookup.columns.arrow import locate
+from geolookup.columns.arrow_index import decoded, pa
+from geolookup.columns.common import DEFAULT_FIELDS, Errors, Shortcuts
 from geolookup.errors import ColumnError, MissingExtraError
 from geolookup.lookup.engine import GeoLookup
 

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geolookup.columns.answers import decoded, plain_type
-from geolookup.columns.arrow import Errors, locate
-from geolookup.columns.arrowlib import pa
-from geolookup.columns.fields import DEFAULT_FIELDS, checked_fields
-from geolookup.columns.shortcuts import Shortcuts
+from geolookup.columns.arrow import locate
+from geolookup.columns.arrow_index import decoded, pa, plain_type
+from geolookup.columns.common import DEFAULT_FIELDS, Errors, Shortcuts, checked_fields
 from geolookup.errors import MissingExtraError
 from geolookup.lookup.engine import GeoLookup
 

@@ -10,8 +10,8 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.columns.arrowlib import pa
-from geolookup.columns.fields import check_columns
+from geolookup.columns.arrow_index import pa
+from geolookup.columns.common import check_columns
 from geolookup.errors import ColumnError, DataFileError
 from geolookup.model.addresses import to_text
 

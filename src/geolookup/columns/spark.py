@@ -8,11 +8,9 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from geolookup.columns.answers import Answers, decoded, plain_type
-from geolookup.columns.arrow import Errors, locate_with, raise_first
-from geolookup.columns.arrowlib import pa
-from geolookup.columns.default_geo import default_geo
-from geolookup.columns.fields import DEFAULT_FIELDS, check_columns, checked_fields
+from geolookup.columns.arrow import locate_with, raise_first
+from geolookup.columns.arrow_index import ArrowIndex, decoded, pa, plain_type
+from geolookup.columns.common import DEFAULT_FIELDS, Errors, check_columns, checked_fields, default_geo
 from geolookup.errors import MissingExtraError, StateError
 from geolookup.index.layout import HEADER_CHECK
 from geolookup.index.reader import IndexReader
@@ -29,7 +27,7 @@ __all__ = ["locate"]
 #: The files that were shipped already: (application, name of the file).
 _shipped: set[tuple[str, str]] = set()
 #: In a worker: the indexes that it has mapped, by the names of both files. Spark keeps workers from task to task.
-_mapped: dict[tuple[str, str], Answers] = {}
+_mapped: dict[tuple[str, str], ArrowIndex] = {}
 
 
 def locate(
@@ -95,7 +93,7 @@ def _locate_batches(
     answers = _mapped.get(files)
     if answers is None:
         base, overlay = (IndexReader.open(SparkFiles.get(name)) for name in files)
-        answers = _mapped[files] = Answers(base, overlay)
+        answers = _mapped[files] = ArrowIndex(base, overlay)
     for batch in batches:
         located = locate_with(answers, batch.column(column), fields)
         if errors == "raise":

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pluggy import HookimplMarker
 
-from geolookup.columns.default_geo import default_geo
-from geolookup.columns.records import FUNCTION_FIELDS, field_of, json_of
+from geolookup.columns.common import FUNCTION_FIELDS, default_geo, field_of, json_of
 from geolookup.errors import GeoLookupError
 from geolookup.lookup.engine import GeoLookup
 

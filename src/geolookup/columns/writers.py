@@ -9,8 +9,7 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.columns.answers import decoded, plain_type
-from geolookup.columns.arrowlib import pa
+from geolookup.columns.arrow_index import decoded, pa, plain_type
 from geolookup.columns.readers import Chunk, Form, Reader
 from geolookup.errors import DataFileError
 

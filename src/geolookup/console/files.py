@@ -4,8 +4,6 @@ That is a map of the land in equal degrees, which a browser keeps; `spot` says w
 """
 
 import hashlib
-import importlib.resources
-import json
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +14,7 @@ from litestar import get
 from litestar.params import FromPath
 from litestar.response.base import ASGIResponse
 
+from geolookup.columns import outlines
 from geolookup.errors import RequestRefusedError
 
 _HERE = os.path.dirname(__file__)
@@ -90,8 +89,7 @@ def spot(latitude: float, longitude: float) -> Spot:
 @cache
 def land() -> bytes:
     """The land as SVG. Its colour is right on light and on dark."""
-    text = importlib.resources.files("geolookup_data").joinpath("outlines-world.json").read_text("utf-8")
-    topology = json.loads(text)
+    topology = outlines.world()
     (wide, high), (left, low) = topology["transform"]["scale"], topology["transform"]["translate"]
     arcs = []
     for arc in topology["arcs"]:

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from litestar import Request
 from litestar.datastructures import UploadFile
 
-from geolookup.columns.counts.counts import Counts, count
-from geolookup.columns.counts.files import batches_of
+from geolookup.columns.batches import batches_of
+from geolookup.columns.counts import Counts, count
 from geolookup.console.entry import Session
 from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.files.content import content_of

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.columns.maps import rendering
+from geolookup.columns import map_rendering
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 
@@ -107,7 +107,7 @@ def test_a_failure_leaves_what_was_there(draw: Command, monkeypatch: pytest.Monk
     def fail(*_: object, **__: object) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rendering, "svg", fail)
+    monkeypatch.setattr(map_rendering, "svg", fail)
     assert draw("access.log", "-o", "v.svg")[0] == 130
     assert Path("v.svg").read_text() == "the old one"
     assert draw("access.log", "-o", "nowhere/v.svg")[0] != 0

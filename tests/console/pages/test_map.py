@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.columns.maps.answers import Answering
+from geolookup.columns.map_content import CountryTotals
 from geolookup.console.pages import map as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.first import open_editor
@@ -162,7 +162,7 @@ def test_shades_count_what_lookups_answer(console: RunningConsole) -> None:
             assert parse(match.first)[1] <= segment.first
             key = (segment.geolocation.country, segment.layer, match.source)
             expected[key] += segment.last - segment.first + 1
-        found = geo.with_readers(Answering)
+        found = geo.with_readers(CountryTotals)
 
     def sums(*, layer: str | None = None, source: str | None = None) -> dict[str, int]:
         counts: Counter[str] = Counter()

@@ -14,9 +14,8 @@ from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.inputs import Tally
 from geolookup.cli.options import delimiter_option, json_option
-from geolookup.columns.counts.batches import Batch
-from geolookup.columns.counts.counts import BYS, FIELDS, By, Counts, Group, count
-from geolookup.columns.counts.files import FORMS, Form, batches_of
+from geolookup.columns.batches import FORMS, Batch, Form, batches_of
+from geolookup.columns.counts import BYS, FIELDS, By, Counts, Group, count
 from geolookup.exports.countries import countries
 from geolookup.exports.target import open_target
 from geolookup.lookup import open as opening
@@ -309,13 +308,13 @@ def draw_map(
       geolookup map --custom -o sites.svg
     """
     from geolookup.columns import maps
-    from geolookup.columns.maps.focus import focus_of
+    from geolookup.columns.outlines import focus_of
 
     if custom and files:
         raise click.UsageError("--custom draws no file: leave out either of the two")
     interrupt.writing_to(target)
     # Before a log of hours is read: what draws is there, and what was given can be used.
-    importlib.import_module("geolookup.columns.maps.rendering")
+    importlib.import_module("geolookup.columns.map_rendering")
     form = form or ("html" if target == "-" else maps.form_of(target))
     focus_of(focus)
     with opening.open() as geo:

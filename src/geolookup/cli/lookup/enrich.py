@@ -12,7 +12,7 @@ import click
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.options import delimiter_option
-from geolookup.columns.fields import DEFAULT_FIELDS, FIELDS, checked_fields
+from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.compression import compression_named
 from geolookup.lookup import open as opening
@@ -178,7 +178,7 @@ def _run(
 
 def _nothing(chunk: Any) -> Any:
     """The column of addresses for rows without the address' member."""
-    from geolookup.columns.arrowlib import pa
+    from geolookup.columns.arrow_index import pa
 
     return pa.nulls(chunk.batch.num_rows)
 

@@ -5,7 +5,7 @@ from typing import Any
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from geolookup.columns.counts.counts import Counts
+from geolookup.columns.counts import Counts
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.files import spot
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query

@@ -13,10 +13,9 @@ from litestar.params import FromPath
 from litestar.response.base import ASGIResponse
 
 from geolookup.base.text import harmless
-from geolookup.columns.counts.counts import Counts
-from geolookup.columns.maps import drawing, outlines
-from geolookup.columns.maps.answers import Answering
-from geolookup.columns.maps.custom import CustomPlace, custom_places
+from geolookup.columns import map_drawing, outlines
+from geolookup.columns.counts import Counts
+from geolookup.columns.map_content import CountryTotals, CustomPlace, custom_places
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Table, count_dropped, dropped_name, query
 from geolookup.errors import GeoLookupError, RequestRefusedError
@@ -32,7 +31,7 @@ _LABEL_LENGTH = 40
 
 _lock = threading.Lock()
 #: The walk over what is served, for as long as that stays.
-_walked: list[Answering] = []
+_walked: list[CountryTotals] = []
 
 _COLUMNS: dict[str, Any] = {
     "locid": lambda each: -each.place.locid,
@@ -78,7 +77,7 @@ def _page(
     elif query(request, "count") == "all" or base.segment_count_v4 + base.segment_count_v6 <= _AT_ONCE_SEGMENTS:
         numbers = _by_country(base, overlay, show)
     places = custom_places(geo) if show in ("all", "custom") else []
-    begins = drawing.steps(max(numbers.values(), default=0)) if numbers else []
+    begins = map_drawing.steps(max(numbers.values(), default=0)) if numbers else []
     known = countries()
     rows = [(code, known[code].name if code in known else "", number) for code, number in (numbers or {}).items()]
     return console.page(
@@ -93,10 +92,10 @@ def _page(
         unit="requests" if counted else "IPv4 addresses",
         counted=counted,
         name=name,
-        legend=list(enumerate(drawing.labels(begins))) if begins else [],
+        legend=list(enumerate(map_drawing.labels(begins))) if begins else [],
         shades=_json(
             {
-                code: (drawing.shade(number, begins), label, f"{number:,}")
+                code: (map_drawing.shade(number, begins), label, f"{number:,}")
                 for code, label, number in rows
                 if len(code) == 2
             }
@@ -112,7 +111,7 @@ def _page(
 def _by_country(base: IndexReader, overlay: IndexReader, show: str) -> dict[str, int]:
     with _lock:
         if not _walked or _walked[0].base is not base or _walked[0].overlay is not overlay:
-            _walked[:] = [Answering(base, overlay)]
+            _walked[:] = [CountryTotals(base, overlay)]
         found = _walked[0]
     if show in ("custom", "default"):
         return found.by_country(layer=show)  # type: ignore[arg-type] # that is what a layer is

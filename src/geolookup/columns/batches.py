@@ -1,22 +1,32 @@
-"""What is counted, a batch at a time: the addresses of a text, of a file of rows, or of columns in memory."""
+"""The addresses to count, a batch at a time: of a log, of one column of a file of rows, or of columns in memory."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
-from geolookup.columns.counts import text
+from geolookup.columns import text
+from geolookup.columns.common import Reread
+from geolookup.errors import DataFileError
+from geolookup.files.compression import compression_named
+from geolookup.lookup.log_field import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Reader
 
+Form: TypeAlias = Literal["log", "csv", "ndjson", "parquet"]
+FORMS: Final = get_args(Form)
+
+_BY_END: Final[dict[str, Form]] = {
+    ".csv": "csv", ".tsv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+_PARQUET: Final = b"PAR1"
 #: Bytes of a text that are searched together.
 _CHUNK_BYTES: Final = 1 << 20
 
 Where: TypeAlias = Callable[[Iterable[bytes]], Iterator[tuple[int, bytes]]]
-#: What a text means that is not an address: an address, or None for none. It raises InvalidAddressError otherwise.
-Reread: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +43,52 @@ class Batch:
     word: str = "line"
     unreadable: tuple[tuple[int, str], ...] = ()
     reread: Reread | None = None
+
+
+def batches_of(
+    name: str,
+    stream: BinaryIO,
+    form: Form | None = None,
+    *,
+    column: str = "ip",
+    delimiter: str | None = None,
+    pick: Pick = "first",
+) -> Iterator[Batch]:
+    """The addresses of an open file. ``name`` is for messages, and says with its end what form the file has.
+
+    Every address of a log counts; of CSV, NDJSON and Parquet, those of ``column``, and of a list in it that which
+    ``pick`` says. ``delimiter`` stands between the values of CSV; if it is None, the header tells. Needs pyarrow if it
+    is not a log.
+
+    :raises DataFileError: if it cannot be read
+    :raises ColumnError: if it lacks the column
+    """
+    form = form or _form(name) or ("parquet" if _begins(stream, _PARQUET) else "log")
+    if form == "log":
+        return of_text(stream)
+    from geolookup.columns.readers import CsvReader, NdjsonReader, ParquetReader
+
+    if form == "csv":
+        reader: Reader = CsvReader(name, stream, column=column, added=(), as_is=True, delimiter=delimiter)
+    elif form == "ndjson":
+        reader = NdjsonReader(name, stream, column=column, added=(), as_is=True)
+    elif not stream.seekable():
+        raise DataFileError(f"{name}: Parquet is read from its end: give the name of a file that is not compressed")
+    else:
+        reader = ParquetReader(name, stream, column=column, added=(), alone=True)
+    return of_rows(reader, column, lambda text: next(iter(read_field(text, pick)), None))
+
+
+def _begins(stream: BinaryIO, begin: bytes) -> bool:
+    peek = getattr(stream, "peek", None)  # not every file object has one
+    return peek is not None and peek(len(begin))[: len(begin)] == begin
+
+
+def _form(name: str) -> Form | None:
+    """The form that the end of a file's name says, or the end before that of a compression."""
+    compression = compression_named(name)
+    plain = name[: -len(compression.end)] if compression is not None else name
+    return _BY_END.get(os.path.splitext(plain)[1].lower())
 
 
 def of_text(stream: BinaryIO) -> Iterator[Batch]:
@@ -105,8 +161,7 @@ def _tokens(array: Any) -> list[bytes | None]:
 
     :raises ColumnError: if the array's type holds no addresses
     """
-    from geolookup.columns.answers import check_type
-    from geolookup.columns.arrowlib import pa
+    from geolookup.columns.arrow_index import check_type, pa
 
     check_type(array.type)
     kind = array.type

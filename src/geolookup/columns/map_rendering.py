@@ -1,9 +1,64 @@
-"""A map as HTML: the picture, and tables that say the same. No scripts, and nothing is fetched."""
+"""A map as SVG, PNG and HTML. The HTML has the picture, and tables with the same figures: no scripts, nothing fetched.
 
+Needs the extra `map`.
+"""
+
+import json
+import re
 from html import escape
-from typing import Final
+from typing import Any, Final
+from xml.etree import ElementTree
 
-from geolookup.columns.maps.content import Content, Table
+from geolookup.columns.map_content import Content, Table
+from geolookup.errors import MissingExtraError
+
+try:
+    import vl_convert
+except ImportError as error:
+    raise MissingExtraError(f"maps need vl-convert: pip install 'geolookup[map]' ({error})") from error
+
+_SVG: Final = "http://www.w3.org/2000/svg"
+_MORE_THAN_A_TENTH: Final = re.compile(r"(\.\d)\d+")
+
+ElementTree.register_namespace("", _SVG)
+
+
+def svg(specification: dict[str, Any], *, mark: str = "") -> str:
+    """The picture as SVG. Shapes with a label have it as their title.
+
+    Ids begin with ``mark``, so that no two pictures of one page share them.
+    """
+    # Not a file or address in it is read: all data are values.
+    drawn = vl_convert.vega_to_svg(json.dumps(specification), allowed_base_urls=[])
+    root = ElementTree.fromstring(drawn)  # noqa: S314 - see above
+    for element in root.iter():
+        label = element.attrib.pop("aria-label", None)
+        for name in ("role", "aria-roledescription", "aria-hidden"):
+            element.attrib.pop(name, None)
+        if label and element is not root:
+            title = ElementTree.SubElement(element, f"{{{_SVG}}}title")
+            title.text = label
+        if "d" in element.attrib:
+            element.set("d", _MORE_THAN_A_TENTH.sub(r"\1", element.attrib["d"]))
+        if mark:
+            _rename(element, mark)
+    root.set("role", "img")
+    root.set("aria-label", str(specification["description"]))
+    return ElementTree.tostring(root, "unicode")
+
+
+def _rename(element: ElementTree.Element, mark: str) -> None:
+    for name, value in element.attrib.items():
+        if name == "id":
+            element.set(name, mark + value)
+        elif name == "clip-path":
+            element.set(name, value.replace("url(#", f"url(#{mark}"))
+
+
+def png(specification: dict[str, Any], *, scale: float = 2.0) -> bytes:
+    """The picture as PNG, with ``scale`` pixels for each of the specification's."""
+    return bytes(vl_convert.vega_to_png(json.dumps(specification), scale=scale, allowed_base_urls=[]))
+
 
 #: Only inside the element of a map, since a notebook has other things on its page.
 _STYLE: Final = """
@@ -36,7 +91,7 @@ def document(content: Content, picture: str) -> str:
     """A whole page around ``picture``, which is SVG."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        # Whatever stands in the data: nothing runs, and nothing is fetched.
+        # No text in the data can run or fetch anything.
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(content.title)}</title>\n"

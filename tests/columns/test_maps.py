@@ -13,11 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from geolookup.columns import maps
-from geolookup.columns.counts.counts import count
-from geolookup.columns.maps import content, drawing, outlines
-from geolookup.columns.maps.custom import custom_places
-from geolookup.columns.maps.focus import focus_of
+from geolookup.columns import map_content, map_drawing, maps, outlines
+from geolookup.columns.counts import count
+from geolookup.columns.map_content import custom_places
+from geolookup.columns.outlines import focus_of
 from geolookup.errors import ColumnError, SettingsError
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.lookup.engine import GeoLookup
@@ -53,7 +52,7 @@ def page(drawn: maps.Map) -> str:
     return drawn.html()
 
 
-def on_it(found: maps.Map) -> content.Content:
+def on_it(found: maps.Map) -> map_content.Content:
     return found._content
 
 
@@ -75,7 +74,7 @@ def test_points_are_cities_whose_place_is_known(
     assert [(point.longitude, point.latitude, point.size) for point in on_it(drawn).points] == [
         (-118.2, 34.0, 1.0), (13.4, 52.5, 0.6), (2.0, 46.0, 0.4), (16.4, 48.2, 0.2),
     ]  # fmt: skip
-    monkeypatch.setattr(content, "POINTS", 2)
+    monkeypatch.setattr(map_content, "POINTS", 2)
     fewer = on_it(maps.draw(COLUMN, geo=geo))
     assert len(fewer.points) == 2
     assert "Points: the 2 cities with the most requests, of 4." in fewer.footer
@@ -258,13 +257,13 @@ def test_a_map_of_nothing_is_drawn(geo: GeoLookup) -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 2, 5, 9, 99, 100, 1000, 4711, 10**6, 10**12])
 def test_shades_part_the_counts(most: int) -> None:
-    begins = drawing.steps(most)
+    begins = map_drawing.steps(most)
     assert begins == sorted(set(begins))
     assert begins[0] == 1
-    assert len(begins) == len(drawing.labels(begins)) <= len(drawing.SHADES)
+    assert len(begins) == len(map_drawing.labels(begins)) <= len(map_drawing.SHADES)
     assert begins[-1] <= max(most, 1) < 10 * begins[-1]
-    assert [drawing.shade(begin, begins) for begin in begins] == list(range(len(begins)))
-    assert drawing.shade(most, begins) == len(begins) - 1
+    assert [map_drawing.shade(begin, begins) for begin in begins] == list(range(len(begins)))
+    assert map_drawing.shade(most, begins) == len(begins) - 1
 
 
 def test_custom_geolocations_have_the_addresses_that_they_answer(geo: GeoLookup) -> None:

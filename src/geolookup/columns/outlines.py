@@ -1,4 +1,7 @@
-"""The outlines of the countries: Natural Earth's, as the bundled data have them."""
+"""The outlines of the countries (Natural Earth's, bundled), and the part of the world that a map shows.
+
+`focus_of` reads that part from a text: the world, a continent or a country.
+"""
 
 import functools
 import gzip
@@ -6,17 +9,86 @@ import importlib.resources
 import json
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
+
+from geolookup.errors import SettingsError
+from geolookup.exports.countries import CONTINENTS, countries
 
 Topology: TypeAlias = dict[str, Any]
 #: West, south, east and north in degrees; east may be beyond 180.
 Box: TypeAlias = tuple[float, float, float, float]
 
-#: What is drawn of a country that a person looks at alone: its largest part, those that have this share of it, and
-#: those so near to it. France is not drawn with Guiana, nor the United States with Guam.
+#: The parts drawn of a country that is shown alone: the largest, those of at least this share of it, and those so near.
+#: France is drawn without Guiana, the United States without Guam.
 _SHARE: Final = 0.18
 _NEAR_DEGREES: Final = 6.0
+#: Antarctica is left out of the world: it is uninhabited, and it takes a fifth of a map.
+_WORLD: Final[Box] = (-169.0, -56.0, 190.0, 79.0)
+_CONTINENTS: Final[dict[str, Box]] = {
+    "AF": (-19.0, -36.0, 52.5, 38.5),
+    "AN": (-180.0, -90.0, 180.0, -60.0),
+    "AS": (26.0, -11.0, 150.0, 56.0),
+    "EU": (-23.0, 35.0, 42.0, 70.5),
+    "NA": (-150.0, 8.0, -52.0, 71.0),
+    "OC": (111.0, -48.0, 181.0, 1.0),
+    "SA": (-82.5, -56.0, -34.0, 13.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Focus:
+    """The part of the world that a map shows. ``codes`` are the countries in its tables, or None for all of them."""
+
+    name: str
+    box: Box
+    codes: frozenset[str] | None
+
+    @property
+    def is_country(self) -> bool:
+        """Whether it shows one country."""
+        return self.codes is not None and len(self.codes) == 1
+
+    def topology(self) -> Topology:
+        """The outlines to draw."""
+        if self.codes is None:
+            return world()
+        west, south, east, north = self.box
+        margin = max(east - west, north - south) / 2
+        wide = (west - margin, south - margin, east + margin, north + margin)
+        return near(detailed() if self.is_country else world(), wide)
+
+
+def focus_of(text: str | None) -> Focus:
+    """The focus of a code of two letters, the English name of a country, or a continent; None is the world.
+
+    :raises SettingsError: if it is none of these
+    """
+    if text is None or _plain(text) == "world":
+        return Focus(name="", box=_WORLD, codes=None)
+    plain = _plain(text)
+    for code, name in CONTINENTS.items():
+        if _plain(name) == plain:
+            members = frozenset(country for country, each in countries().items() if each.continent == code)
+            return Focus(name=name, box=_CONTINENTS[code], codes=members)
+    code = text.strip().upper() if text.strip().upper() in countries() else _by_name().get(plain, "")
+    box = country_box(code) if code else None
+    if not code:
+        continents = ", ".join(_plain(name).replace(" ", "-") for name in CONTINENTS.values())
+        raise SettingsError(f"unknown focus {text!r:.60}: give the code of a country (DE), or one of {continents}")
+    if box is None:
+        raise SettingsError(f"the focus cannot be {countries()[code].name}: the map has no outline of it")
+    return Focus(name=countries()[code].name, box=box, codes=frozenset((code,)))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().replace("-", " ").replace("_", " ").split())
+
+
+@functools.cache
+def _by_name() -> dict[str, str]:
+    return {_plain(country.name): code for code, country in countries().items()}
 
 
 def world_text() -> str:
@@ -40,7 +112,7 @@ def detailed() -> Topology:
 
 
 def country_box(code: str) -> Box | None:
-    """Where most of a country is; None if it has no outline of its own."""
+    """The box around most of a country; None if it has no outline of its own."""
     arcs = _detailed_arc_boxes()
     boxes = [
         _ring_box(arcs, polygon[0])
@@ -55,7 +127,7 @@ def country_box(code: str) -> Box | None:
 
 
 def near(topology: Topology, box: Box) -> Topology:
-    """The parts of the countries that touch ``box``: what is far away need not be drawn."""
+    """The parts of the countries that touch ``box``; distant ones need not be drawn."""
     arcs = _arc_boxes(topology)
     boxes = [tuple(edge + turn if at % 2 == 0 else edge for at, edge in enumerate(box)) for turn in (-360, 0, 360)]
     geometries = []

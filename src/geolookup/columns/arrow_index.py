@@ -1,4 +1,4 @@
-"""One snapshot's index files as Arrow arrays: slots of a column, and the answers that stand in those slots."""
+"""One snapshot's index files as Arrow arrays: the slots of a column, and the answers in those slots. Needs pyarrow."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,14 +7,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.arrowlib import pa, pc
-from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, Taken
-from geolookup.errors import ColumnError, IndexDamagedError
+from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, SlotValues
+from geolookup.errors import ColumnError, IndexDamagedError, MissingExtraError
 from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import parse, to_text
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
-#: What each field is in a result. Text is dictionary-encoded; `decoded` makes it plain.
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+except ImportError as error:
+    raise MissingExtraError(f"columns need pyarrow: pip install 'geolookup[arrow]' ({error})") from error
+
+__all__ = ["TYPES", "ArrowIndex", "Rows", "check_type", "decoded", "is_text", "pa", "pc", "plain_type"]
+
+#: The type of each field in a result. Text is dictionary-encoded; `decoded` makes it plain.
 TYPES: Final = {
     "locid": pa.int64(),
     **dict.fromkeys(TEXT_NAMES, pa.dictionary(pa.int32(), pa.string())),
@@ -25,11 +32,11 @@ TYPES: Final = {
     "pending": pa.bool_(),
     "source": pa.dictionary(pa.int16(), pa.string()),
 }
-#: The fields that stand in the file as they are answered: one item a location.
+#: The fields that the file has as they are answered: one item a location.
 _STORED: Final = frozenset(("locid", *TEXT_NAMES, *DEGREES))
 
 
-class Answers:
+class ArrowIndex:
     """The default and the custom layer of one snapshot, ready for columns.
 
     ``texts`` is the dictionary of every text column. It looks into the mapped file without a copy, unless the custom
@@ -169,7 +176,7 @@ class Rows:
     ``values`` has the stored fields that were asked for, by name, an item a row.
     """
 
-    def __init__(self, column: Any, slots: Slots, taken: Taken, names: Sequence[str]) -> None:
+    def __init__(self, column: Any, slots: Slots, taken: SlotValues, names: Sequence[str]) -> None:
         self.column = column
         self.slots = slots
         self.count = len(slots)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.columns.counts import batches, counts, distinct, text
-from geolookup.columns.counts.batches import Batch, of_columns, of_text
-from geolookup.columns.counts.counts import FIELDS, Counts, count
+from geolookup.columns import batches, counts, tally, text
+from geolookup.columns.batches import Batch, of_columns, of_text
+from geolookup.columns.counts import FIELDS, Counts, count
 from geolookup.errors import ColumnError
 from geolookup.lookup.engine import GeoLookup
 from tests.columns.test_arrow import ADDRESS_TEXTS, BAD_TEXTS, column_of, text_types
@@ -114,7 +114,7 @@ def test_a_set_of_addresses_is_what_pythons_is(many: list[list[str]], held: int)
     from geolookup.model.addresses import parse
 
     expected = set()
-    with distinct.Distinct(held) as found:
+    with tally.Distinct(held) as found:
         for words in many:
             found.add([word.encode() for word in words])
             for word in words:
@@ -130,9 +130,9 @@ def test_a_set_of_addresses_is_what_pythons_is(many: list[list[str]], held: int)
 def test_addresses_that_went_to_files_are_counted_and_the_files_are_gone(
     either_geo: GeoLookup, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distinct.tempfile, "tempdir", str(tmp_path))
-    made: list[distinct.Distinct] = []
-    monkeypatch.setattr(counts, "Distinct", lambda: made.append(distinct.Distinct(held=5)) or made[0])
+    monkeypatch.setattr(tally.tempfile, "tempdir", str(tmp_path))
+    made: list[tally.Distinct] = []
+    monkeypatch.setattr(counts, "Distinct", lambda: made.append(tally.Distinct(in_memory=5)) or made[0])
     texts = [f"8.8.{high}.{low}" for high in range(4) for low in range(50)] + [f"2001:db8::{n:x}" for n in range(90)]
     column = pa.array(texts * 2)
     found = count(

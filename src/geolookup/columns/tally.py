@@ -1,37 +1,44 @@
-"""Which addresses there are, each once, exactly and in bounded memory: what is too much for it goes to files."""
+"""Counts of addresses by location: one number a location, whatever the length of the input.
+
+`Distinct` is the exact set of the addresses, in bounded memory: what exceeds it goes to files.
+"""
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.kernel import parse_quads
+from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, parse_quads
 from geolookup.errors import InvalidAddressError
-from geolookup.model.addresses import parse
+from geolookup.index.reader import IndexReader
+from geolookup.model.addresses import parse, to_text
 
-#: Addresses that are held before they go to files: some 100 MiB if all are IPv6.
-HELD: Final = 4_000_000
+#: Addresses in memory before they go to files: some 100 MiB if all are IPv6.
+IN_MEMORY: Final = 4_000_000
 #: Files for each family. Equal addresses are in the same one, so each can be handled by itself.
 _FILES: Final = 256
 _SIX: Final = np.dtype([("upper", "<u8"), ("lower", "<u8")])
 _DTYPES: Final = {4: np.dtype("<u4"), 6: _SIX}
 _LOW64: Final = (1 << 64) - 1
 
+_SLOT: Final = np.uint32(~OVERLAY & EMPTY)
+
 Array = NDArray[Any]
+Numbers = NDArray[np.int64]
 
 
 class Distinct:
     """A set of addresses. It is a context manager, since it may have files.
 
-    ``held`` is how many addresses it may hold in memory.
+    ``in_memory`` is how many addresses it may hold in memory.
     """
 
-    def __init__(self, held: int = HELD) -> None:
-        self._held = held
+    def __init__(self, in_memory: int = IN_MEMORY) -> None:
+        self._in_memory = in_memory
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         # Sorted arrays, each at most half as long as the one before: so an address is seldom sorted again.
         self._runs: dict[int, list[Array]] = {4: [], 6: []}
@@ -75,7 +82,7 @@ class Distinct:
             run = np.union1d(runs.pop(), run)
         if len(run):
             runs.append(run)
-        if sum(map(len, (*self._runs[4], *self._runs[6]))) > self._held:
+        if sum(map(len, (*self._runs[4], *self._runs[6]))) > self._in_memory:
             self._spill()
 
     def _spill(self) -> None:
@@ -130,3 +137,55 @@ def _file_of(family: int, run: Array) -> NDArray[np.int64]:
     else:
         mixed = (run["upper"] ^ (run["lower"] >> np.uint64(1))) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed >> np.uint64(56)).astype(np.int64)
+
+
+class Tally:
+    """Counts tokens by the location that answers for them, in one snapshot.
+
+    ``layers`` are the default and the custom layer with the count of each of their slots; ``covered`` and
+    ``not_covered`` count tokens. What is not an address is not counted.
+    """
+
+    def __init__(self, base: IndexReader, overlay: IndexReader, finder: SlotFinder | None = None) -> None:
+        self._finder = finder or SlotFinder(base, overlay)
+        self.layers = tuple((reader, np.zeros(reader.location_count, np.int64)) for reader in (base, overlay))
+        self.covered = self.not_covered = 0
+
+    def anew(self) -> "Tally":
+        """A tally of the same snapshot in which nothing is counted yet."""
+        (base, _), (overlay, _) = self.layers
+        return Tally(base, overlay, self._finder)
+
+    def add(self, found: Mapping[bytes, int]) -> list[bytes]:
+        """Count tokens, each as often as ``found`` says; returns those that are not addresses."""
+        tokens = list(found)
+        times = np.fromiter(found.values(), np.int64, len(tokens))
+        slots = self._slots(tokens)
+        self._add(slots, times)
+        return [tokens[row] for row in np.flatnonzero(slots == BAD).tolist()]
+
+    def add_distinct(self, found: Distinct) -> None:
+        """Count each address of a set once."""
+        for numbers in found.fours():
+            slots = self._finder.integers(np.ascontiguousarray(numbers).data, None, 0, len(numbers), bits=32)
+            self._add(slots, np.ones(len(slots), np.int64))
+        for many in found.sixes():
+            slots = self._slots([to_text(6, value).encode("ascii") for value in many])
+            self._add(slots, np.ones(len(slots), np.int64))
+
+    def _slots(self, tokens: Sequence[bytes]) -> Slots:
+        offsets = np.zeros(len(tokens) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, tokens), np.int64, len(tokens)), out=offsets[1:])
+        return self._finder.strings(b"".join(tokens), offsets.data, None, 0, len(tokens), large=True)
+
+    def _add(self, slots: Slots, times: Numbers) -> None:
+        is_base = slots < OVERLAY
+        is_over = (slots >= OVERLAY) & (slots < ABSENT)
+        for (_, counts), chosen in zip(self.layers, (is_base, is_over), strict=True):
+            np.add.at(counts, slots[chosen] & _SLOT, times[chosen])
+        self.covered += _sum(times[is_base | is_over])
+        self.not_covered += _sum(times[slots == EMPTY])
+
+
+def _sum(times: Any) -> int:
+    return int(times.sum())

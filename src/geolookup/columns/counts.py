@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geolookup.base.text import place_text
-from geolookup.columns.counts.batches import Batch, Reread
-from geolookup.columns.counts.distinct import Distinct
-from geolookup.columns.counts.tally import Numbers, Tally
-from geolookup.columns.default_geo import default_geo
+from geolookup.columns.batches import Batch
+from geolookup.columns.common import Reread, default_geo
+from geolookup.columns.tally import Distinct, Numbers, Tally
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.exports.licences import attributions
 from geolookup.index.layers import source_of

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from geolookup.columns.counts.batches import Batch, of_columns
-from geolookup.columns.counts.counts import By, Counts, count
-from geolookup.columns.default_geo import default_geo
-from geolookup.columns.maps import drawing, page
-from geolookup.columns.maps.content import Content, of_counts
-from geolookup.columns.maps.custom import of_custom
-from geolookup.columns.maps.focus import focus_of
+from geolookup.columns.batches import Batch, of_columns
+from geolookup.columns.common import default_geo
+from geolookup.columns.counts import By, Counts, count
+from geolookup.columns.map_content import Content, of_counts, of_custom
+from geolookup.columns.map_drawing import specification
+from geolookup.columns.outlines import focus_of
 from geolookup.errors import ColumnError, SettingsError
 from geolookup.lookup.engine import GeoLookup
 
@@ -34,8 +33,8 @@ class Map:
     """
 
     def __init__(self, content: Content) -> None:
-        # Here, since others count and shade without drawing.
-        from geolookup.columns.maps import rendering
+        # Here: counting and shading work without what draws.
+        from geolookup.columns import map_rendering as rendering
 
         self._content = content
         self._rendering = rendering
@@ -47,7 +46,7 @@ class Map:
 
     def html(self) -> str:
         """One page of HTML that needs nothing else: no script, no network."""
-        return page.document(self._content, self._picture())
+        return self._rendering.document(self._content, self._picture())
 
     def svg(self) -> str:
         """The picture with its tables, as SVG."""
@@ -59,7 +58,7 @@ class Map:
 
     def specification(self) -> dict[str, Any]:
         """The same as a specification of Vega 5."""
-        return drawing.specification(self._content, whole=True)
+        return specification(self._content, whole=True)
 
     def write(self, form: Form) -> bytes:
         """The file in one of `FORMS`.
@@ -87,13 +86,13 @@ class Map:
 
     def _picture(self) -> str:
         # A page may have several maps.
-        return self._rendering.svg(drawing.specification(self._content, whole=False), mark=f"g{uuid.uuid4().hex[:8]}-")
+        return self._rendering.svg(specification(self._content, whole=False), mark=f"g{uuid.uuid4().hex[:8]}-")
 
     def _repr_html_(self) -> str:
-        return page.fragment(self._content, self._picture())
+        return self._rendering.fragment(self._content, self._picture())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        del include, exclude  # whoever asks may ignore what it does not want
+        del include, exclude  # a caller ignores the forms that it does not want
         return {"text/html": self._repr_html_(), "text/plain": repr(self)}
 
     def __repr__(self) -> str:
@@ -157,7 +156,7 @@ def _today() -> str:
 
 
 def _batches(addresses: Any) -> Iterator[tuple[str, Batch]]:
-    from geolookup.columns.arrowlib import pa
+    from geolookup.columns.arrow_index import pa
 
     if isinstance(addresses, str | bytes | os.PathLike):  # text can be iterated too, a character at a time
         raise ColumnError("this is text, not a column of addresses: `geolookup map FILE` draws a map of a file")

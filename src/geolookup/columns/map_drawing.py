@@ -3,8 +3,8 @@
 from itertools import pairwise
 from typing import Any, Final
 
-from geolookup.columns.maps import outlines
-from geolookup.columns.maps.content import Content, Table
+from geolookup.columns import outlines
+from geolookup.columns.map_content import Content, Table
 from geolookup.exports.countries import countries
 
 WIDTH: Final = 960

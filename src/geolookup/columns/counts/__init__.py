@@ -1,1 +1,0 @@
-"""Where the addresses of a log or a file of rows are: how many from each country, city or source."""

@@ -1,1 +1,0 @@
-"""Counting: what a log or a column has, by where it is."""

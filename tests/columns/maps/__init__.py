@@ -1,1 +1,0 @@
-"""Maps: what is on them, and that hostile text stays text."""

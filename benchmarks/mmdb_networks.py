@@ -8,12 +8,11 @@ from collections.abc import Iterator
 import maxminddb
 import numpy as np
 
-from geolookup.files.limits import Limits
+from geolookup.files.streams import Limits
 from geolookup.index.layout import EMPTY
 from geolookup.index.reader import IndexReader
-from geolookup.sources.mmdb.metadata import read_metadata
-from geolookup.sources.mmdb.shapes import Recogniser
-from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses
+from geolookup.sources.mmdb_records import Recogniser
+from geolookup.sources.mmdb_tree import Networks, Tree, last_addresses, read_metadata
 from geolookup.sources.places import PlaceFields
 
 

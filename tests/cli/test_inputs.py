@@ -14,7 +14,7 @@ from backports import zstd
 
 from geolookup.cli.app import run
 from geolookup.errors import DataFileError
-from geolookup.files.content import content_of
+from geolookup.files.opened import content_of
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 

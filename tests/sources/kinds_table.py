@@ -23,7 +23,7 @@ import maxminddb
 import geolookup
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from tests.faults.raw_server import RawServer, answer

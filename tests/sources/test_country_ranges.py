@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from geolookup.errors import DataFileError
-from geolookup.sources.country_ranges import CountryRange, bundled_ranges_path, read_country_ranges
+from geolookup.sources.bundled import bundled_ranges_path
+from geolookup.sources.country_ranges import CountryRange, read_country_ranges
 
 
 def write(path: Path, text: str) -> Path:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from geolookup.errors import DataFileError, PullError, SettingsError
-from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
+from geolookup.sources.bundled import bundled_ranges_path
+from geolookup.sources.country_ranges import read_country_ranges
 from geolookup.sources.detect import open_source
 from geolookup.sources.places import PlaceFields
 from tests.support.data.source_files import examples, read_all

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from geolookup.errors import DataFileError, GeoLookupError, SettingsError
 from geolookup.model import addresses
 from geolookup.sources.detect import open_source
-from geolookup.sources.mmdb.tree import Networks, last_addresses
+from geolookup.sources.mmdb_tree import Networks, last_addresses
 from geolookup.sources.places import PlaceFields
 from tests.support.data.source_files import Block, mmdb, read_all
 from tests.support.examples import examples
@@ -140,8 +140,8 @@ def test_a_wide_tree_is_walked_in_pieces_in_the_order_of_addresses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, _ = read_all(DATA / "GeoLite2-City-Test.mmdb")
-    monkeypatch.setattr("geolookup.sources.mmdb.tree._WIDEST", 8)
-    monkeypatch.setattr("geolookup.sources.mmdb.tree._PIECE", 3)
+    monkeypatch.setattr("geolookup.sources.mmdb_tree._WIDEST", 8)
+    monkeypatch.setattr("geolookup.sources.mmdb_tree._PIECE", 3)
     in_pieces, _ = read_all(DATA / "GeoLite2-City-Test.mmdb")
     assert in_pieces == whole
     numbers = [addresses.parse(first) for first, _, _ in whole]

@@ -5,7 +5,7 @@ import pytest
 from geolookup.errors import SettingsError
 from geolookup.settings import times
 from geolookup.sources.detect import named
-from geolookup.sources.presets import PRESETS, preset
+from geolookup.sources.providers import PRESETS, preset
 
 
 def test_the_contracts_presets_are_there_and_complete() -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from geolookup.sources.presets import PRESETS, preset
-from geolookup.sources.terms import Terms, recognised
+from geolookup.sources.providers import PRESETS, Terms, preset, recognised
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.sources.world.fit import is_far, misfits
-from geolookup.sources.world.outlines import is_in, may_be_in
+from geolookup.sources.outlines import is_far, is_in, may_be_in, misfits
 
 PLACES = {
     "DE": (52.52, 13.4),

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 import click
 
 from geolookup.cli import exit_codes, output
-from geolookup.files.content import content_of
+from geolookup.files.opened import content_of
 
 #: No address is longer, and a line without an end must not fill the memory.
 _MAX_LINE_BYTES = 4096

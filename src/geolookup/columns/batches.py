@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_
 from geolookup.columns import text
 from geolookup.columns.common import Reread
 from geolookup.errors import DataFileError
-from geolookup.files.compression import compression_named
+from geolookup.files.formats import compression_named
 from geolookup.lookup.log_field import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
 

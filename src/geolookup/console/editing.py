@@ -10,7 +10,7 @@ from geolookup.console.proposals import Does, OvertakenError
 from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.history.preview import preview_edit
 from geolookup.model.fields import FIELDS
-from geolookup.sources.world.fit import misfits
+from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
 
 #: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.

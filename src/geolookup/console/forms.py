@@ -12,7 +12,7 @@ from geolookup.columns.batches import batches_of
 from geolookup.columns.counts import Counts, count
 from geolookup.console.entry import Session
 from geolookup.errors import GeoLookupError, RequestRefusedError
-from geolookup.files.content import content_of
+from geolookup.files.opened import content_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.web.application import SAFE
 

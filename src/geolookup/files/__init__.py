@@ -1,1 +1,1 @@
-"""What a source is read from: files and folders, plain or compressed, as bounded streams of bytes, lines and rows."""
+"""Reading files and folders, plain or compressed: bounded streams of bytes, lines, and rows of tables."""

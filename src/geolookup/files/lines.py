@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterator
 
 from geolookup.errors import DataFileError
-from geolookup.files.limits import Limits
 from geolookup.files.opened import Member
+from geolookup.files.streams import Limits
 
 _BLOCK_BYTES = 1 << 20
 
@@ -83,5 +83,5 @@ class Lines:
 
 
 def has_surrogates(text: str) -> bool:
-    """Whether a text holds bytes that are not UTF-8."""
+    """True if a text holds bytes that are not UTF-8."""
     return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)

@@ -1,24 +1,28 @@
-"""An opened input: one file or a set of files, taken out of zip, tar and every compression as its content says."""
+"""Opening an input by its content: one file or a set of files, taken out of zip, tar and every compression.
 
+`Opened` reads a file or folder as often as it must; `content_of` reads an open stream once, as it comes.
+"""
+
+import io
 import os
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO, Any, BinaryIO, Final, cast
 
 from geolookup.errors import DataFileError
-from geolookup.files.compression import compression_of
-from geolookup.files.limits import Limits
-from geolookup.files.streams import BoundedStream, Chained, Stream, reading_errors
+from geolookup.files.formats import compression_of, is_tar, is_undecided, is_zip, utf16_of
+from geolookup.files.streams import BoundedStream, Chained, Limits, Stream, reading_errors
 
 #: How much of each file is looked at to tell its kind.
 HEAD_BYTES = 64 << 10
 
-_ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
-_TAR_MAGIC = slice(257, 262), b"ustar"
 _COPY_BYTES = 1 << 20
+#: The limits of content that is handled as it comes and never held, so it may have any length.
+_ANY_SIZE: Final = Limits(expanded_bytes=1 << 62)
+_BUFFER_BYTES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class Opened:
     def _file(self, path: str, name: str, inside: str) -> Iterator[Member]:
         with reading_errors(name), open(path, "rb") as file:
             magic = file.read(4)
-        if magic in _ZIP_MAGICS and not inside:
+        if is_zip(magic) and not inside:
             yield from self._zip(path)
             return
 
@@ -137,7 +141,7 @@ class Opened:
                 )
 
             yield from self._layers(name, inside, open_expanded, None, depth + 1)
-        elif head[_TAR_MAGIC[0]] == _TAR_MAGIC[1]:
+        elif is_tar(head):
             yield from self._tar(name, opener)
         else:
             yield Member(name, inside, head, opener, path)
@@ -189,7 +193,7 @@ class Opened:
 
 
 class _Closing:
-    """What a compression reads, closed together with the stream below it."""
+    """The content of a compressed stream, closed together with the stream below it."""
 
     def __init__(self, content: Stream, below: Chained) -> None:
         self._content = content
@@ -221,3 +225,55 @@ class _ClosingTar:
     def close(self) -> None:
         self._content.close()
         self._chain.close()
+
+
+def content_of(name: str, stream: Any) -> BinaryIO:
+    """The content of an open file: itself unless it is compressed. ``name`` is for messages.
+
+    :raises DataFileError: if it is an archive, or UTF-16
+    :raises MissingExtraError: if decompressing it needs a package that is not installed
+    """
+    if not hasattr(stream, "peek"):  # a test's stand-in, or what a browser sent
+        stream = io.BufferedReader(stream)
+    try:
+        head = stream.peek(1)
+        if head and is_undecided(head):  # a pipe that has brought a byte or two; nothing else waits for more
+            head = b""
+            while is_undecided(head) and (byte := stream.read(1)):
+                head += byte
+            stream = io.BufferedReader(_Resumed(head, stream))
+    except OSError as error:
+        raise DataFileError(f"{name}: reading failed: {error.strerror}") from error
+    compression = compression_of(head)
+    if compression is not None:
+        below = compression.reader(cast("IO[bytes]", stream))
+        expanded = Chained(BoundedStream(name, below, _ANY_SIZE, None))
+        return content_of(name, io.BufferedReader(expanded, _BUFFER_BYTES))
+    if (encoding := utf16_of(head)) is not None:
+        raise DataFileError(
+            f"{name}: is UTF-16, and must be UTF-8: convert it first, for example with `iconv -f {encoding} -t utf-8`"
+        )
+    if is_zip(head):
+        raise DataFileError(f"{name}: is a zip archive: take the file out of it first, for example with `unzip -p`")
+    if is_tar(head):
+        raise DataFileError(f"{name}: is a tar archive: take the file out of it first, for example with `tar -xO`")
+    return cast("BinaryIO", stream)
+
+
+class _Resumed(io.RawIOBase):
+    """A stream from its beginning, of which the first bytes were read already."""
+
+    def __init__(self, head: bytes, stream: io.BufferedReader) -> None:
+        self._head = head
+        self._stream = stream
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """See `io.RawIOBase`."""
+        data = self._head[: len(buffer)] or self._stream.read1(len(buffer))
+        self._head = self._head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)

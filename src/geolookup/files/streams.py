@@ -1,4 +1,7 @@
-"""Streams that end in an error before they have expanded too far, and whose errors are ours."""
+"""Streams that end in an error before they have expanded too far, and whose errors are ours.
+
+The limits keep any file from filling the memory, or being read for ever.
+"""
 
 import io
 import lzma
@@ -7,13 +10,40 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError
-from geolookup.files.limits import Limits
 
-#: What the standard library's gzip, zip and tar raise for damaged, cut, encrypted or unknown content.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on one source.
+
+    ``expanded_bytes`` is the most that one file may have after decompression, and ``ratio`` the most bytes that come
+    of one compressed byte, once ``ratio_from_bytes`` have come out. ``members`` is the most files in an archive or
+    folder, ``depth`` the most layers of compression, ``line_bytes`` the longest line. ``tree_visits`` is how often, on
+    average, a node of an MMDB's search tree may be visited: damaged trees have cycles. A source may leave out
+    ``bad_rows`` rows, or the share ``bad_rows_share`` of all, whichever is greater.
+    """
+
+    expanded_bytes: int = 16 << 30
+    ratio: int = 200
+    ratio_from_bytes: int = 16 << 20
+    members: int = 1000
+    depth: int = 3
+    line_bytes: int = 1 << 20
+    tree_visits: int = 4
+    bad_rows: int = 10
+    bad_rows_share: float = 0.01
+
+    def bad_rows_allowed(self, rows: int) -> int:
+        """The most of so many rows that may be bad."""
+        return max(self.bad_rows, int(self.bad_rows_share * rows))
+
+
+#: The errors of the standard library's gzip, zip and tar for damaged, cut, encrypted or unknown content.
 _DAMAGE = (
     EOFError,
     NotImplementedError,
@@ -29,7 +59,7 @@ _DAMAGE = (
 
 
 class Stream(Protocol):
-    """What is read from and closed: a file object, or enough of one."""
+    """An open file object, or enough of one."""
 
     def read(self, size: int = ..., /) -> bytes:
         """The next bytes."""
@@ -82,7 +112,7 @@ class BoundedStream:
         return data
 
     def close(self) -> None:
-        """Close what is read from."""
+        """Close the stream."""
         self._stream.close()
 
     def __enter__(self) -> "BoundedStream":
@@ -111,7 +141,7 @@ class Chained(io.RawIOBase):
         return len(data)
 
     def tell(self) -> int:
-        """How many bytes were read."""
+        """The number of bytes that were read."""
         return self._position
 
     def close(self) -> None:

@@ -111,7 +111,7 @@ class Watch:
 
     @property
     def expired(self) -> bool:
-        """Whether the time is up."""
+        """True if the time is up."""
         return time.monotonic() >= self._deadline
 
     def check(self) -> None:
@@ -157,7 +157,7 @@ class Body:
 
     ``clean`` removes the secret from a text that will be shown.
     ``framed`` is false if only the end of the connection marks the end of the body: then the content itself must show
-    whether it is whole. ``bytes_read`` counts what came over the network. `close` it, whatever happens.
+    whether it is whole. ``bytes_read`` counts the bytes that came over the network. `close` it in any case.
 
     :raises UpstreamAnswerError: while iterating, if the body is cut short or its compression is broken
     :raises UpstreamUnavailableError: while iterating, for a broken connection or a timeout

@@ -241,7 +241,7 @@ def retry_after_s(value: str | None) -> float | None:
 
 
 def may_be_retried(error: Exception) -> TypeGuard[UpstreamUnavailableError]:
-    """Whether an idempotent request that failed so may be sent again."""
+    """True if an idempotent request that failed so may be sent again."""
     return isinstance(error, UpstreamUnavailableError) and (error.status is None or error.status in WORTH_WAITING)
 
 

@@ -113,7 +113,7 @@ class _Elements:
         self._text += text
 
     def cut(self, *, last: bool) -> list[Piece]:
-        """What was added since the last cut, as one piece; none if an array ends without further elements."""
+        """The text since the last cut, as one piece; none if an array ends without further elements."""
         text, self._text = self._text, bytearray(b"[")
         begin = _begin(text, 1)
         if begin == len(text) and last:
@@ -132,7 +132,7 @@ class _Elements:
 
 
 def _begin(text: bytearray, at: int) -> int:
-    """Where something stands that is not blank, from ``at`` on."""
+    """The position of the first text that is not blank, from ``at`` on."""
     found = _SOMETHING.search(text, at)
     return len(text) if found is None else found.start()
 

@@ -11,8 +11,7 @@ from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.home import resolve
 from geolookup.settings.paths import default_home
 from geolookup.settings.table import Settings
-from geolookup.sources.bundled import BUNDLED, MORE
-from geolookup.sources.country_ranges import bundled_date
+from geolookup.sources.bundled import BUNDLED, MORE, bundled_date
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
 from geolookup.state.base import files

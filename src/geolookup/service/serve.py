@@ -22,7 +22,7 @@ from geolookup.service.hotels import routes as hotels_routes
 from geolookup.service.lookup_index import LookupIndex
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import OnRows, Store, nobody_counts
-from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.web import lookups as lookups_routes
 from geolookup.web.application import Application, Opens
 from geolookup.web.launch import launch

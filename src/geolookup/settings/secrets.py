@@ -17,7 +17,7 @@ _IN_ADDRESS = re.compile(
 
 
 def holds_secret(location: str) -> bool:
-    """Whether an address holds what looks like a secret."""
+    """True if an address holds what looks like a secret."""
     return "@" in urlsplit(location).netloc or _IN_ADDRESS.search(location) is not None
 
 

@@ -125,7 +125,7 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def is_remote(self) -> bool:
-        """Whether the location is a web address."""
+        """True if the location is a web address."""
         return self.location.lower().startswith(("https://", "http://"))
 
     @property
@@ -146,5 +146,5 @@ _described: tuple[Setting, ...] = ()
 
 
 def is_name(text: str) -> bool:
-    """Whether a source may have this name."""
+    """True if a source may have this name."""
     return _NAME.fullmatch(text) is not None and text != CUSTOM

@@ -270,7 +270,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def has_plain_lookups(self) -> bool:
-        """Whether every setting that changes lookups has its default, except ``home``."""
+        """True if every setting that changes lookups has its default, except ``home``."""
         return all(
             getattr(self, setting.name) == setting.default
             for setting in described()

@@ -71,7 +71,7 @@ def in_words(length_s: float) -> str:
 
 
 def is_ago(text: str) -> bool:
-    """Whether this is a length of time before now, such as ``2d`` or ``-1h``."""
+    """True if this is a length of time before now, such as ``2d`` or ``-1h``."""
     return _AGO.fullmatch(text.strip()) is not None
 
 

@@ -113,7 +113,7 @@ class Change:
 
 
 def _content(fields: Mapping[str, Any], blocks: Iterable[IPBlock]) -> str:
-    """What a geolocation says, on a line."""
+    """The fields and blocks of a geolocation, on a line."""
     return "; ".join(filter(None, [fields_text(fields), blocks_text(blocks)])) or "nothing is known of it"
 
 

@@ -11,13 +11,13 @@ from typing import Any, Final
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.errors import DataFileError
-from geolookup.files.bad_rows import BadRows
+from geolookup.files.tables import BadRows
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.sites.site import KEYS, Site, Where, block_text
 
 #: A site of thousands of blocks is one long value.
 _MAX_VALUE: Final = 1 << 26
-#: What may stand between columns: spreadsheets write semicolons where a comma is the decimal sign.
+#: The characters that may stand between columns: spreadsheets write semicolons where a comma is the decimal sign.
 _DELIMITERS: Final = ",;\t|"
 #: Titles above the header are looked for in this many lines.
 _MOST_TITLES: Final = 20
@@ -40,7 +40,7 @@ def read(path: str, text: str, bad: BadRows, delimiter: str | None = None) -> li
 
 
 def notes(path: str, text: str, delimiter: str | None = None) -> list[str]:
-    """What a person should know of the columns: those that are passed over."""
+    """Remarks on the columns: those that are passed over."""
     header = _header(text, delimiter or _delimiter(text))
     others = [column for column in header if column not in KEYS]
     return [f"{path}: these columns are not read: {', '.join(map(repr, others))}"] if others else []

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import BinaryIO, Literal, TypeAlias
 
 from geolookup.errors import DataFileError
-from geolookup.files.compression import compression_named
-from geolookup.files.content import content_of
+from geolookup.files.formats import compression_named
+from geolookup.files.opened import content_of
 from geolookup.files.streams import reading_errors
 from geolookup.sites import csv as sites_csv
 from geolookup.sites import toml as sites_toml
@@ -16,11 +16,11 @@ from geolookup.sites.site import Problems, Site, refuse_repetitions, site_of
 
 Form: TypeAlias = Literal["toml", "csv"]
 
-#: What a TOML file of sites has and a CSV's header cannot.
+#: Text of a TOML file of sites that a CSV's header cannot have.
 _TOML = re.compile(r"""^\s*(\[\[\s*["']?site|site\s*=)""", re.MULTILINE)
 
 
-#: What spreadsheet programs save by themselves.
+#: The formats in which spreadsheet programs save by themselves.
 _SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods", ".numbers")
 
 

@@ -16,7 +16,7 @@ from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.site import Problems, Site, block_text
 from geolookup.sites.summary import Elsewhere, Owner, Summary
-from geolookup.sources.world.fit import is_far, misfits
+from geolookup.sources.outlines import is_far, misfits
 from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid

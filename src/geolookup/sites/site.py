@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
-from geolookup.files.bad_rows import BadRows
+from geolookup.files.tables import BadRows
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import IPBlock, range_ends
-from geolookup.sources.world.fit import misfits
+from geolookup.sources.outlines import misfits
 
 #: The keys of a site, in the order in which they are written.
 KEYS = ("name", *FIELD_NAMES, "blocks")

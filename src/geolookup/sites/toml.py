@@ -75,7 +75,7 @@ class _Lines:
         self._count = -1
 
     def expect(self, count: int) -> None:
-        """How many tables there are: if another number of headers is found, no line is guessed."""
+        """Set the number of tables: if another number of headers is found, no line is guessed."""
         self._count = count
 
     @functools.cached_property

@@ -1,6 +1,7 @@
-"""Undoing edits: what was not sent is taken back, and of what was sent the reverse is made, as new edits.
+"""Undoing edits: unsent ones are taken back, and for those that were sent the reverse is made, as new edits.
 
-A step is what one command did, an apply with all its edits. What somebody changed since stays as it is, and is named.
+A step is the work of one command, an apply with all its edits. Anything that was changed since stays as it is, and is
+named.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,10 +24,10 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undone:
-    """What undoing takes: its steps in their order, what stays as it is (``notes``), and of when the newest undone is.
+    """The steps that undo in their order, and ``notes`` on everything that stays as it is.
 
-    ``edits`` and ``steps`` are what was to be undone; both are empty if there is nothing. ``elsewhere`` is what blocks
-    that come back do not get.
+    ``edits`` and ``steps`` are those that were to be undone; both are empty if there is nothing. ``elsewhere`` are the
+    addresses that blocks do not get as they come back.
     """
 
     changes: tuple[Change, ...]
@@ -70,12 +71,12 @@ class _Target:
         self.layer[locid] = Content(fields=fields, blocks=(now.blocks - added) | removed)
 
     def who(self, locid: int) -> str:
-        """How messages call a geolocation."""
+        """The name of a geolocation in messages."""
         name = self.names.get(locid)
         return f"geolocation {locid}" if name is None else f"{name} ({locid})"
 
     def require_blocks_free(self) -> None:
-        """Refuse what would give one block to two geolocations.
+        """Refuse to give one block to two geolocations.
 
         :raises EditError: names the blocks and who has them by now
         """
@@ -95,7 +96,7 @@ class _Target:
 
 
 def plan_undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
-    """What `undo` would do; nothing is changed.
+    """The steps that `undo` would make; nothing is changed.
 
     :raises EditError: as `undo` does
     """

@@ -1,1 +1,1 @@
-"""Where default geolocations come from."""
+"""The sources of default geolocations: files of every kind, and the service."""

@@ -50,11 +50,11 @@ class Batch(NamedTuple):
     v6: BlocksV6
 
     def __len__(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks."""
         return len(self.v4.place) + len(self.v6.place)
 
     def masks(self) -> int:
-        """How many of them are `MASKED`."""
+        """The number of those that are `MASKED`."""
         return int(np.count_nonzero(self.v4.place == MASKED) + np.count_nonzero(self.v6.place == MASKED))
 
 

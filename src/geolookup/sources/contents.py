@@ -1,4 +1,4 @@
-"""What is in a source, for a person who looks at it before it is used."""
+"""The contents of a source, for a person who looks at it before it is used."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ from geolookup.sources.blocks import MASKED
 from geolookup.sources.definition import file_name
 from geolookup.sources.kinds.service import ServiceReading
 from geolookup.sources.protocol import BadRow, Reading
-from geolookup.sources.terms import recognised
+from geolookup.sources.providers import recognised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,7 @@ from urllib.parse import quote
 
 from geolookup.errors import SettingsError
 from geolookup.settings.source import SERVICE, SourceSettings
-from geolookup.sources.presets import preset
-from geolookup.sources.terms import Terms
+from geolookup.sources.providers import Terms, preset
 
 TOKEN = "{token}"  # noqa: S105 - what stands for it
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
@@ -47,16 +46,16 @@ class Definition:
 
     @property
     def is_service(self) -> bool:
-        """Whether it is the service."""
+        """True if it is the service."""
         return self.kind == SERVICE
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is fetched over HTTP."""
+        """True if it is fetched over HTTP."""
         return self.location.lower().startswith(("https://", "http://"))
 
     def terms(self, found: Terms | None = None) -> dict[str, Any]:
-        """What a snapshot's record keeps of it; ``found`` is what the file is recognised as, for what is not said."""
+        """The members of a snapshot's record; ``found`` are the recognised file's terms, for those not set."""
         found = found or _NO_TERMS
         return {
             "location": self.location,
@@ -69,7 +68,7 @@ class Definition:
         }
 
     def addresses(self, day: date, secret: str | None) -> list[str]:
-        """Where the file of a day is: one address, and after it the one of the month before if that may be right.
+        """The addresses of the file of a day: one, and after it the one of the month before if that may be right.
 
         :raises SettingsError: if the address needs a secret and there is none
         """
@@ -164,7 +163,7 @@ def refuse_location(location: str) -> None:
     # Its kind is told before it is read, and a later sync reads it again.
     is_stream = location == "-"
     if not is_stream and not location.lower().startswith(("https://", "http://")):
-        with contextlib.suppress(OSError, ValueError):  # whoever reads it says what is wrong
+        with contextlib.suppress(OSError, ValueError):  # reading it says what is wrong
             mode = os.stat(os.path.expanduser(location)).st_mode
             is_stream = not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
     if is_stream:

@@ -1,4 +1,4 @@
-"""Which kind of source a file is, by its content, and opening it."""
+"""The kind of source that a file is, by its content, and opening it."""
 
 import os
 import re
@@ -6,20 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, SettingsError
-from geolookup.files.content import utf16_of
-from geolookup.files.limits import Limits
+from geolookup.files.formats import utf16_of
 from geolookup.files.opened import Member, Opened
-from geolookup.sources.kinds import (
-    dbip_csv,
-    geofeed,
-    geolite2_csv,
-    ip2location_csv,
-    legacy_csv,
-    mmdb,
-    ranges_csv,
-    registry,
-    rir,
-)
+from geolookup.files.streams import Limits
+from geolookup.sources.bundled import bundled_ranges_path
+from geolookup.sources.kinds import dbip_csv, geofeed, geolite2_csv, ip2location_csv, legacy_csv, mmdb, ranges_csv, rir
 from geolookup.sources.kinds import list as saved_list
 from geolookup.sources.protocol import Kind, Reading, Request
 
@@ -34,13 +25,13 @@ KINDS: tuple[Kind, ...] = (
     ip2location_csv.KIND,
     dbip_csv.KIND,
     geofeed.KIND,
-    registry.KIND,
+    ranges_csv.REGISTRY,
 )
 
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _SHOWN_FILES = 5
 _UTF16_BYTES = 128
-#: What a server answers in place of a file: a login, an error, a list of a folder.
+#: The beginning of a page that a server answers in place of a file: a login, an error, a list of a folder.
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|title)\b", re.IGNORECASE)
 
 
@@ -61,7 +52,7 @@ def open_source(
     """
     bounds = limits or Limits()
     chosen = named(kind) if kind is not None else None
-    opened = registry.open_bundled(bounds) if chosen is registry.KIND else Opened(location, bounds)
+    opened = Opened(bundled_ranges_path(), bounds) if chosen is ranges_csv.REGISTRY else Opened(location, bounds)
     try:
         if chosen is None:
             chosen = kind_of(opened)
@@ -77,7 +68,7 @@ def open_source(
 
 def _of_other_kinds(opened: Opened, chosen: Kind) -> list[str]:
     """That data in a folder or archive are not read, since they are of another kind. Licences and the like are none."""
-    if len(opened.members) < 2 or chosen is registry.KIND:
+    if len(opened.members) < 2 or chosen is ranges_csv.REGISTRY:
         return []
     left = [member for member in opened.members if not chosen.fits(member)]
     found = [(member, kind) for member in left if (kind := _fitting([member])) is not None]
@@ -133,13 +124,13 @@ def _seen(opened: Opened) -> str:
 
 
 def _is_utf16(head: bytes) -> bool:
-    """Whether it reads as UTF-16: other binary data may begin as that does."""
+    """True if it reads as UTF-16: other binary data may begin as that does."""
     text = head[:_UTF16_BYTES].decode(utf16_of(head) or "ascii", "replace")
     return utf16_of(head) is not None and "\0" not in text and "\ufffd" not in text
 
 
 def _content(member: Member, most: int) -> str:
-    """What can be said of a file's content in a few words."""
+    """A file's content in a few words."""
     head = member.head
     if not head:
         return "it is empty"

@@ -1,4 +1,4 @@
-"""A table of distinct places in columns: what the blocks of a source point at."""
+"""A table of distinct places in columns, at which the blocks of a source point."""
 
 import math
 import re
@@ -27,7 +27,7 @@ class PlaceFields(NamedTuple):
     areacode: str = ""
 
     def covers(self) -> bool:
-        """Whether a row with these fields says where its addresses are: it names more than coordinates."""
+        """True if a row with these fields says where its addresses are: it names more than coordinates."""
         return bool(self.country or self.region or self.city or self.postalcode)
 
 
@@ -133,7 +133,7 @@ class Places:
 
 
 class BadFieldError(Exception):
-    """Why a value cannot be a field. It becomes a bad row, and never leaves this room."""
+    """The reason why a value cannot be a field. It becomes a bad row, and never leaves this room."""
 
 
 def text(value: str, name: str) -> str:
@@ -147,7 +147,7 @@ def text(value: str, name: str) -> str:
 
 
 def country(value: str) -> str:
-    """The country, in the capitals that whoever reads an answer compares it with.
+    """The country in capitals, the form of all answers.
 
     :raises BadFieldError: if it is not a code of two letters
     """
@@ -179,7 +179,7 @@ def degrees(value: object, most: int, name: str) -> float | None:
 
 
 def _with_a_point(value: object) -> str:
-    """What to write in place of a decimal comma; "" if the text is not a number even so."""
+    """Advice against a decimal comma; "" if the text is not a number even with a point."""
     pointed = str(value).strip().replace(",", ".", 1)
     return f": write {pointed}" if pointed != value and _DECIMAL.fullmatch(pointed) else ""
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from geolookup.base.text import harmless
 from geolookup.errors import PullError
-from geolookup.files.limits import Limits
 from geolookup.files.opened import Member, Opened
+from geolookup.files.streams import Limits
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import Batch
 from geolookup.sources.places import Places
@@ -40,7 +40,7 @@ class BadRow:
 
 @dataclass(slots=True, kw_only=True)
 class Gathered:
-    """What reading has found so far: complete when the last batch was handed out.
+    """The findings of a reading so far: complete when the last batch was handed out.
 
     ``files`` are those of an archive or folder that were read; others in it are of no use to the kind. ``expected`` is
     how many rows there will be, or None if that is not known before the end; it counts what must be decoded before them
@@ -91,7 +91,7 @@ class Gathered:
         return sorted(self.bad_rows, key=lambda row: (row.file, row.number))
 
     def check(self, name: str, limits: Limits) -> None:
-        """Refuse what must not be published, once all was read.
+        """Refuse a source that must not be published, once all was read.
 
         :raises PullError: if too many rows are bad, or if no good row is there
         """
@@ -108,7 +108,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """How a kind is asked to read: ``fields`` maps our field names to keys or columns of the file."""
+    """The limits of a reading; ``fields`` maps our field names to keys or columns of the file."""
 
     limits: Limits = field(default_factory=Limits)
     fields: Mapping[str, str] = field(default_factory=dict)

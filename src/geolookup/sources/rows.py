@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from geolookup.files.tables import Chunk
 from geolookup.index.flatten import U32
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered
-from geolookup.sources.table import Chunk
 
 Key: TypeAlias = tuple[str, ...]
 

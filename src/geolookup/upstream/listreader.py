@@ -120,7 +120,7 @@ def _sign_of_more(shell: Mapping[str, Any], rows: int) -> str | None:
 
 
 def links_to_more(header: str) -> bool:
-    """Whether a header ``Link`` (RFC 8288) names a next page."""
+    """True if a header ``Link`` (RFC 8288) names a next page."""
     return _LINK.search(header) is not None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.settings.load import load
-from geolookup.sources.presets import PRESETS
+from geolookup.sources.providers import PRESETS
 
 
 @pytest.fixture(autouse=True)

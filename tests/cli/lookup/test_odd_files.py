@@ -10,7 +10,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.errors import DataFileError
 from geolookup.sites.file import read_sites
-from geolookup.sources.csv_rows import CsvRows
+from geolookup.sources.country_ranges import CsvRows
 from tests.support.data.states import place, publish
 
 BOM = b"\xef\xbb\xbf"

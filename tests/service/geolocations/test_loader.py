@@ -11,7 +11,7 @@ from geolookup.errors import DataFileError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.store.store import Store
-from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.sources.bundled import bundled_ranges_path
 from tests.service.geolocations.loading import HEADER, places, write
 from tests.support.data.source_files import examples
 from tests.support.services.running_service import FIELDS, RunningService

@@ -13,7 +13,8 @@ from geolookup.errors import DataFileError
 from geolookup.service.hotels.records import MAX_DEPTH, MAX_LINE_BYTES, LoadedHotels, load_demo_hotels, load_hotels
 from geolookup.service.store.schema import hotel_amenities, hotels, rate_plans
 from geolookup.service.store.store import Store
-from geolookup.sources.country_ranges import bundled_ranges_path, read_country_ranges
+from geolookup.sources.bundled import bundled_ranges_path
+from geolookup.sources.country_ranges import read_country_ranges
 from tests.support.data.hotels import RATE_PLAN, SECTIONS, hotel, ndjson
 from tests.support.services.running_service import RunningService
 

@@ -21,7 +21,7 @@ from geolookup.cli.options import (
     state_directory,
 )
 from geolookup.errors import DataFileError, SettingsError, UpstreamRefusedError
-from geolookup.files.limits import Limits
+from geolookup.files.streams import Limits
 from geolookup.http.download import Downloader
 from geolookup.http.transport import Transport
 from geolookup.settings.secrets import read_source_secret

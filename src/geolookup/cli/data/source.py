@@ -30,8 +30,7 @@ from geolookup.settings.times import in_words
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import TOKEN, Definition, define, name_of, refuse_location
 from geolookup.sources.detect import named, open_source
-from geolookup.sources.presets import PRESETS, preset
-from geolookup.sources.terms import Terms
+from geolookup.sources.providers import PRESETS, Terms, preset
 from geolookup.state.base.clock import wall
 
 _REGISTRY = "registry"

@@ -16,7 +16,7 @@ from geolookup.model.addresses import of_mask
 from geolookup.model.countries import in_capitals
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import range_ends
-from geolookup.sources.world.fit import misfits
+from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
 
 P = ParamSpec("P")

@@ -14,7 +14,7 @@ from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.options import delimiter_option
 from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
-from geolookup.files.compression import compression_named
+from geolookup.files.formats import compression_named
 from geolookup.lookup import open as opening
 from geolookup.lookup.log_field import Pick, read_field
 

@@ -16,7 +16,7 @@ from sqlalchemy import Table, select
 
 from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError, PullError
-from geolookup.files.bad_rows import BadRows
+from geolookup.files.tables import BadRows
 from geolookup.index.flatten import Flags
 from geolookup.model import addresses
 from geolookup.model.fields import DEGREES, FIELD_NAMES, TEXT_NAMES, UNKNOWN
@@ -26,13 +26,12 @@ from geolookup.service.geolocations.merge import Replacing, staged_blocks, stage
 from geolookup.service.store.schema import geolocations, padded, with_keys
 from geolookup.service.store.store import OnRows, Store, Transaction, counted, nobody_counts
 from geolookup.sources.blocks import MASKED
-from geolookup.sources.country_ranges import COLUMNS, ranges, read_range
-from geolookup.sources.csv_rows import CsvRows
+from geolookup.sources.country_ranges import COLUMNS, CsvRows, ranges, read_range
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import place_digest
+from geolookup.sources.outlines import misfits
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.protocol import Reading
-from geolookup.sources.world.fit import misfits
 from geolookup.web import wire
 
 _BATCH = 5000

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import Table
 from geolookup.model import addresses
 from geolookup.sources import blocks
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
-from geolookup.sources.table import Table
 
 #: By the number of columns, the position of each field:
 #: first,last,country;  first,last,continent,country,region,city,latitude,longitude (DB-IP)
@@ -47,12 +47,12 @@ def _is_address(text: str) -> bool:
 
 
 def _widths(rows: list[list[str]]) -> list[int]:
-    """How many columns those of the rows have that may be of this kind."""
+    """The numbers of columns of those rows that may be of this kind."""
     return [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
 
 
 def fits(member: Member) -> bool:
-    """Whether most rows begin with two addresses and have as many columns as one of the layouts."""
+    """True if most rows begin with two addresses and have as many columns as one of the layouts."""
     rows = sample_rows(member)
     found = _widths(rows)
     return len(found) * 2 > len(rows) and len(set(found)) == 1

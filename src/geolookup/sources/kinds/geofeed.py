@@ -13,12 +13,12 @@ from geolookup.base.reasons import reason
 from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import CHUNK_ROWS, NOT_UTF8
 from geolookup.model import addresses
 from geolookup.model.countries import not_a_code
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, PlaceFields, text
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.table import CHUNK_ROWS, NOT_UTF8
 
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
 _REGION = re.compile(r"([A-Z]{2})-([A-Z0-9]{1,3})", re.ASCII)  # ISO 3166-2
@@ -26,7 +26,7 @@ _NOWHERE = "ZZ"
 
 
 def fits(member: Member) -> bool:
-    """Whether most lines of the beginning are a prefix, a comma, and two letters or nothing."""
+    """True if most lines of the beginning are a prefix, a comma, and two letters or nothing."""
     lines = member.head.decode("utf-8-sig", "replace").split("\n")
     if len(lines) > 1:
         lines.pop()  # it may be cut

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import Table
 from geolookup.sources import blocks
 from geolookup.sources.kinds.ranges_csv import first_line
 from geolookup.sources.places import BadFieldError, PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
-from geolookup.sources.table import Table
 
 _BLOCKS = frozenset(("network", "geoname_id", "registered_country_geoname_id"))
 _PLACES = frozenset(("geoname_id", "locale_code", "country_iso_code"))
@@ -33,7 +33,7 @@ def _has(member: Member, columns: frozenset[str]) -> bool:
 
 
 def fits(member: Member) -> bool:
-    """Whether it has the blocks."""
+    """True if it has the blocks."""
     return _has(member, _BLOCKS)
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import Table
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.sources import blocks
 from geolookup.sources.kinds.dbip_csv import sample_rows
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
-from geolookup.sources.table import Table
 
 _NOTHING = "-"
 _NUMBER = re.compile(r"[0-9]{1,39}", re.ASCII)
@@ -73,7 +73,7 @@ def _looks_right(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def fits(member: Member) -> bool:
-    """Whether most rows begin with two decimal numbers and a country's code."""
+    """True if most rows begin with two decimal numbers and a country's code."""
     rows = sample_rows(member)
     return _looks_right(rows) and _layout(rows) is not None
 

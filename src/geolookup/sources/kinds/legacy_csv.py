@@ -10,10 +10,10 @@ import numpy as np
 from geolookup.base.reasons import reason
 from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import Chunk, Table
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.table import Chunk, Table
 
 _BLOCKS = ("startipnum", "endipnum", "locid")
 _PLACES = ("locid", "country", "region", "city", "postalcode", "latitude", "longitude", "metrocode", "areacode")
@@ -32,7 +32,7 @@ def _header_line(member: Member, columns: tuple[str, ...]) -> int | None:
 
 
 def fits(member: Member) -> bool:
-    """Whether it has the blocks."""
+    """True if it has the blocks."""
     return _header_line(member, _BLOCKS) is not None
 
 

@@ -1,14 +1,16 @@
 """``list``: the service's own list, saved as JSON (any form that the service may answer in) or one object a line."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from geolookup.errors import DataFileError, UpstreamAnswerError
+from geolookup.base.reasons import reason
+from geolookup.errors import DataFileError, PullError, UpstreamAnswerError
 from geolookup.files.opened import Member, Opened
-from geolookup.sources.blocks import Batch
+from geolookup.model.types import field_values
+from geolookup.sources.blocks import Batch, from_ranges
+from geolookup.sources.places import PlaceFields
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.pulled import batch_of, note_rejected
-from geolookup.upstream.decode import PulledGeolocation, RowDecoder
+from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder
 from geolookup.upstream.listreader import ListReader
 
 _CHUNK_BYTES = 256 << 10
@@ -20,12 +22,12 @@ _OF_PAGES = "Save all pages in one file: as one JSON array, or one geolocation a
 
 
 def is_json(member: Member) -> bool:
-    """Whether the text begins as an array or an object."""
+    """True if the text begins as an array or an object."""
     return member.head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS)[:1] in (b"[", b"{")
 
 
 def fits(member: Member) -> bool:
-    """Whether the text begins as JSON, and its beginning has a key that only geolocations have."""
+    """True if the text begins as JSON, and its beginning has a key that only geolocations have."""
     return is_json(member) and _KEY.search(member.head) is not None
 
 
@@ -57,7 +59,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
 
 
 def _is_lines(head: bytes) -> bool:
-    """Whether the first line is a whole object, and another begins below it."""
+    """True if the first line is a whole object, and another begins below it."""
     first, _, rest = head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANKS).partition(b"\n")
     return first.startswith(b"{") and first.rstrip(_BLANKS).endswith(b"}") and rest.lstrip(_BLANKS)[:1] == b"{"
 
@@ -115,3 +117,29 @@ KIND = Kind(
     read=read,
     own_locids=True,
 )
+
+
+def batch_of(name: str, geolocations: Iterable[PulledGeolocation], gathered: Gathered) -> Batch:
+    """The blocks of geolocations, whose places are added with their locids.
+
+    :raises PullError: if a locid has come before
+    """
+    ranges: list[tuple[int, int, int, int]] = []
+    for found in geolocations:
+        place = PlaceFields._make(field_values(found))
+        try:
+            number = gathered.places.add_numbered(found.locid, place)
+        except ValueError as error:
+            raise PullError(f"{name}: {reason(error)} in the list: nothing was published") from error
+        ranges += [(block[0], block[1], block[2], number) for block in found.blocks]
+    return from_ranges(ranges)
+
+
+def note_rejected(gathered: Gathered, rejected: Iterable[RejectedRow], *, lines: bool) -> None:
+    """Note the rows that the decoder left out; ``lines`` says that each geolocation stood in a line of its own."""
+    for row in rejected:
+        named = row.locid is None or row.reason.startswith("locid ")
+        reason = row.reason if named else f"locid {row.locid}: {row.reason}"
+        if row.block is not None:
+            reason += f" in {row.block}"
+        gathered.leave_out(row.position + 1, row.position + 1 if lines else None, reason)

@@ -13,9 +13,17 @@ from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import reading_errors
 from geolookup.index.flatten import U32, Flags
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
-from geolookup.sources.mmdb.metadata import DECODING_FAILED, MARKER, TAIL_BYTES, Metadata, read_metadata
-from geolookup.sources.mmdb.shapes import Recogniser
-from geolookup.sources.mmdb.tree import Networks, Tree, last_addresses
+from geolookup.sources.mmdb_records import Recogniser
+from geolookup.sources.mmdb_tree import (
+    DECODING_FAILED,
+    MARKER,
+    TAIL_BYTES,
+    Metadata,
+    Networks,
+    Tree,
+    last_addresses,
+    read_metadata,
+)
 from geolookup.sources.protocol import Gathered, Kind, Request
 
 _NOWHERE = 0xFFFF_FFFF
@@ -23,7 +31,7 @@ _TOLD_RECORDS = 4096
 
 
 def fits(member: Member) -> bool:
-    """Whether the metadata's marker stands near the file's end, or the file begins as a search tree and is binary."""
+    """True if the metadata's marker stands near the file's end, or the file begins as a search tree and is binary."""
     if MARKER in member.head:
         return True
     if b"\0" not in member.head:

@@ -1,4 +1,7 @@
-"""``ranges-csv``: a CSV file with a header that names the range and any of our fields: a spreadsheet of one's own."""
+"""``ranges-csv``: a CSV file with a header that names the range and any of our fields: a spreadsheet of one's own.
+
+And ``registry``, the bundled file of that form: the registries' delegations, a country for every allocated address.
+"""
 
 import csv
 import re
@@ -8,26 +11,27 @@ from typing import NamedTuple
 from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, SettingsError
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import Table
 from geolookup.model.types import FIELD_NAMES
 from geolookup.sources import blocks
+from geolookup.sources.bundled import bundled_date
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
-from geolookup.sources.table import Table
 
 #: Pairs of columns that hold the ends of a range, and columns that hold a network.
 _ENDS = (("first", "last"), ("startip", "endip"), ("start_ip", "end_ip"))
 _NETWORKS = ("network", "cidr")
-#: What spreadsheets write between values; where the comma is the decimal sign, that is a semicolon.
+#: Separators of spreadsheets; where the comma is the decimal sign, they write a semicolon.
 _SEPARATORS = (",", ";", "\t")
-#: What tells a spreadsheet the separator, in a line above the header.
+#: A line above the header that tells a spreadsheet the separator.
 _SEPARATOR_LINE = re.compile(r"\s*\"?sep=.\"?\s*", re.IGNORECASE)
 
 _SHOWN_COLUMNS = 8
 
 
 class _Layout(NamedTuple):
-    """What separates the columns, and how many lines stand above the header."""
+    """The separator of the columns, and the number of lines above the header."""
 
     separator: str
     skip: int
@@ -51,7 +55,7 @@ def _range_columns(header: list[str]) -> tuple[str, ...] | None:
 
 
 def fits(member: Member) -> bool:
-    """Whether the first line names a range."""
+    """True if the first line names a range."""
     return _layout(member) is not None
 
 
@@ -69,10 +73,10 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
     """The blocks of all such files, in the order of their names."""
     for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
-        yield from read_file(member, request, gathered, empty_covers=True)
+        yield from _read_file(member, request, gathered, empty_covers=True)
 
 
-def read_file(member: Member, request: Request, gathered: Gathered, *, empty_covers: bool) -> Iterator[blocks.Batch]:
+def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_covers: bool) -> Iterator[blocks.Batch]:
     """The blocks of one file.
 
     :raises DataFileError: if a column is missing, or the file is damaged
@@ -141,4 +145,28 @@ KIND = Kind(
     fits=fits,
     read=read,
     maps_fields=True,
+)
+
+
+#: The credit of the bundled data.
+_ATTRIBUTION = "registry delegation data as aggregated by ipverse (CC0 1.0)"
+
+
+def _never_by_content(_member: Member) -> bool:
+    """False: the bundled data are asked for by name, and a file like theirs is a ``ranges-csv``."""
+    return False
+
+
+def _read_registry(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
+    """The delegated ranges."""
+    gathered.about.update(dated=bundled_date(), attribution=_ATTRIBUTION)
+    for member in opened.members:
+        yield from _read_file(member, request, gathered, empty_covers=False)
+
+
+REGISTRY = Kind(
+    name="registry",
+    summary="the bundled delegation data: a country for every allocated address",
+    fits=_never_by_content,
+    read=_read_registry,
 )

@@ -7,13 +7,13 @@ from geolookup.base.text import count
 from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member, Opened
+from geolookup.files.tables import CHUNK_ROWS, NOT_UTF8
 from geolookup.model import addresses
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.countries import not_a_code
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered, Kind, Request
-from geolookup.sources.table import CHUNK_ROWS, NOT_UTF8
 
 _REGISTRIES = frozenset(("afrinic", "apnic", "arin", "lacnic", "ripencc", "iana", "nro"))
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
@@ -23,7 +23,7 @@ _NO_COUNTRY = frozenset(("", "ZZ"))
 
 
 def fits(member: Member) -> bool:
-    """Whether the first line that is not a comment is a version line, or a record of a registry."""
+    """True if the first line that is not a comment is a version line, or a record of a registry."""
     for line in member.head.decode("utf-8-sig", "replace").split("\n"):
         values = line.strip().split("|")
         if line.strip() and not line.startswith("#"):
@@ -86,7 +86,7 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
 
 
 def _block(line: str, values: list[str], gathered: Gathered) -> tuple[int, int, int, int] | None:
-    """Family, first, last and place of a record; None if nobody has the addresses, or their country is not told."""
+    """Family, first, last and place of a record; None if it is not delegated, or has no country."""
     if has_surrogates(line):
         raise BadFieldError(NOT_UTF8)
     if len(values) < 7:

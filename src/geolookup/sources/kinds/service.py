@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from geolookup.files.limits import Limits
+from geolookup.files.streams import Limits
 from geolookup.sources.blocks import Batch
+from geolookup.sources.kinds.list import batch_of, note_rejected
 from geolookup.sources.places import Places
 from geolookup.sources.protocol import Gathered
-from geolookup.sources.pulled import batch_of, note_rejected
 from geolookup.upstream.geolocations import Listing
 
 NAME = "service"
@@ -20,7 +20,7 @@ class ServiceReading:
     names: tuple[str, ...] = ()
 
     def __init__(self, name: str, listing: Listing, limits: Limits | None = None) -> None:
-        """``name`` is the service's address for messages; whoever opened the listing closes it."""
+        """``name`` is the service's address for messages; the caller closes the listing."""
         self.name = name
         self.limits = limits or Limits()
         self.gathered = Gathered(places=Places(numbered=True))

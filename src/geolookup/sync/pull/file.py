@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from geolookup.errors import DataFileError, IndexFileError, PullError, UpstreamRefusedError
-from geolookup.files.limits import Limits
+from geolookup.files.streams import Limits
 from geolookup.http.download import Downloader, Fetched
 from geolookup.index.reader import IndexReader
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.secrets import read_source_secret
-from geolookup.sources.country_ranges import bundled_ranges_path
+from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.definition import TOKEN, Definition, file_name
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
-from geolookup.sources.terms import recognised
+from geolookup.sources.providers import recognised
 from geolookup.state.base import clock, files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import BUNDLED, REGISTRY

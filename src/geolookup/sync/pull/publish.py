@@ -8,7 +8,7 @@ from geolookup.base.text import count
 from geolookup.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.settings.times import shown
-from geolookup.sources.terms import Terms
+from geolookup.sources.providers import Terms
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current

@@ -1,4 +1,4 @@
-"""Which keys of an MMDB's records are which fields: the known shapes of providers, or a mapping of one's own.
+"""Places from the records of a MaxMind DB, by the known shapes of providers, or by a mapping of keys to fields.
 
 A path is keys with dots between them; a number is a position in a list. Of several paths the first that has a value
 counts.

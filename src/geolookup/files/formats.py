@@ -1,12 +1,16 @@
-"""The compressions in which a file may come, told by its first bytes: gzip, bzip2, xz, and Zstandard by an extra."""
+"""The format of a file by its first bytes: a compression, an archive, or text in UTF-16.
+
+The compressions are gzip, bzip2, xz, and Zstandard by an extra; the archives are zip and tar.
+"""
 
 import bz2
 import gzip
 import io
 import lzma
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import IO, Any, Final, cast
 
 from geolookup.errors import MissingExtraError
 from geolookup.files.streams import Stream
@@ -88,7 +92,7 @@ _COMPRESSIONS = (
         ".xz",
         (b"\xfd7zXZ\x00",),
         lzma.LZMAFile,
-        lambda out: cast("IO[bytes]", lzma.LZMAFile(out, "wb")),  # noqa: SIM115 - whoever asks for it closes it
+        lambda out: cast("IO[bytes]", lzma.LZMAFile(out, "wb")),  # noqa: SIM115 - the caller closes it
     ),
 )
 
@@ -104,6 +108,33 @@ def compression_named(name: str) -> Compression | None:
 
 
 def is_undecided(head: bytes) -> bool:
-    """Whether the few bytes that are there may become those of a compressed file."""
+    """True if the few bytes that are there may become those of a compressed file."""
     magics = (magic for each in _COMPRESSIONS for magic in each.magics)
     return any(len(head) < len(magic) and magic.startswith(head) for magic in magics)
+
+
+#: The beginning of a zip archive with files, and of an empty one.
+_ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_TAR_MAGIC: Final = b"ustar"
+_TAR_MAGIC_AT: Final = 257
+#: The beginning of UTF-16: its mark, or two characters of ASCII.
+_UTF16: Final = {
+    "utf-16": re.compile(rb"\xff\xfe|\xfe\xff"),
+    "utf-16le": re.compile(rb"([\t\n\r -~]\0){2}"),
+    "utf-16be": re.compile(rb"(\0[\t\n\r -~]){2}"),
+}
+
+
+def is_zip(head: bytes) -> bool:
+    """True if the file that begins with ``head`` is a zip archive."""
+    return head.startswith(_ZIP_MAGICS)
+
+
+def is_tar(head: bytes) -> bool:
+    """True if the file that begins with ``head`` is a tar archive."""
+    return head.startswith(_TAR_MAGIC, _TAR_MAGIC_AT)
+
+
+def utf16_of(head: bytes) -> str | None:
+    """The encoding of a file that begins as UTF-16 does, by the name that iconv has for it, or None."""
+    return next((encoding for encoding, beginning in _UTF16.items() if beginning.match(head)), None)

@@ -1,11 +1,18 @@
-"""The outline of each country as polygons, and whether a point lies in them."""
+"""The outlines of the countries, and whether a place fits its country: a code whose outline holds the coordinates.
+
+The outlines are those of Natural Earth that are bundled.
+"""
 
 import functools
 import gzip
 import importlib.resources
 import json
+from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
 from typing import Any, Final, TypeAlias
+
+from geolookup.model.countries import wrong_country
+from geolookup.model.fields import DEGREES
 
 Topology: TypeAlias = dict[str, Any]
 #: Longitude and latitude.
@@ -13,7 +20,7 @@ Point: TypeAlias = tuple[float, float]
 #: West, south, east and north in degrees.
 Box: TypeAlias = tuple[float, float, float, float]
 
-#: Outlines leave out small islands and bays: what is no farther from a part of a country may be in it.
+#: Outlines leave out small islands and bays: a point that is no farther from a part of a country may be in it.
 _NEAR_DEGREES: Final = 1.0
 #: And so far from the coast a town may seem to be.
 _COAST_DEGREES: Final = 0.25
@@ -28,7 +35,7 @@ def detailed() -> Topology:
 
 
 def may_be_in(code: str, latitude: float, longitude: float) -> bool:
-    """Whether a point may be in a country: it is near to the box of one of its parts, or the outline is unknown."""
+    """True if a point may be in a country: it is near to the box of one of its parts, or the outline is unknown."""
     parts = _parts(code)
     return not parts or any(
         west - _NEAR_DEGREES <= longitude <= east + _NEAR_DEGREES
@@ -38,7 +45,7 @@ def may_be_in(code: str, latitude: float, longitude: float) -> bool:
 
 
 def is_in(code: str, latitude: float, longitude: float) -> bool:
-    """Whether a point is in a country, or at its coast; false if the outline is unknown."""
+    """True if a point is in a country, or at its coast; false if the outline is unknown."""
     return any(
         _inside(ring, longitude, latitude)
         or any(abs(x - longitude) < _COAST_DEGREES and abs(y - latitude) < _COAST_DEGREES for x, y in ring)
@@ -75,9 +82,43 @@ def _arc(number: int) -> list[Point]:
 
 
 def _inside(ring: tuple[Point, ...], x: float, y: float) -> bool:
-    """Whether a ring goes round a point: a line from it to the east meets the ring an odd number of times."""
+    """True if a ring goes round a point: a line from it to the east meets the ring an odd number of times."""
     inside = False
     for (x1, y1), (x2, y2) in pairwise((*ring, ring[0])):
         if (y1 > y) != (y2 > y) and x < x1 + (y - y1) * (x2 - x1) / (y2 - y1):
             inside = not inside
     return inside
+
+
+def misfits(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Values that cannot be meant, each with its field: a country in words, coordinates in the wrong order.
+
+    The order is wrong for certain if the point is far from the country, and lies in it the other way round, or if a
+    latitude is no latitude and would be a longitude. It cannot be told without a country, for a country without an
+    outline, and near the equator if both ways lie in the country.
+    """
+    country, latitude, longitude = fields["country"], fields["latitude"], fields["longitude"]
+    if (wrong := wrong_country(country)) is not None:
+        yield "country", wrong
+    if not isinstance(latitude, float) or not isinstance(longitude, float):
+        return
+    most, asked = DEGREES["latitude"], "are latitude and longitude swapped?"
+    if abs(latitude) > most:
+        if abs(longitude) <= most and abs(latitude) <= DEGREES["longitude"]:
+            yield "latitude", f"latitude is a number of degrees from -{most} to {most}, not {latitude}: {asked}"
+    elif abs(longitude) <= most and _is_swapped(country, latitude, longitude):
+        there = f"latitude {latitude:g}, longitude {longitude:g} is not in {country}"
+        yield "latitude", f"{there}, and would be with the two swapped: {asked}"
+
+
+def _is_swapped(country: str, latitude: float, longitude: float) -> bool:
+    """True if a point is far from a country, and in it with latitude and longitude in each other's place."""
+    code = country.upper()
+    return not may_be_in(code, latitude, longitude) and is_in(code, longitude, latitude)
+
+
+def is_far(fields: Mapping[str, Any]) -> bool:
+    """True if the coordinates are far from the country that is named: it may be right, and seldom is."""
+    country, latitude, longitude = fields["country"], fields["latitude"], fields["longitude"]
+    known = bool(country) and latitude is not None and longitude is not None
+    return known and not may_be_in(country.upper(), latitude, longitude)

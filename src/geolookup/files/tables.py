@@ -1,4 +1,6 @@
-"""Rows of a CSV file (RFC 4180) in chunks, with their numbers and lines; a row that is not CSV costs only itself.
+"""Rows of a CSV file (RFC 4180) in chunks, with their numbers and lines, and what becomes of bad ones.
+
+A row that is not CSV costs only itself. A reader reports bad rows as it goes, or collects them to refuse the file.
 
 The standard library's reader is used: pyarrow's is an optional extra, and does not say in which line it met what it
 cannot read. All that is done for each row is done in C, so that the reader itself is the greater part of the time.
@@ -9,31 +11,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from operator import itemgetter
+from typing import Protocol
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.errors import DataFileError
-from geolookup.files.limits import Limits
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member
-from geolookup.sources.protocol import Gathered
+from geolookup.files.streams import Limits
 
 CHUNK_ROWS = 32768
+_NAMED = 20
 NOT_UTF8 = "is not UTF-8: convert the file, for example with `iconv -f latin1 -t utf-8`"
+
+
+class Report(Protocol):
+    """The counts of a reader: all ``rows`` so far, and the bad ones, which are left out."""
+
+    rows: int
+
+    def leave_out(self, number: int, line: int | None, reason: str, *, count: int = 1) -> None:
+        """Count bad rows: ``number`` is the count that ``rows`` had with the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows as lists of text; ``numbers`` and ``lines`` say for each which row and line (its last) of the file it is."""
+    """Rows as lists of text; ``numbers`` and ``lines`` are for each its row and its (last) line in the file."""
 
     rows: list[list[str]]
     numbers: Sequence[int]
     lines: Sequence[int]
-    gathered: Gathered
+    report: Report
 
     def bad(self, at: int, reason: str) -> None:
         """Leave out the row at this position of the chunk."""
-        self.gathered.leave_out(self.numbers[at], self.lines[at], reason)
+        self.report.leave_out(self.numbers[at], self.lines[at], reason)
 
     def column(self, position: int) -> list[str]:
         """One column of all rows."""
@@ -45,7 +57,7 @@ class Chunk:
             [self.rows[at] for at in positions],
             [self.numbers[at] for at in positions],
             [self.lines[at] for at in positions],
-            self.gathered,
+            self.report,
         )
 
 
@@ -60,14 +72,14 @@ class Table:
         self,
         member: Member,
         limits: Limits,
-        gathered: Gathered,
+        report: Report,
         *,
         latin1: bool = False,
         skip: int = 0,
         separator: str = ",",
     ) -> None:
         self.name = member.name
-        self._gathered = gathered
+        self._report = report
         self._lines = Lines(member, limits, latin1=latin1)
         lines = chain.from_iterable(self._lines.blocks())
         for _ in range(skip):
@@ -113,7 +125,7 @@ class Table:
 
     def _numbered(self, rows: list[list[str]], begun: int, broken: csv.Error | None) -> Chunk:
         """The rows without the blank ones, counted; ``broken`` is why the row after them could not be read."""
-        gathered, ended, skipped = self._gathered, self._reader.line_num, self._skipped
+        report, ended, skipped = self._report, self._reader.line_num, self._skipped
         lines: Sequence[int]
         if broken is None and ended - begun == len(rows):
             lines = range(begun + 1 + skipped, ended + 1 + skipped)
@@ -124,14 +136,14 @@ class Table:
         if not all(map(any, rows)):  # an empty line, or separators alone, which spreadsheets write below a table
             filled = [at for at, row in enumerate(rows) if any(row)]
             rows, lines = [rows[at] for at in filled], [lines[at] for at in filled]
-        count = gathered.rows
-        chunk = Chunk(rows, range(count + 1, count + 1 + len(rows)), lines, gathered)
-        gathered.rows += len(rows)
+        count = report.rows
+        chunk = Chunk(rows, range(count + 1, count + 1 + len(rows)), lines, report)
+        report.rows += len(rows)
         if broken is not None:
             # A quote that does not end has eaten lines: each counts, so that many stop the pull.
             lost = max(1, ended + skipped - before)
-            gathered.leave_out(gathered.rows + 1, before + 1, f"is not CSV: {broken}", count=lost)
-            gathered.rows += lost
+            report.leave_out(report.rows + 1, before + 1, f"is not CSV: {broken}", count=lost)
+            report.rows += lost
         return chunk
 
     def _checked(self, chunk: Chunk, width: int, *, exact: bool) -> Chunk:
@@ -149,3 +161,39 @@ class Table:
 def _all_wide(rows: list[list[str]], width: int, *, exact: bool) -> bool:
     widths = set(map(len, rows))
     return widths == {width} if exact else min(widths) >= width
+
+
+class BadRows:
+    """The bad rows of a file: all are counted, the first are named, and one is enough to refuse the file.
+
+    True if there is any. ``closing`` says what became of the file, and what to do.
+    """
+
+    def __init__(self, closing: str = "nothing was loaded: correct what is named, and load again") -> None:
+        self._closing = closing
+        self._named: list[str] = []
+        self._count = 0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, problem: str | DataFileError) -> None:
+        """Note one; its text says in which file and line."""
+        self._count += 1
+        if len(self._named) < _NAMED:
+            self._named.append(str(problem))
+
+    def add_unnamed(self, count: int) -> None:
+        """Note more bad rows, of which only the number is known."""
+        self._count += count
+
+    def refuse(self) -> None:
+        """End the reading, if there was one.
+
+        :raises DataFileError: names the first twenty, and says how many more there are
+        """
+        if not self._count:
+            return
+        more = self._count - len(self._named)
+        lines = [*self._named, *([f"and {more} more bad {'row' if more == 1 else 'rows'}"] if more else [])]
+        raise DataFileError("\n".join([*lines, self._closing]))

@@ -1,4 +1,4 @@
-"""Walking the search tree of a MaxMind DB in numpy: all networks in the order of their addresses.
+"""The structure of a MaxMind DB (specification 2.0): its metadata, checked before they are used, and its search tree.
 
 The tree is walked level by level, many nodes at once. A level that has grown too wide is cut in pieces that lie one
 after the other in the address space, and each piece is walked by itself: so memory is bounded for any size of tree,
@@ -7,19 +7,111 @@ and networks come in order without being sorted together.
 
 import mmap
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+import maxminddb
 import numpy as np
+from maxminddb.decoder import Decoder
 
+from geolookup.base.text import harmless
 from geolookup.errors import DataFileError
-from geolookup.files.limits import Limits
+from geolookup.files.streams import Limits
 from geolookup.index.flatten import U32, U64, Flags
-from geolookup.sources.mmdb.metadata import Metadata
+
+MARKER = b"\xab\xcd\xefMaxMind.com"
+#: The specification puts the metadata within the last 128 KiB.
+TAIL_BYTES = 128 << 10
+
+#: The zeros between the search tree and the data.
+_SEPARATOR_BYTES = 16
+
+#: The errors of `maxminddb`'s decoder for damaged content: its own error, text that is not UTF-8, a map as a map's key.
+DECODING_FAILED = (maxminddb.InvalidDatabaseError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """The file's metadata, and the bounds that follow from them.
+
+    ``record_bits`` is 24, 28 or 32; ``width`` the bits of an address, 32 or 128. The tree's bytes are the first
+    ``tree_bytes``; data begin at ``data_begin`` and end before ``data_end``.
+    """
+
+    node_count: int
+    record_bits: int
+    width: int
+    data_begin: int
+    data_end: int
+    about: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def tree_bytes(self) -> int:
+        """The size of the search tree."""
+        return self.node_count * self.record_bits // 4
+
+
+def read_metadata(name: str, buffer: mmap.mmap) -> Metadata:
+    """The metadata of a mapped file.
+
+    :raises DataFileError: if there are none, or they do not fit the file
+    """
+    at = buffer.rfind(MARKER, max(0, len(buffer) - TAIL_BYTES))
+    if at < 0:
+        raise DataFileError(f"{name}: is not a MaxMind DB, or was cut short: its metadata are missing")
+    begin = at + len(MARKER)
+    try:
+        found, _ = Decoder(buffer, begin).decode(begin)
+    except DECODING_FAILED as error:
+        raise DataFileError(f"{name}: the file is damaged: its metadata cannot be read") from error
+    if not isinstance(found, dict):
+        raise DataFileError(f"{name}: the file is damaged: its metadata are not a map")
+    major, nodes, bits, version = (
+        _whole(name, found, key) for key in ("binary_format_major_version", "node_count", "record_size", "ip_version")
+    )
+    if major != 2:
+        raise DataFileError(f"{name}: is a MaxMind DB of version {major}: this release reads version 2")
+    if bits not in (24, 28, 32):
+        raise DataFileError(f"{name}: the file is damaged: records of {bits} bits are not 24, 28 or 32")
+    if version not in (4, 6):
+        raise DataFileError(f"{name}: the file is damaged: unknown IP version {version}")
+    data_begin = nodes * bits // 4 + _SEPARATOR_BYTES
+    if not nodes or data_begin > at:
+        raise DataFileError(f"{name}: the file is damaged or was cut short: a tree of {nodes} nodes does not fit it")
+    return Metadata(
+        node_count=nodes,
+        record_bits=bits,
+        width=32 if version == 4 else 128,
+        data_begin=data_begin,
+        data_end=at,
+        about=_about(found),
+    )
+
+
+def _whole(name: str, found: dict[Any, Any], key: str) -> int:
+    value = found.get(key)
+    if type(value) is not int or not 0 <= value < 1 << 32:
+        raise DataFileError(f"{name}: the file is damaged: {key} is missing from its metadata")
+    return value
+
+
+def _about(found: dict[Any, Any]) -> dict[str, str]:
+    about = {"record_size": str(found["record_size"])}
+    if isinstance(kind := found.get("database_type"), str):
+        about["database_type"] = harmless(kind)
+    if isinstance(epoch := found.get("build_epoch"), int):
+        about["build_epoch"] = str(epoch)
+    description = found.get("description")
+    if isinstance(description, dict):
+        text = description.get("en") or next(iter(description.values()), None)
+        if isinstance(text, str) and text:
+            about["description"] = harmless(text)
+    return about
+
 
 _WIDEST = 1 << 18
 _PIECE = 1 << 16
 _SCAN = 1 << 20
-_SEPARATOR_BYTES = 16
 # Trees of IPv4 are walked as if they stood in ::/96, so that every tree ends after 128 bits.
 _DEEPEST = 128
 _MAPPED = np.uint64(0xFFFF)
@@ -84,7 +176,7 @@ class Tree:
             mapped, depth = self._descend([0] * 80 + [1] * 16)
             if mapped < self._about.node_count or depth == 96:
                 yield from self._below(mapped)
-        # A node below ::/96 is IPv4's, whatever else points at it.
+        # A node below ::/96 is IPv4's, even if other nodes point at it.
         skipped = start if start < self._about.node_count else None
         for part in self._walk(_Front.at(root, 0, 0, 0), skipped=skipped):
             six = (part.hi != 0) | (part.lo >> np.uint64(32) != _MAPPED)
@@ -132,7 +224,7 @@ class Tree:
         )
 
     def _positions(self, values: U32) -> U32:
-        """Where the records of data values (all greater than the number of nodes) lie in the data section."""
+        """The positions in the data section of the records of data values, all greater than the number of nodes."""
         positions = values.astype(np.int64) - self._about.node_count - _SEPARATOR_BYTES
         if len(positions) and (positions.min() < 0 or positions.max() >= self._about.data_end - self._about.data_begin):
             raise DataFileError(f"{self._name}: the file is damaged: its search tree points outside of the data")

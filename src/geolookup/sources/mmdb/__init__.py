@@ -1,1 +1,0 @@
-"""MaxMind DB files (specification 2.0): their metadata, search tree, and the shapes of records."""

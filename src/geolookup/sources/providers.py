@@ -1,0 +1,305 @@
+"""Providers: their files, which people can name as presets, and the terms of the licence of any file of theirs.
+
+A file is recognised by its own words, else by its name. Addresses and terms are those of the providers' documentation
+as of 2026. No preset was tried against its real host while this was written: ``tried`` says so for each.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from geolookup.errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A provider's file.
+
+    ``location`` may hold {YYYY}, {MM} and {DD} (the day in UTC) and {token}. ``month_before`` is true if the month's
+    file appears some days late, so that after a 404 the month before is right. ``keep_days`` is for how many days the
+    licence lets a superseded version be kept (None: no limit), ``redistribute`` whether it lets others have the data.
+    ``auth`` says how the secret travels: ``basic`` is ``account:key``, ``token`` stands in the address. ``max_age`` is
+    the age past which the data are stale: twice the provider's rhythm, and some days.
+    """
+
+    name: str
+    location: str
+    kind: str
+    licence: str
+    licence_url: str
+    attribution: str
+    keep_days: int | None
+    redistribute: bool
+    auth: Literal["none", "basic", "token"]
+    month_before: bool
+    max_age: str
+    documentation: str
+    tried: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Licence:
+    name: str
+    url: str
+    keep_days: int | None = None
+    redistribute: bool = True
+
+
+_CC_BY = _Licence(name="CC BY 4.0", url="https://creativecommons.org/licenses/by/4.0/")
+_CC_BY_SA = _Licence(name="CC BY-SA 4.0", url="https://creativecommons.org/licenses/by-sa/4.0/")
+_GEOLITE2_EULA = _Licence(
+    name="GeoLite2 End User License Agreement",
+    url="https://www.maxmind.com/en/geolite2/eula",
+    keep_days=30,
+    redistribute=False,
+)
+_NRO = _Licence(
+    name="free to use, published by the Number Resource Organization", url="https://www.nro.net/about/rirs/statistics/"
+)
+
+
+def _preset(
+    name: str,
+    location: str,
+    licence: _Licence,
+    attribution: str,
+    documentation: str,
+    *,
+    kind: str = "mmdb",
+    auth: Literal["none", "basic", "token"] = "none",
+    month_before: bool = False,
+    max_age: str,
+) -> Preset:
+    return Preset(
+        name=name,
+        location=location,
+        kind=kind,
+        licence=licence.name,
+        licence_url=licence.url,
+        attribution=attribution,
+        keep_days=licence.keep_days,
+        redistribute=licence.redistribute,
+        auth=auth,
+        month_before=month_before,
+        max_age=max_age,
+        documentation=documentation,
+        tried=False,
+    )
+
+
+def _dbip(edition: str) -> Preset:
+    return _preset(
+        f"dbip-{edition}-lite",
+        f"https://download.db-ip.com/free/dbip-{edition}-lite-{{YYYY}}-{{MM}}.mmdb.gz",
+        _CC_BY,
+        "IP Geolocation by DB-IP (https://db-ip.com)",
+        f"https://db-ip.com/db/download/ip-to-{edition}-lite",
+        month_before=True,
+        max_age="40d",
+    )
+
+
+def _geolite2(edition: str) -> Preset:
+    return _preset(
+        f"geolite2-{edition.lower()}",
+        f"https://download.maxmind.com/geoip/databases/GeoLite2-{edition}/download?suffix=tar.gz",
+        _GEOLITE2_EULA,
+        "This product includes GeoLite2 data created by MaxMind, available from https://www.maxmind.com",
+        "https://dev.maxmind.com/geoip/updating-databases/",
+        auth="basic",
+        max_age="14d",
+    )
+
+
+PRESETS: tuple[Preset, ...] = (
+    _preset(
+        "rir",
+        "https://ftp.ripe.net/pub/stats/ripencc/nro-stats/latest/nro-delegated-stats",
+        _NRO,
+        "Delegation statistics of the regional internet registries, combined by the NRO",
+        _NRO.url,
+        kind="rir",
+        max_age="7d",
+    ),
+    _dbip("city"),
+    _dbip("country"),
+    _geolite2("City"),
+    _geolite2("Country"),
+    _preset(
+        "ipinfo-lite",
+        "https://ipinfo.io/data/ipinfo_lite.mmdb?token={token}",
+        _CC_BY_SA,
+        "IP address data powered by IPinfo (https://ipinfo.io)",
+        "https://ipinfo.io/developers/ipinfo-lite-database",
+        auth="token",
+        max_age="7d",
+    ),
+    _preset(
+        "ip2location-lite-db11",
+        "https://www.ip2location.com/download/?token={token}&file=DB11LITECSVIPV6",
+        _CC_BY_SA,
+        "This site or product includes IP2Location LITE data available from https://lite.ip2location.com",
+        "https://lite.ip2location.com/ip2location-lite",
+        kind="ip2location-csv",
+        auth="token",
+        max_age="70d",
+    ),
+)
+
+_BY_NAME = {preset.name: preset for preset in PRESETS}
+
+
+def preset(name: str) -> Preset:
+    """The preset of this name.
+
+    :raises SettingsError: if there is none
+    """
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise SettingsError(f"{name!r:.60} is an unknown preset: there are {', '.join(_BY_NAME)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The terms of a licence.
+
+    ``keep_days`` is the number of days for which a superseded version may be kept, None without a limit;
+    ``redistribute`` is whether others may have the data.
+    """
+
+    licence: str
+    attribution: str
+    keep_days: int | None
+    redistribute: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it by name: `of_dict` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def of_dict(cls, found: Any) -> "Terms | None":
+        """Terms that were kept as JSON; None if there are none."""
+        if not isinstance(found, Mapping) or not found:
+            return None
+        days = found.get("keep_days")
+        return cls(
+            licence=str(found.get("licence", "")),
+            attribution=str(found.get("attribution", "")),
+            keep_days=days if isinstance(days, int) else None,
+            redistribute=found.get("redistribute") is not False,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Provider:
+    """``pattern`` finds its name in a text. ``free`` are the terms of its free edition, ``bought`` those of the files
+    that it sells.
+
+    ``is_free`` finds the free edition in the words of a file. A file's name does not say so: people shorten
+    them, and nearly all have the free one.
+    """
+
+    pattern: "re.Pattern[str]"
+    free: Terms | None = None
+    bought: Terms | None = None
+    is_free: "re.Pattern[str]" = re.compile("", re.ASCII)
+
+    def terms(self, said: str, *, is_name: bool) -> Terms | None:
+        """The terms for a text in which it was found."""
+        if self.bought is None or (self.free is not None and (is_name or self.is_free.search(said))):
+            return self.free
+        return self.bought
+
+
+def _of_preset(name: str) -> Terms:
+    return _as_terms(preset(name))
+
+
+def _as_terms(found: Preset) -> Terms:
+    return Terms(
+        licence=found.licence,
+        attribution=found.attribution,
+        keep_days=found.keep_days,
+        redistribute=found.redistribute,
+    )
+
+
+def _bought(provider: str) -> Terms:
+    return Terms(
+        licence=f"{provider}: as bought, not to be passed on", attribution="", keep_days=None, redistribute=False
+    )
+
+
+def _word(text: str) -> "re.Pattern[str]":
+    return re.compile(rf"(?<![a-z]){text}", re.ASCII)
+
+
+_LITE = re.compile("lite|free", re.ASCII)
+_GEOLITE2 = _of_preset("geolite2-city")
+_GEOLITE = Terms(
+    licence="CC BY-SA 4.0",
+    attribution="This product includes GeoLite data created by MaxMind, available from https://www.maxmind.com",
+    keep_days=None,
+    redistribute=True,
+)
+_DBIP = _of_preset("dbip-city-lite")
+_IP2LOCATION = _of_preset("ip2location-lite-db11")
+
+#: The more particular name before the general. GeoIP2 is only sold.
+_PROVIDERS = (
+    _Provider(pattern=_word("geolite-?2"), free=_GEOLITE2),
+    _Provider(pattern=_word("geolite"), free=_GEOLITE),
+    _Provider(pattern=_word("geoip"), bought=_bought("MaxMind GeoIP")),
+    _Provider(pattern=_word("db-?ip(?![a-z])"), free=_DBIP, bought=_bought("DB-IP"), is_free=_LITE),
+    _Provider(pattern=_word("ipinfo"), free=_of_preset("ipinfo-lite"), bought=_bought("IPinfo"), is_free=_LITE),
+    _Provider(pattern=_word("ip2location"), free=_IP2LOCATION, bought=_bought("IP2Location"), is_free=_LITE),
+)
+#: The terms of kinds that are formats of one provider, if the file itself says nothing.
+_OF_KIND = {
+    "registry": Terms(licence="CC0 1.0", attribution="", keep_days=None, redistribute=True),
+    "rir": _of_preset("rir"),
+    "geolite2-csv": _GEOLITE2,
+    "legacy-csv": _GEOLITE,
+    "dbip-csv": _DBIP,
+    "ip2location-csv": _IP2LOCATION,
+}
+_BY_CREDIT = {found.attribution: _as_terms(found) for found in PRESETS} | {_GEOLITE.attribution: _GEOLITE}
+#: Kinds that no provider's file has: a name like ``geolite2-corrections.csv`` says what they correct.
+_NOT_OF_A_PROVIDER = frozenset(("geofeed", "list", "registry", "service", "rir"))
+
+
+def recognised(kind: str, about: Mapping[str, str], names: Iterable[str] = ()) -> Terms | None:
+    """The terms of the provider whose file this is; None if nothing says whose it is.
+
+    ``about`` is what the file says of itself (`Gathered.about`). ``names`` are the file's name and those inside an
+    archive or folder: they count if the file itself says nothing. Lines of attribution in its description, as our own
+    exports carry them, name the providers of all that is in it.
+    """
+    if kind in _NOT_OF_A_PROVIDER:
+        found = _OF_KIND.get(kind)
+        return replace(found, attribution=line) if found and (line := about.get("attribution")) else found
+    description = about.get("description", "")
+    credited = [terms for credit, terms in _BY_CREDIT.items() if credit.rstrip(".") in description]
+    if credited:
+        return _joined(credited)
+    said = [about.get("database_type", ""), description]
+    for texts, is_name in ((said, False), (list(names), True)):
+        for text in texts:
+            lowered = text.lower()
+            provider = next((each for each in _PROVIDERS if each.pattern.search(lowered)), None)
+            if provider is not None:
+                return provider.terms(lowered, is_name=is_name)
+    return _OF_KIND.get(kind)
+
+
+def _joined(found: list[Terms]) -> Terms:
+    """The terms for data of several providers: those of the strictest."""
+    days = [terms.keep_days for terms in found if terms.keep_days is not None]
+    return Terms(
+        licence="; ".join(dict.fromkeys(terms.licence for terms in found)),
+        attribution=". ".join(dict.fromkeys(terms.attribution for terms in found)),
+        keep_days=min(days, default=None),
+        redistribute=all(terms.redistribute for terms in found),
+    )

@@ -1,1 +1,0 @@
-"""Where countries are, by the outlines of Natural Earth that are bundled."""

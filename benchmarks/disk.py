@@ -29,8 +29,8 @@ from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.generations import packing
 from geolookup.state.generations.cache import Cache
 from geolookup.state.packs.reading import readable
+from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import Generations
 from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import ColumnStaging, Staged, Staging, earlier_places
 

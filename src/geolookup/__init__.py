@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from geolookup.state.edits.outbox.operations import Operation
     from geolookup.state.edits.outbox.row import OutboxRow
     from geolookup.state.edits.outbox.row import State as EditState
-    from geolookup.state.publishing.kept import Reference
+    from geolookup.state.publishing.catalogue import Reference
 
 __all__ = [
     "AnswerSince",
@@ -149,7 +149,7 @@ _HOMES = {
     "NewGeolocation": "model.types",
     "Operation": "state.edits.outbox.operations",
     "OutboxRow": "state.edits.outbox.row",
-    "Reference": "state.publishing.kept",
+    "Reference": "state.publishing.catalogue",
     "Segment": "model.types",
     "Settings": "settings.table",
     "SourceSettings": "settings.source",

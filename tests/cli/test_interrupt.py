@@ -232,7 +232,7 @@ def test_the_settings_are_as_before_or_changed(tmp_path: Path, monkeypatch: pyte
     [(True, "nothing was published, and generation 2 goes on serving"), (False, "generation 1 is served now")],
 )
 def test_going_back_says_what_is_served(before: bool, became: str) -> None:
-    where = "geolookup.state.publishing.keeping:Keeping.rollback"
+    where = "geolookup.state.publishing.rollback:Keeping.rollback"
     words = signalled(where, "generations", "rollback", before=before)
     assert words == f": {became}; `geolookup generations list` shows what is kept"
 

@@ -17,7 +17,7 @@ from geolookup.errors import EditError, GeoLookupError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock as clock_module
-from geolookup.state.base import machine as machine_module
+from geolookup.state.base import marks
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.store import Edits
@@ -116,7 +116,7 @@ class Machine:
             for name in ("boot_s", "boot_id"):
                 patch.setattr(clock_module, name, getattr(self, name))
             patch.setattr(clock_module, "sleep", self.time.sleep)
-            patch.setattr(machine_module, "machine_id", lambda: self.name)
+            patch.setattr(marks, "machine_id", lambda: self.name)
             patch.setattr(os, "fsync", lambda _descriptor: None)  # nobody pulls the plug here
             patch.setattr(httpx, "Client", lambda **given: real(**{**given, "transport": face}))
             patch.setattr(Edits, "transaction", self._watched(Edits.transaction))

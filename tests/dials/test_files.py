@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.state.base import clock, machine
+from geolookup.state.base import clock, marks
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.publishing.directory import StateDirectory
@@ -36,7 +36,7 @@ def test_a_copied_state_is_warned_of_before_it_pushes_though_nothing_was_pushed_
     shutil.copytree(home, tmp_path / "copy")
     person("push")
     assert "another machine" not in person.said
-    monkeypatch.setattr(machine, "machine_id", lambda: "elsewhere")
+    monkeypatch.setattr(marks, "machine_id", lambda: "elsewhere")
     monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "copy"))
     person("push", exits=3)  # the service has the same by now
     assert "another machine" in person.said
@@ -174,7 +174,7 @@ def test_an_edit_of_what_nothing_will_ever_create_waits_for_a_person(person: Per
 def _goes_elsewhere(home: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on another machine is asked, which goes on with a copy of the state."""
     shutil.copytree(home, path)
-    monkeypatch.setattr(machine, "machine_id", lambda: "elsewhere")
+    monkeypatch.setattr(marks, "machine_id", lambda: "elsewhere")
     monkeypatch.setattr(clock, "boot_id", lambda: "of elsewhere")
     monkeypatch.setenv("GEOLOOKUP_HOME", str(path))
 

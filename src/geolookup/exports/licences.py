@@ -5,7 +5,7 @@ from typing import Any
 
 from geolookup.errors import LicenceError
 from geolookup.state.base.current import Current
-from geolookup.state.generations.entries import entries_of
+from geolookup.state.base.parts import entries_of
 
 
 def require_leave(

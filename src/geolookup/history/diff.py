@@ -14,8 +14,8 @@ from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.parts import Part, parts_of, snapshot_path
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
+from geolookup.state.publishing.catalogue import Generations, Reference
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import Generations, Reference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

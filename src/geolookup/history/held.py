@@ -17,8 +17,8 @@ from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import SERVICE, Part, parts_of, snapshot_path
 from geolookup.state.generations.assemble import Layer, about_of
 from geolookup.state.generations.cache import Cache
+from geolookup.state.publishing.catalogue import HELD
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import HELD
 from geolookup.sync.pull.stack import served_names
 
 #: The name of a held change of the stack among what is held.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from geolookup.model.addresses import AddressLike
     from geolookup.model.reports import Explanation, Status
     from geolookup.state.editor import Editor
-    from geolookup.state.publishing.kept import Reference
+    from geolookup.state.publishing.catalogue import Reference
 
 _T = TypeVar("_T")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from geolookup.index import _native
     from geolookup.state.base.current import Published
-    from geolookup.state.publishing.kept import Reference
+    from geolookup.state.publishing.catalogue import Reference
 
 #: How often a lookup looks whether something new was published.
 LOOK_INTERVAL_S = 1.0
@@ -212,7 +212,7 @@ class Follower:
 
 
 def _open_kept(home: str, reference: "Reference") -> "Published":
+    from geolookup.state.publishing.catalogue import Generations
     from geolookup.state.publishing.directory import StateDirectory
-    from geolookup.state.publishing.kept import Generations
 
     return Generations(StateDirectory(home)).open(reference)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from geolookup.model.types import StaleRule
     from geolookup.settings.table import Settings
-    from geolookup.state.publishing.kept import Reference
+    from geolookup.state.publishing.catalogue import Reference
 
 _RULES = ("serve", "warn", "refuse")
 

@@ -9,9 +9,8 @@ from geolookup.model.types import IPBlock, Match
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.generations.recovery import open_kept
+from geolookup.state.generations.recovery import GONE, open_kept
 from geolookup.state.generations.served import served_current
-from geolookup.state.generations.timeline import GONE
 from geolookup.state.publishing.directory import StateDirectory
 
 if TYPE_CHECKING:

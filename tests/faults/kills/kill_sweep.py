@@ -22,8 +22,8 @@ from geolookup.state.base.current import generation_path
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.packs.reading import readable
+from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import Generations
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.context import PullReport

@@ -20,8 +20,8 @@ from geolookup.state.base.current import read_current
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.editor import Editor
 from geolookup.state.generations.recovery import numbered
+from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import Generations
 from geolookup.state.publishing.verify import verify
 from tests.state.edits.editing import BERLIN
 from tests.state.generations.staged import served, staged, stamped, stamps, strays

@@ -18,8 +18,8 @@ from geolookup.state.packs.packed import made_again
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.packs.reading import readable
 from geolookup.state.packs.store import UNPACKED
+from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import Generations
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.pull import pull
 from tests.state.generations.staged import strays, tree

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.state.generations import timeline
-from geolookup.state.generations.timeline import GONE, Step, advanced, by_recency, served_at, since
+from geolookup.state.generations import recovery
+from geolookup.state.generations.recovery import GONE, Step, advanced, by_recency, served_at, served_since
 
 
 @st.composite
@@ -33,7 +33,7 @@ def test_every_moment_has_the_generation_that_was_served_then_as_long_as_it_is_k
         assert served_at(steps, f"{moment}T12") == (generation if generation in last_kept else GONE)
     expected = list(dict.fromkeys(generation for generation, _, _ in reversed(history) if generation in last_kept))
     assert by_recency(steps) == expected
-    assert since(steps, history[-1][0]) is not None
+    assert served_since(steps, history[-1][0]) is not None
     assert len(steps) <= 2 * len(last_kept) * len(history) + 1
 
 
@@ -48,6 +48,6 @@ def test_going_back_and_forth_for_ever_keeps_it_short() -> None:
     steps: tuple[Step, ...] = ()
     for number in range(1000):
         steps = advanced(steps, 1 + number % 2, f"{number:04d}", {1, 2})
-    assert len(steps) == timeline._MOST_STEPS
+    assert len(steps) == recovery._MOST_STEPS
     assert served_at(steps, "0999x") == 2
     assert served_at(steps, "0000") is None

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.base.digest import digest
+from geolookup.state.generations.cache import digest
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.matching.likeness import Forms, like
 from geolookup.sync.push.matching.matching import Candidates, Nearby, Wanted, match_creates

@@ -14,7 +14,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.times import shown
 from geolookup.state.base.current import Current
 from geolookup.state.generations.cache_compare import RowDifferences
-from geolookup.state.publishing.kept import Kept
+from geolookup.state.publishing.catalogue import Kept
 
 _DIGEST_SHOWN = 16
 

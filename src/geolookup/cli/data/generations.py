@@ -26,8 +26,8 @@ from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
+from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.state.publishing.kept import PREVIOUS, SERVED, Generations, Kept
 
 _TOP = 20
 

@@ -15,7 +15,7 @@ from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.log_field import read_field
 from geolookup.settings.times import shown
-from geolookup.state.publishing.kept import PREVIOUS, SERVED, Generations, Kept
+from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
 from geolookup.sync.pull.accept import accept
 
 PAGE = Page(title="Generations", path="/generations")

@@ -44,7 +44,7 @@ class Current:
     generation ever committed; ``published`` is the generation's own record (source, url, digest, etag, times, row
     counts, files with their sizes and SHA-256), ``overlay_file`` the same for the overlay; ``refused`` holds digests of
     content that was rolled back; ``pins`` the generations that retention always keeps; ``served`` which
-    generation was served since when (see `state.timeline`); ``sources`` what is known of each source (see
+    generation was served since when (see `advanced`); ``sources`` what is known of each source (see
     `generations.entries`); ``newest_snapshot`` the highest snapshot ever committed;
     ``next_locid`` the next number for a place that has none of its own, 0 if none was ever given. ``recovered``
     says what was wrong if CURRENT itself could not be used. ``pushed`` is the counter of edits.db when the newest

@@ -1,10 +1,13 @@
 """Marks: what happened before what, and how long ago, even if the wall clock jumps or files go back.
 
 A mark is a counter that only rises, which orders everything, and a moment of the clock that counts from the machine's
-start and never jumps, which says how much time has passed within one boot.
+start and never jumps, which says how much time has passed within one boot. `machine_id` tells a state directory that
+was copied from another machine.
 """
 
+import hashlib
 import json
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -101,3 +104,18 @@ def is_conclusive(listed: Mark, written: Mark, settle_s: float) -> bool:
     :param settle_s: how long the service may still be at work, or its replicas behind
     """
     return listed.counter > written.counter and written.age_s(listed) >= settle_s
+
+
+def machine_id() -> str:
+    """A text that is the same after each start of this machine, and another one elsewhere; a container's may change."""
+    found = ""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            with open(path, encoding="ascii") as file:
+                found = file.read(256).strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if found:
+            break
+    # The name too: images of machines are copied with their identifier. A digest, since neither is anybody's business.
+    return hashlib.sha256(f"{found} {platform.node()}".encode()).hexdigest()[:16]

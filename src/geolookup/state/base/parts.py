@@ -1,12 +1,27 @@
-"""What a generation is made of: the snapshots of its sources, in the order in which they answer.
+"""The snapshots that a generation is made of, in their order, and what CURRENT says of each.
 
-A snapshot is one pull of one source, ``snapshots/000017/{cache.db,index,report.json}``.
+A snapshot is one pull of one source, ``snapshots/000017/{cache.db,index,report.json}``. An entry says what is known of
+a source in addition. It is a plain object of JSON, since CURRENT is read on the path of one lookup:
+
+- ``name``, ``kind``, ``snapshot`` (the newest one's number) and ``digest``; of a source that was never pulled 0 and "",
+  and no moment in ``checked_at``;
+- ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
+- ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
+- ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
+  and how it was asked to be read: ``asked_kind`` and ``fields``;
+- ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
+- ``recognised``: the terms of the provider whose file the newest snapshot was read from, empty if it is of no provider;
+- ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync,
+  and what they did not say as it was recognised;
+- ``given``: true if the source is a file that `geolookup sync FILE` was given, and that is not in the settings.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from geolookup.errors import StateDamagedError
+from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import generation_name
 
 SNAPSHOTS = "snapshots"
@@ -87,3 +102,45 @@ def refused_in(record: Mapping[str, Any], refused: Iterable[str]) -> bool:
 def refusal_of_stack(names: Iterable[str]) -> str:
     """How CURRENT's ``refused`` names a stack that was rolled back: unlike any content."""
     return f"stack {' '.join(names)}"
+
+
+_FROM_RECORD = (
+    "pulled_at",
+    "began_at",
+    "mark",
+    "etag",
+    "last_modified",
+    "location",
+    "address",
+    "file",
+    "file_digest",
+    "asked_kind",
+    "fields",
+    "given",
+    "max_age_s",
+    "licence",
+    "attribution",
+    "keep_days",
+    "redistribute",
+    "recognised",
+)
+
+
+def entry_of(part: Part, record: Mapping[str, Any], *, checked_at: str) -> dict[str, Any]:
+    """What is known of a source once its snapshot's ``record`` was written."""
+    known = {name: record[name] for name in _FROM_RECORD if record.get(name) not in (None, "")}
+    if known.get("given") is False:  # unlike ``redistribute``, where false is what counts
+        del known["given"]
+    return {**part.as_dict(), "checked_at": checked_at, **known}
+
+
+def entries_of(home: str, record: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """What is known of each source of a generation if CURRENT does not say: as far as the snapshots remember."""
+    found = []
+    for part in parts_of(record):
+        try:
+            own: Mapping[str, Any] = read_report(snapshot_path(home, part.snapshot))["published"]
+        except StateDamagedError:
+            own = {}
+        found.append(entry_of(part, own, checked_at=str(own.get("pulled_at", record.get("pulled_at", "")))))
+    return tuple(found)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
 from geolookup.state.base.current import Current, cache_path
-from geolookup.state.base.digest import digest
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.named import locid_of
@@ -18,7 +17,7 @@ from geolookup.state.edits.outbox.payload import blocks_of, described, geolocati
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.edits.steps import SITES, Content, Steps
-from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.cache import Cache, digest
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

@@ -15,8 +15,7 @@ from geolookup.index.stack import answered_by, write_stack
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import SERVICE, Part, parts_of, stack_digest
-from geolookup.state.generations.entries import entry_of
+from geolookup.state.base.parts import SERVICE, Part, entry_of, parts_of, stack_digest
 
 _COUNTED = ("geolocations", "custom_geolocations", "blocks", "custom_blocks")
 # A file system without hard links says one of these, or that the two are on different ones.

@@ -1,6 +1,7 @@
 """A generation's ``cache.db``: what was pulled, as rows. Its schema, its load in one go, and its questions."""
 
 import contextlib
+import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from geolookup.base import disk
 from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
-from geolookup.model.types import Geolocation, IPBlock, ListFilters
+from geolookup.model.types import Geolocation, IPBlock, ListFilters, field_values
 from geolookup.state.base import files
 from geolookup.state.base.sqlite import ERRORS, column_types, create_private, ours, sqlite_errors
 from geolookup.state.packs.reading import readable
@@ -316,3 +317,12 @@ def read_block(path: str, family: int, first: int | str | bytes, last: int | str
     if family not in (4, 6) or not 0 <= low <= high <= (IPV4_MAX if family == 4 else IPV6_MAX):
         raise StateDamagedError(f"{path}: a row of ipblocks is damaged: {low} to {high} is not a range of IPv{family}")
     return IPBlock(family=4 if family == 4 else 6, first=low, last=high)
+
+
+def digest(place: Geolocation) -> str:
+    """A short text of a geolocation's number, fields and blocks: the same as its row in cache.db has."""
+    import msgspec  # late: an edit needs it once in a generation
+
+    blocks = [(block.family, block.first, block.last) for block in sorted(place.ipblocks)]
+    content = msgspec.json.encode((place.locid, field_values(place), blocks))
+    return hashlib.blake2b(content, digest_size=32).hexdigest()[:32]

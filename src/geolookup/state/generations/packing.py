@@ -23,8 +23,7 @@ from geolookup.state.base.current import Current, generation_path, read_current
 from geolookup.state.base.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import link_file
-from geolookup.state.generations.recovery import numbered
-from geolookup.state.generations.timeline import by_recency
+from geolookup.state.generations.recovery import by_recency, numbered
 from geolookup.state.packs import packed
 from geolookup.state.packs.packed import base_of, put_in_place, same_in_snapshot, whole
 from geolookup.state.packs.patch import Whole, apply_patch, check_patch, read_patch, whole_file, write_patch

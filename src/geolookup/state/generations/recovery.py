@@ -1,8 +1,8 @@
-"""What to serve if CURRENT, or what it names, is damaged: the last published generation that is whole."""
+"""The kept generations: when each was served, and the newest whole one if what CURRENT names is damaged."""
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from geolookup.base.reasons import reason
@@ -26,10 +26,46 @@ from geolookup.state.base.current import (
     overlay_path,
     read_current,
 )
-from geolookup.state.base.parts import SNAPSHOTS
-from geolookup.state.generations.entries import entries_of
-from geolookup.state.generations.timeline import Step, since
+from geolookup.state.base.parts import SNAPSHOTS, entries_of
 from geolookup.state.packs.reading import readable
+
+#: One step: the generation (`GONE` if it is no longer kept), and the moment since which it was served.
+Step = tuple[int, str]
+
+#: Stands for generations that retention removed: that something was served then must stay known, not what.
+GONE = 0
+
+# CURRENT is read before each answer from the shell, so it must stay small however often somebody goes back and forth.
+_MOST_STEPS = 200
+
+
+def advanced(served: Iterable[Step], generation: int, moment: str, kept: Collection[int]) -> tuple[Step, ...]:
+    """The steps once ``generation`` is served from ``moment`` on; generations no longer ``kept`` are merged."""
+    steps = list(served)
+    if not steps or steps[-1][0] != generation:
+        steps.append((generation, moment))
+    merged: list[Step] = []
+    for number, since in steps:
+        known = number if number in kept or number == generation else GONE
+        if not merged or merged[-1][0] != known:
+            merged.append((known, since))
+    return tuple(merged[-_MOST_STEPS:])
+
+
+def by_recency(served: Iterable[Step]) -> list[int]:
+    """The generations, the one served last first."""
+    return list(dict.fromkeys(number for number, _ in reversed(list(served)) if number != GONE))
+
+
+def served_at(served: Iterable[Step], moment: str) -> int | None:
+    """The generation that was served at a moment of `clock.now_text`, maybe `GONE`; None before the first step."""
+    return next((number for number, since in reversed(list(served)) if since <= moment), None)
+
+
+def served_since(served: Iterable[Step], generation: int) -> str | None:
+    """The moment since which a generation was served last; None if that is not known."""
+    return next((moment for number, moment in reversed(list(served)) if number == generation), None)
+
 
 #: The name in an overlay's header under which `memory_text` stands.
 MEMORY = "memory"
@@ -215,7 +251,7 @@ def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[st
         newest=memory.newest,
         published=record,
         overlay_file={"bytes": os.path.getsize(overlay_path(home, overlay)), "sha256": ""},
-        published_at=since(memory.served, generation) or pulled_at,
+        published_at=served_since(memory.served, generation) or pulled_at,
         checked_at=pulled_at,
         refused=memory.refused,
         pins=memory.pins,

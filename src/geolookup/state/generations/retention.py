@@ -11,8 +11,7 @@ from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, HELD_MARK, read_report
 from geolookup.state.base.current import Current, generation_path, overlay_path
 from geolookup.state.base.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
-from geolookup.state.generations.recovery import Standing, numbered
-from geolookup.state.generations.timeline import by_recency
+from geolookup.state.generations.recovery import Standing, by_recency, numbered
 from geolookup.state.packs.store import PACKED, remove_old
 
 CANDIDATE = ".candidate-"

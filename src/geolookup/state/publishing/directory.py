@@ -22,9 +22,9 @@ from geolookup.state.generations.served import (
     required_current,
     served_current,
 )
-from geolookup.state.publishing.keeping import Keeping
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
 from geolookup.state.publishing.publish import Publish, publishing
+from geolookup.state.publishing.rollback import Keeping
 
 #: Below this much free space a sync is not begun; above, the served generation's own size decides.
 _LEAST_SPACE_BYTES = 16 << 20

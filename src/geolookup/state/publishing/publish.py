@@ -29,9 +29,8 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
-from geolookup.state.generations.recovery import MEMORY, memory_text, remembered
+from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
 from geolookup.state.generations.served import nothing_published, open_other
-from geolookup.state.generations.timeline import advanced
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
 
 

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from geolookup.errors import NoStateError, StateDamagedError
-from geolookup.state.base import files, machine
+from geolookup.state.base import files, marks
 from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, Published, generation_path
-from geolookup.state.base.digest import digest
 from geolookup.state.base.marks import Begun, Start
 from geolookup.state.base.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.edits.carry import carry_over
@@ -24,7 +23,7 @@ from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
-from geolookup.state.generations.cache import Cache
+from geolookup.state.generations.cache import Cache, digest
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.served import open_served
 from geolookup.state.publishing.directory import StateDirectory
@@ -314,7 +313,7 @@ class Run:
         """
         with self.directory.edits.transaction() as database:
             outbox = Outbox(database)
-            begun, before, here = outbox.mark(), outbox.setting(MACHINE), machine.machine_id()
+            begun, before, here = outbox.mark(), outbox.setting(MACHINE), marks.machine_id()
             counter = begun.counter
             if before != here:
                 outbox.keep_setting(MACHINE, here)

@@ -7,11 +7,11 @@ from typing import Any
 
 from geolookup.errors import UpstreamAnswerError, UpstreamRefusedError
 from geolookup.model.types import Geolocation
-from geolookup.state.base.digest import digest
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.session import is_provisional
+from geolookup.state.generations.cache import digest
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
 from geolookup.sync.push.look import Look, given_away, own_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from geolookup.errors import EditError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.base import machine
+from geolookup.state.base import marks
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Begun, Mark
 from geolookup.state.base.sqlite import END_OF_INTEGERS
@@ -87,7 +87,7 @@ class Outbox:
         """
         self.remember(locid, content)  # first, since the row refers to it
         if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
-            self.keep_setting(MACHINE, machine.machine_id())
+            self.keep_setting(MACHINE, marks.machine_id())
         values: dict[str, Any] = {
             "key": key or str(uuid.uuid4()),
             "locid": locid,

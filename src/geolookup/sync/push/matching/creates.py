@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.base.digest import digest
 from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
+from geolookup.state.generations.cache import digest
 from geolookup.sync.push.matching.likeness import Fields, Forms, like
 from geolookup.sync.push.matching.matching import Candidates, Match, Wanted, is_new, match_creates
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from geolookup.model.types import Geolocation, IPBlock, field_values
-from geolookup.state.base.digest import digest
+from geolookup.state.generations.cache import digest
 from geolookup.sync.push.matching.likeness import Fields, Forms, like
 
 #: A baseline: what the service had before, by number, each with the `digest` of its content.

@@ -8,14 +8,12 @@ from geolookup.errors import StateDamagedError, StateError, UnknownGenerationErr
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current, generation_path
-from geolookup.state.base.parts import parts_of, refusal, refusal_of_stack, refused_in
+from geolookup.state.base.parts import entries_of, parts_of, refusal, refusal_of_stack, refused_in
 from geolookup.state.edits.local import LocalEdits
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import licences, retention
-from geolookup.state.generations.entries import entries_of
-from geolookup.state.generations.recovery import numbered
+from geolookup.state.generations.recovery import by_recency, numbered
 from geolookup.state.generations.served import required_current
-from geolookup.state.generations.timeline import by_recency
 from geolookup.state.publishing.locks import Locks
 from geolookup.state.publishing.publish import publishing
 

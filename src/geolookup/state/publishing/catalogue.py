@@ -11,8 +11,7 @@ from geolookup.settings import times
 from geolookup.state.base import clock, files
 from geolookup.state.base.current import Current, Published, generation_path
 from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal, refused_in
-from geolookup.state.generations import timeline
-from geolookup.state.generations.recovery import numbered, open_kept
+from geolookup.state.generations.recovery import by_recency, numbered, open_kept, served_at, served_since
 from geolookup.state.packs.store import is_packed
 from geolookup.state.publishing.directory import StateDirectory
 
@@ -91,7 +90,7 @@ class Generations:
         except StateError as error:
             return Kept(
                 number=number,
-                published_at=timeline.since(current.served, number),
+                published_at=served_since(current.served, number),
                 pulled_at=None,
                 source=None,
                 digest=None,
@@ -136,7 +135,7 @@ class Generations:
         if text == SERVED:
             return current.generation
         if text == PREVIOUS:
-            recent = [*timeline.by_recency(current.served), *kept]
+            recent = [*by_recency(current.served), *kept]
             number = next((number for number in recent if number in kept and number != current.generation), None)
             if number is None:
                 raise UnknownGenerationError("only the served generation is kept, so there is no previous one")
@@ -164,7 +163,7 @@ class Generations:
         if when > clock.wall() and clock.text_of(when - timedelta(seconds=1)) > newest:
             raise UnknownGenerationError(f"{said} is in the future: it is {times.shown(clock.wall())} now")
         moment = clock.text_of(when)
-        number = timeline.served_at(current.served, moment)
+        number = served_at(current.served, moment)
         if number is None:
             begins = times.shown(current.served[0][1] if current.served else current.published_at)
             raise UnknownGenerationError(
@@ -180,7 +179,7 @@ class Generations:
     def _those_kept(self, current: Current, kept: Sequence[int]) -> str:
         shown = []
         for number in sorted(kept):
-            since = timeline.since(current.served, number)
+            since = served_since(current.served, number)
             shown.append(f"{number} (served from {times.shown(since)})" if since else str(number))
         return f"kept are {', '.join(shown) or 'none'}"
 
@@ -229,7 +228,7 @@ def _described(current: Current, record: dict[str, Any], path: str, *, number: i
         parts, refused = parts_of(record), refused_in(record, current.refused)
     return Kept(
         number=number,
-        published_at=None if number is None else timeline.since(current.served, number),
+        published_at=None if number is None else served_since(current.served, number),
         pulled_at=record.get("pulled_at"),
         source=record["source"],
         digest=record["digest"],

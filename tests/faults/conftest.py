@@ -1,5 +1,6 @@
 """These tests run against a real service, too."""
 
-from tests.support.services.service_fixtures import client, service, sqlite_db
+from tests.support.services.kept_service import kept_on_sqlite, service_on_sqlite
+from tests.support.services.service_fixtures import client, sqlite_db
 
-__all__ = ["client", "service", "sqlite_db"]
+__all__ = ["client", "kept_on_sqlite", "service_on_sqlite", "sqlite_db"]

@@ -265,8 +265,9 @@ def test_a_late_twin_waits_for_a_person(machine: Machine) -> None:
     machine.create(city="Twin")
     (row,) = machine.editor.pending()
     with machine.directory.edits.transaction() as database:  # sent again although the first attempt may yet land
-        Outbox(database).begin_attempt(row, baseline={})
-        Outbox(database).change(row.id, state=State.UNKNOWN, ended_at="2020-01-01T00:00:00.000Z")
+        outbox = Outbox(database)
+        outbox.begin_attempt(row, baseline={})
+        outbox.change(row.id, state=State.UNKNOWN, ended_at="2020-01-01T00:00:00.000Z", ended=outbox.mark())
     assert exit_codes.of_refresh(run(machine)) == 0
     machine.service.create(city="Twin")
     report = run(machine)

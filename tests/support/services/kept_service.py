@@ -112,3 +112,11 @@ def service(request: pytest.FixtureRequest) -> Iterator[RunningService]:
     keeper: Keeper = request.getfixturevalue(f"kept_on_{request.param}")
     with keeper.service() as running:
         yield running
+
+
+@pytest.fixture(name="service")
+def service_on_sqlite(kept_on_sqlite: Keeper, tmp_path: Path) -> Iterator[RunningService]:
+    """The one whose database is a file, and the file of its two geolocations: for tests of clients."""
+    (tmp_path / "defaults.csv").write_text(DEFAULTS)
+    with kept_on_sqlite.service() as running:
+        yield running

@@ -41,7 +41,7 @@ class Located:
     absent: int = 0
 
     def reason(self, row: int) -> str:
-        """What is wrong with the address of a malformed row."""
+        """The reason why the address of a row is malformed."""
         return _reason(self.column, row)
 
 
@@ -161,7 +161,7 @@ def locate_each(
 
 
 def answers_of(geo: GeoLookup) -> ArrowIndex:
-    """What ``geo`` serves now, ready for columns. It stays as it is when something newer is published."""
+    """The index that ``geo`` serves now, ready for columns. It stays the same when something newer is published."""
     return geo.with_readers(lambda base, overlay: _answers_of(geo, base, overlay))
 
 

@@ -259,7 +259,7 @@ def _is_dictionary(kind: Any) -> bool:
 
 
 def is_text(kind: Any) -> bool:
-    """Whether a type holds text as it is, and not in a dictionary."""
+    """True if a type holds text as it is, and not in a dictionary."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 

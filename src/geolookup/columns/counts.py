@@ -1,4 +1,4 @@
-"""Where many addresses are: how many from each country, city, source or any other field."""
+"""Many addresses counted by country, city, source or any other field."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -24,13 +24,13 @@ from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
 from geolookup.state.base.current import Current
 
 By: TypeAlias = Literal["requests", "addresses"]
-#: What can be counted: every occurrence of an address, or every address once.
+#: The ways to count: every occurrence of an address, or every address once.
 BYS: Final = get_args(By)
 
 #: Problems that are named; the others are only counted.
 NAMED_PROBLEMS: Final = 20
 
-#: What tells two places of one name apart: Paris in France from Paris in Texas.
+#: The fields that tell two places of one name apart: Paris in France from Paris in Texas.
 _WITHIN: Final = {
     "region": ("country",),
     "city": ("country", "region"),
@@ -38,13 +38,13 @@ _WITHIN: Final = {
     "areacode": ("country",),
     "locid": ("country", "region", "city"),
 }
-#: What can be counted for each: every field of text, and what else an address's object has.
+#: The fields to count by: those of text, and more of an address's object.
 FIELDS: Final = (*TEXT_NAMES, "locid", "layer", "source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The addresses that have the same place, or whatever else they were grouped by.
+    """Addresses with the same place, or the same value of another field.
 
     ``fields`` has what they have in common, by name: the field asked for, and those that tell two of its values apart.
     ``latitude`` and ``longitude`` are degrees: those of the location in the group with the highest count that has them,
@@ -57,7 +57,7 @@ class Group:
     longitude: float | None
 
     def place_text(self) -> str:
-        """What it is, as a person reads it on a line; what nothing is known of is in brackets: "(no city), CA, US"."""
+        """Its fields as a person reads them on a line; an unknown one is in brackets: "(no city), CA, US"."""
         values = {name: str(value) for name, value in self.fields.items()}
         asked = next(reversed(values))
         values[asked] = values[asked] or f"(no {asked})"
@@ -154,7 +154,7 @@ def count(geo: GeoLookup | None, batches: Iterable[tuple[str, Batch]], *, by: By
 
 
 def _count(tally: Tally, batch: Batch) -> tuple[list[bytes], dict[bytes, str]]:
-    """Count a batch; returns what was counted, each once, and what is malformed with the reason."""
+    """Count a batch; returns the counted texts, each once, and the malformed ones with the reason."""
     bad = tally.add(batch.found)
     good = list(batch.found)
     wrong: dict[bytes, str] = {}
@@ -174,7 +174,7 @@ def _count(tally: Tally, batch: Batch) -> tuple[list[bytes], dict[bytes, str]]:
 
 
 def _again(token: bytes, reread: Reread | None) -> bytes | None:
-    """What a text that is not an address means.
+    """The address that another text means.
 
     :raises InvalidAddressError: if it means nothing, saying what is wrong with it
     """
@@ -189,7 +189,7 @@ def _again(token: bytes, reread: Reread | None) -> bytes | None:
 
 
 def _problems(name: str, batch: Batch, bad: dict[bytes, str]) -> list[str]:
-    """What is wrong in a batch, the first `NAMED_PROBLEMS` of it, in the order of its lines."""
+    """The first `NAMED_PROBLEMS` problems of a batch, in the order of its lines."""
     first = islice(batch.where(bad), NAMED_PROBLEMS) if bad else ()
     found = [*batch.unreadable, *((place, bad[token]) for place, token in first)]
     return [f"{name}, {batch.word} {place}: {what}" for place, what in sorted(found)[:NAMED_PROBLEMS]]

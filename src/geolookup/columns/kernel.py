@@ -51,7 +51,7 @@ class SlotValues:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row has a location."""
+        """True if every row has a location."""
         return not (self.not_covered or self.malformed or self.absent)
 
 

@@ -305,7 +305,7 @@ def _summed(slots: NDArray[np.uint32], sizes: NDArray[np.int64], locations: int)
 
 
 def _is_of(reader: IndexReader, source: str) -> Any:
-    """Which locations are of a source."""
+    """The mask of a source's locations."""
     if reader.layer == "custom":
         return source == "custom"
     names = reader.sources or ("service",)

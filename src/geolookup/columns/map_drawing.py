@@ -147,7 +147,7 @@ def _map(top: float) -> dict[str, Any]:
 
 
 def steps(most: int) -> list[int]:
-    """Where the shades of counts up to ``most`` begin: each at several times the one before, as many as `SHADES`."""
+    """The first counts of the shades up to ``most``: each several times the one before, as many as `SHADES`."""
     for factors in ((1, 2, 5), (1, 3), (1,)):
         found = [factor * 10**power for power in range(20) for factor in factors if factor * 10**power <= max(most, 1)]
         if len(found) <= len(SHADES):
@@ -157,12 +157,12 @@ def steps(most: int) -> list[int]:
 
 
 def shade(number: int, begins: list[int]) -> int:
-    """Which of the shades a count has, from 0 on."""
+    """The number of a count's shade, from 0 on."""
     return max(sum(number >= begin for begin in begins) - 1, 0)
 
 
 def labels(begins: list[int]) -> list[str]:
-    """What each shade means."""
+    """The counts that each shade stands for, as text."""
     ends = [f"{low:,}" if high == low + 1 else f"{low:,}-{high - 1:,}" for low, high in pairwise(begins)]
     return [*ends, f"{begins[-1]:,} or more"]
 

@@ -47,7 +47,7 @@ class Focus:
 
     @property
     def is_country(self) -> bool:
-        """Whether it shows one country."""
+        """True if it shows one country."""
         return self.codes is not None and len(self.codes) == 1
 
     def topology(self) -> Topology:

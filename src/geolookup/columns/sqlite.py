@@ -54,7 +54,7 @@ class _Source:
         self._geo = geo
 
     def ask(self, question: Callable[[GeoLookup], _T]) -> _T:
-        """What is answered, or the error, which SQLite does not hand on."""
+        """The answer. An error is logged, since SQLite does not hand it on."""
         try:
             return question(self._opened())
         except GeoLookupError as error:

@@ -1,4 +1,4 @@
-"""The addresses in text of any kind: what may be one, and the pieces in which a stream of any length is searched."""
+"""The addresses in text of any kind: the pattern of a candidate, and the pieces in which a stream is searched."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -63,7 +63,7 @@ def pieces(source: BinaryIO) -> Iterator[tuple[bytes, int, bool]]:
 
 
 def is_punctuation(token: bytes) -> bool:
-    """Whether a candidate is ``::``, which is an address, but far more often punctuation."""
+    """True if a candidate is ``::``, which is an address, but far more often punctuation."""
     return not _HEX.search(token)
 
 
@@ -79,7 +79,7 @@ def tokens(data: bytes) -> list[bytes]:
 
 
 def places_of(data: bytes, wanted: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Where each of the wanted `tokens` stands in ``data``."""
+    """The positions in ``data`` of the wanted `tokens`."""
     asked = frozenset(wanted)
     return ((place, token) for place, token in _each(data) if token in asked)
 
@@ -101,7 +101,7 @@ def _each(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_six(token: bytes) -> bool:
-    """Whether a candidate with colons is an address: not a time, a hardware address or punctuation."""
+    """True if a candidate with colons is an address: not a time, a hardware address or punctuation."""
     if is_punctuation(token):
         return False
     try:

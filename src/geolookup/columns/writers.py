@@ -105,7 +105,7 @@ class _CsvWriter:
             self._out.write(record + more + end)
 
     def _more(self, values: Sequence[Any]) -> bytes:
-        """What follows a row's last value; kept, since most logs have few answers, many times each."""
+        """The text after a row's last value; kept, since most logs have few answers, many times each."""
         if len(self._known) >= _KNOWN_ANSWERS:
             self._known.clear()
         more = "".join(f"{self._delimiter}{self._cell(value)}" for value in values).encode("utf-8")

@@ -132,7 +132,7 @@ class Session:
         return f"{self._name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
 
     def knows(self, header: str) -> bool:
-        """Whether a header ``Cookie`` has the session's cookie."""
+        """True if a header ``Cookie`` has the session's cookie."""
         if len(header) > _MAX_HEADER:
             return False
         pairs = (pair.strip().partition("=") for pair in header.split(";"))
@@ -140,7 +140,7 @@ class Session:
         return len(given) == 1 and secrets.compare_digest(given[0].encode(), self._cookie.encode())
 
     def is_form_of_ours(self, token: str) -> bool:
-        """Whether a form came from a page of this console."""
+        """True if a form came from a page of this console."""
         return secrets.compare_digest(token.encode(), self.form_token.encode())
 
 

@@ -54,7 +54,7 @@ def _file(content: bytes, kind: str) -> tuple[bytes, str, str]:
 
 
 def address(name: str) -> str:
-    """Where a page finds a file: another address for another content, so that a browser may keep it."""
+    """The address of a file: another one for another content, so that a browser may keep it."""
     return f"/files/{_all()[name][2]}/{name}"
 
 
@@ -70,7 +70,7 @@ def one_file(digest: FromPath[str], name: FromPath[str]) -> ASGIResponse:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a place is in the picture, and the part of it to show."""
+    """The point of a place in the picture, and the part of the picture to show."""
 
     x: float
     y: float
@@ -78,7 +78,7 @@ class Spot:
 
 
 def spot(latitude: float, longitude: float) -> Spot:
-    """Where a place is: degrees to units."""
+    """The spot of a place: degrees to units."""
     x, y = (longitude + 180) * SCALE, (90 - latitude) * SCALE
     wide, high = (2 * each * SCALE for each in _AROUND)
     left = min(max(0.0, x - wide / 2), WIDTH - wide)
@@ -122,7 +122,7 @@ def _path(arcs: list[list[tuple[int, int]]], ring: list[int]) -> str:
         [point for number in ring for point in (arcs[number] if number >= 0 else reversed(arcs[~number]))]
     )
     xs = [x for x, _ in points]
-    # What goes on beyond an edge of the picture is there once more at the other one.
+    # A ring that crosses an edge of the picture is drawn once more at the other edge.
     shifts = [0, *([WIDTH] if min(xs) < 0 else []), *([-WIDTH] if max(xs) > WIDTH else [])]
     return "".join(_steps([(x + shift, y) for x, y in points]) for shift in shifts)
 

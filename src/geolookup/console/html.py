@@ -1,4 +1,4 @@
-"""From templates to pages. What they are given may be hostile: it is text everywhere, printable and bounded."""
+"""From templates to pages. Values may be hostile: they are text everywhere, printable and bounded."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _MAX_MESSAGE = 1_000
 
 
 class Templates:
-    """The templates of this folder. Whatever stands between double braces is escaped, and made harmless."""
+    """The templates of this folder. Every value between double braces is escaped and made harmless."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -51,7 +51,7 @@ class Templates:
 
 
 def shown(value: Any) -> Any:
-    """What a page shows of a value: nothing of None, and text without what is not printable, cut if it is long."""
+    """A value as a page shows it: None as nothing, text with only printable characters, cut if it is long."""
     if value is None:
         return ""
     if isinstance(value, str) and not isinstance(value, Markup):
@@ -61,7 +61,7 @@ def shown(value: Any) -> Any:
 
 
 def as_typed(value: str) -> Markup:
-    """The value of a form's field: escaped, and otherwise exactly what it is, since it comes back."""
+    """The value of a form's field: escaped and otherwise unchanged, since it comes back."""
     return escape(value)
 
 

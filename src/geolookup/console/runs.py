@@ -1,4 +1,4 @@
-"""What takes long and goes on when its page is closed: a push, a sync. Each kind has one run at a time, found again."""
+"""Runs: pushes and syncs that go on when their page is closed. Each kind has one run at a time."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ _log = logging.getLogger("geolookup.console")
 #: Does the work; returns its report.
 Work: TypeAlias = "Callable[[Run], Any]"
 
-#: What is counted of a run of each kind, and what is so if it is cut off.
+#: The counted unit of each kind of run, and the consequence of cutting it off.
 _COUNTED = {"push": "edit", "sync": "row"}
 _CUT_OFF = {
     "push": "what was sent is known, and nothing is sent twice; `geolookup push` goes on from there",
@@ -24,7 +24,7 @@ _CUT_OFF = {
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One run. ``done`` of ``total`` (None if unknown) are finished; then ``report`` or ``error`` is what came of it.
+    """One run. ``done`` of ``total`` (None if unknown) are finished; then ``report`` or ``error`` is its result.
 
     ``began_at`` and ``ended_at`` are texts of `clock.now_text`; ``ended_at`` is None while it is under way.
     """
@@ -40,11 +40,11 @@ class Run:
     reason: GeoLookupError | None = None
 
     def progress(self, done: int, total: int | None) -> None:
-        """What a push or a sync tells of its progress."""
+        """Take the progress that a push or a sync reports."""
         self.done, self.total = done, total
 
     def reached(self) -> str:
-        """How far it is, in words."""
+        """Its progress in words."""
         of = "" if self.total is None else f" of {self.total:,}"
         one = _COUNTED.get(self.kind, "step")
         return f"{self.done:,}{of} {one if (self.total or self.done) == 1 else f'{one}s'}"
@@ -82,7 +82,7 @@ class Runs:
         return None if run is None else replace(run)
 
     def under_way(self) -> list[Run]:
-        """What has not ended."""
+        """The runs that have not ended."""
         return [run for run in self._latest.values() if run.ended_at is None]
 
     def wait(self) -> None:
@@ -91,7 +91,7 @@ class Runs:
             thread.join()
 
     def left(self) -> str:
-        """What becomes of the runs if the process ends now."""
+        """The consequences for the runs if the process ends now."""
         found = [f"the {run.kind} was cut off after {run.reached()}: {_CUT_OFF[run.kind]}" for run in self.under_way()]
         return "; ".join(found) or "nothing was under way"
 

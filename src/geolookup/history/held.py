@@ -78,7 +78,7 @@ def held_items(directory: StateDirectory) -> list[HeldItem]:
 
 
 def is_held(reference: object) -> bool:
-    """Whether a reference means something held."""
+    """True if a reference means something held."""
     return isinstance(reference, str) and reference.strip().partition(":")[0] == HELD
 
 

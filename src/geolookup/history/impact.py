@@ -29,7 +29,7 @@ NAMED_RANGES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """How many addresses of each family have another answer, by the country before and after (None: not covered)."""
+    """Counts of the addresses of each family with another answer, by country before and after (None: not covered)."""
 
     ipv4: dict[Change, int]
     ipv6: dict[Change, int]

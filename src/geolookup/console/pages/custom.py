@@ -1,4 +1,4 @@
-"""Custom geolocations: the table, and one of them with all that is known of it."""
+"""Custom geolocations: the table, and the page of one."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -93,7 +93,7 @@ def _row(laid: Laid, names: dict[int, str], findings: Counter[int]) -> Row:
 
 
 def _filter(find: str) -> Any:
-    """Whether a geolocation is what somebody looks for: an address or range of its blocks, its number, or any text."""
+    """The test for a search: an address or range in a geolocation's blocks, its number, or any of its texts."""
     if not find:
         return lambda _place, _name: True
     try:

@@ -1,4 +1,4 @@
-"""What a person decides about edits of the outbox, as forms: retry, edit, drop, adopt, named as the commands."""
+"""Decisions about edits of the outbox, as forms: retry, edit, drop, adopt, named as the commands."""
 
 from geolookup import words
 from geolookup.console import proposals
@@ -27,7 +27,7 @@ class Decision(Edit):
 
     @classmethod
     def fits(cls, row: OutboxRow) -> bool:
-        """Whether it can be made about this edit."""
+        """True if it can be made about this edit."""
         raise NotImplementedError
 
     @property

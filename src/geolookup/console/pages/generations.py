@@ -1,4 +1,4 @@
-"""Generations: what was served when, what changed from one to another, going back, pins, and what is held."""
+"""Generations: when each was served, changes from one to another, going back, pins, and held ones."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ _MAX_LINE_BYTES = 4096
 
 @get("/generations", sync_to_thread=True)
 def table(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """All that are kept, the newest first, and what is held."""
+    """All kept generations, the newest first, and the held ones."""
     return _table(request, console)
 
 
@@ -64,7 +64,7 @@ def _contents(each: Kept) -> str:
 
 @post("/generations", sync_to_thread=True)
 def change(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """Go back to a generation, pin or unpin it, or accept what is held."""
+    """Go back to a generation, pin or unpin it, or accept a held one."""
     form: Form = request.state.form
     try:
         told = _done(console, form)
@@ -92,7 +92,7 @@ def _done(console: Console, form: Form) -> str:
 
 @get("/generations/diff", sync_to_thread=True)
 def diff(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """What changed from one generation to another; of large ones only if it is asked for."""
+    """The changes from one generation to another; of large ones only on request."""
     return _diff(request, console, None)
 
 

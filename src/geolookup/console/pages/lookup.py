@@ -1,4 +1,4 @@
-"""Look up, the start: where an address, a network or a range is, and why; where the addresses of a file are."""
+"""Look up, the start: the place of an address, a network or a range, and why; the places of a log's addresses."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _MOST_GROUPS = 100
 
 @get("/", sync_to_thread=True)
 def look_up(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """The start, with the answer for what was asked for, if anything was."""
+    """The start, with the answer to a query if there is one."""
     asked = query(request, "q")
     values: dict[str, Any] = dict.fromkeys(("match", "explained", "correct", "error", "pieces", "rest", "spot"))
     status = 200
@@ -79,19 +79,19 @@ def _block(asked: str) -> IPBlock:
 
 
 def _explained_soon(snapshot: Snapshot) -> bool:
-    """Whether all that is read to explain an address is little."""
+    """True if explaining an address reads little."""
     blocks = snapshot.current.published["rows"]["blocks"]
     return bool(blocks <= _AT_ONCE_BLOCKS and snapshot.custom.reader.location_count <= _AT_ONCE_CUSTOM)
 
 
 def _correct(block: IPBlock, match: Match | None) -> str:
-    """Where the form that corrects an answer is."""
+    """The address of the form that corrects an answer."""
     return correction({} if match is None else match.geolocation.fields(), block)
 
 
 @post("/count", sync_to_thread=True, opt=READS, request_max_body_size=MAX_FILE_BYTES)
 def count_file(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """Where the addresses of a log or a list are: by country and by city."""
+    """Count the addresses of a log or a list by country and by city."""
     name = dropped_name(request)
     try:
         found = count_dropped(request, console.geo())

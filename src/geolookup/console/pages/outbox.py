@@ -1,4 +1,4 @@
-"""Outbox: edits on their way to the service, what a push would send, the push, and what waits for a person."""
+"""Outbox: edits on their way to the service, the plan of a push, the push, and the edits that need a decision."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 @get("/outbox/plan", sync_to_thread=True)
 def plan(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """What a push would send now, and why in that order: this reads the service, and changes nothing."""
+    """The requests of a push now, and the reasons for their order: this reads the service, and changes nothing."""
     on_conflict = _on_conflict(query(request, "on_conflict"))
     found, error = None, None
     try:
@@ -91,7 +91,7 @@ def start_push(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 @get("/outbox/push", sync_to_thread=True)
 def pushing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """The progress of the push that is under way, or what became of the last one."""
+    """The progress of the push under way, or the result of the last one."""
     run = console.runs.latest("push")
     if run is None:
         return console.go("/outbox", "no push was made from this console yet")
@@ -106,7 +106,7 @@ def _on_conflict(text: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of a conflict: what a field was, is to be, and is at the service."""
+    """One line of a conflict: a field as it was, as mine, and as the service has it."""
 
     name: str
     was: str
@@ -115,13 +115,13 @@ class Line:
 
     @property
     def differs(self) -> bool:
-        """Whether mine and theirs are not the same."""
+        """True if mine and theirs are not the same."""
         return self.theirs is not None and self.mine != self.theirs
 
 
 @get("/outbox/{number:int}", sync_to_thread=True)
 def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int]) -> Html:
-    """One edit: what it changes, what it was made against, what the service has, and what can be done about it."""
+    """One edit: its changes, the version it was made against, the service's version, and the possible decisions."""
     row = console.editor().edit(number)
     return console.page(
         request,
@@ -176,7 +176,7 @@ def decision_form(
 
 @post("/outbox/{number:int}/{what:str}", sync_to_thread=True)
 def decide(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int], what: FromPath[str]) -> Html:
-    """What a decision would change, or the decision."""
+    """Show the effect of a decision, or make it."""
     return handle(request, console, _decision(console, number, what))
 
 

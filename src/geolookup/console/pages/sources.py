@@ -61,7 +61,7 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 @post("/sources/sync", sync_to_thread=True)
 def start_sync(console: NamedDependency[Console]) -> Html:
-    """Start a sync, and lead to where its progress is."""
+    """Start a sync, and lead to its progress."""
     directory, settings = console.directory(), console.settings()
 
     def work(run: Run) -> PullReport:
@@ -76,7 +76,7 @@ def start_sync(console: NamedDependency[Console]) -> Html:
 
 @get("/sources/sync", sync_to_thread=True)
 def syncing(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """The progress of the sync that is under way, or what became of the last one."""
+    """The progress of the sync under way, or the result of the last one."""
     run = console.runs.latest("sync")
     if run is None:
         return console.go("/sources", "No sync was made from this console yet.")

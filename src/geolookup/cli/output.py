@@ -254,9 +254,10 @@ def _write(out: TextIO, text: str) -> None:
 
 
 def _write_text(out: TextIO, address: str, match: Match | None, error: str | None, part: "RangePart | None") -> None:
-    more = "" if part is None else f"\t{addresses_text(part.addresses)}\t{_percent(part.share)}"
+    more = () if part is None else (addresses_text(part.addresses), _percent(part.share))
     if match is None and part is not None:
-        _write(out, f"{not_covered_line(address)}\t{part.first}-{part.last}\t-{more}\n")
+        origin = () if out.isatty() else ("-",)
+        _write(out, "\t".join([not_covered_line(address), f"{part.first}-{part.last}", *origin, *more]) + "\n")
         return
     if match is None:
         # One line for each that was asked for, also if it was blank or malformed: `paste` depends on it.
@@ -275,8 +276,9 @@ def _write_text(out: TextIO, address: str, match: Match | None, error: str | Non
         last=match.last,
         layer=match.layer,
         pending=match.pending,
+        more=more,
     )
-    _write(out, line + more + "\n")
+    _write(out, line + "\n")
 
 
 def _write_csv(writer: Any, names: Sequence[str], row: dict[str, Any]) -> None:

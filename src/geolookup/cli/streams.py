@@ -147,11 +147,22 @@ def match_line(
     last: str,
     layer: str,
     pending: bool,
+    more: "tuple[str, ...]" = (),
 ) -> str:
-    """Address, place, range and origin, separated by tabs."""
+    """Address, place, range, origin and ``more``, separated by tabs.
+
+    On a terminal the origin stands last, and only if it is custom or pending: `explain` tells the number.
+    """
     place = place_text(map(harmless, (city, region, postalcode, country)))
     waits = ", pending" if pending else ""
-    return f"{harmless(address)}\t{place}\t{first}-{last}\t{layer} {locid}{waits}"
+    cells = [harmless(address), place, f"{first}-{last}"]
+    if not _is_terminal(sys.stdout):
+        cells += [f"{layer} {locid}{waits}", *more]
+    elif layer == "custom" or pending:
+        cells += [*more, f"{layer}{waits}"]
+    else:
+        cells += more
+    return "\t".join(cells)
 
 
 def harmless_lines(text: str) -> str:

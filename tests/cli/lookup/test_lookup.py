@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -71,6 +72,29 @@ def test_both_paths_print_the_same(addresses: list[str], capfd: pytest.CaptureFi
     quick = command(*addresses)
     code = run(["lookup", *addresses])
     assert (quick.stdout.decode(), quick.returncode) == (capfd.readouterr().out, code)
+
+
+@pytest.mark.parametrize("asked", [[], ["lookup"]], ids=["plain", "lookup"])
+def test_on_a_terminal_a_line_ends_with_its_origin_only_if_that_is_custom(asked: list[str]) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        subprocess.run(
+            [*forked(), "-m", "geolookup", *asked, "8.8.8.8", "8.0.0.1", "7.7.7.7"],
+            stdin=subprocess.DEVNULL,
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+            check=False,
+            timeout=60,
+        )
+        said = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert [line.split() for line in said.splitlines()] == [
+        ["8.8.8.8", "Orléans,", "FR", "8.8.0.0-8.8.255.255", "custom"],
+        ["8.0.0.1", "city", "1,", "CA,", "94103,", "US", "8.0.0.0-8.7.255.255"],
+        ["7.7.7.7", "not", "covered"],
+    ]
 
 
 def test_nothing_heavy_is_imported_for_plain_addresses() -> None:

@@ -1,5 +1,6 @@
 """``status``: what is served, its age, and what stands in the way of newer data; ``verify``: every byte of it."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -149,10 +150,12 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         extra = {**({"wrong": wrong} if check else {}), **({"answers": answers} if fingerprint else {})}
         output.json_result({**found.as_dict(), "service": service, "never_pulled": names, **extra})
         return code
+    # Two counters for scripts that read the text: a person has no use for them.
+    counters = "" if sys.stdout.isatty() else f" (sequence {found.sequence}, overlay {found.overlay})"
     since = "dated" if found.dated != found.checked_at else "confirmed"
     lines = [
         ("state", found.home + (" (temporary)" if found.temporary else "")),
-        ("generation", f"{found.generation} (sequence {found.sequence}, overlay {found.overlay})"),
+        ("generation", str(found.generation) + counters),
         ("source", found.source + (": countries only" if found.source == BUNDLED else "")),
         *([] if service is None else [("service", _service_line(service))]),
         ("published", shown(found.published_at)),

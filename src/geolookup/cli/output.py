@@ -134,6 +134,17 @@ def json_result(value: Any) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def emit(as_json: bool, value: Any, text: str | Callable[[], str | None]) -> None:
+    """A result: one JSON text with ``--json``, else words.
+
+    ``value`` may be a function that makes it, and ``text`` one that makes or writes it; only the wanted one is called.
+    """
+    if as_json:
+        json_result(value() if callable(value) else value)
+    elif (words := text() if callable(text) else text) is not None:
+        done(words)
+
+
 def _escaped(character: str) -> str:
     """A character of JSON text; one that a terminal might obey as the escape that stands for it (RFC 8259, 7)."""
     if character.isprintable():
@@ -220,20 +231,19 @@ def value_text(value: Any) -> str:
 
 def chosen_results(records: Iterable[Mapping[str, Any]], only: Sequence[str], *, as_json: bool) -> None:
     """The chosen members of records: one JSON text, or a row of values for each record."""
-    if as_json:
-        json_result([{name: record[name] for name in only} for record in records])
-        return
-    with table(*only) as row:
-        for record in records:
-            row(*(value_text(record[name]) for name in only))
+
+    def say() -> None:
+        with table(*only) as row:
+            for record in records:
+                row(*(value_text(record[name]) for name in only))
+
+    emit(as_json, lambda: [{name: record[name] for name in only} for record in records], say)
 
 
 def chosen_result(record: Mapping[str, Any], only: Sequence[str], *, as_json: bool) -> None:
     """The chosen members of one record: a JSON object, or a line of values."""
-    if as_json:
-        json_result({name: record[name] for name in only})
-    else:
-        row(*(value_text(record[name]) for name in only))
+    chosen = {name: record[name] for name in only}
+    emit(as_json, chosen, lambda: row(*map(value_text, chosen.values())))
 
 
 def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> dict[str, Any]:

@@ -70,10 +70,7 @@ def check(file: str | None, name: str | None, kind: str | None, fields: tuple[st
     else:
         definition = _named(settings, str(name))
     found = _service(settings) if definition.is_service else _contents(settings, definition, file)
-    if as_json:
-        output.json_result(found.as_dict())
-    else:
-        _say(found)
+    output.emit(as_json, found.as_dict, lambda: _say(found))
     return exit_codes.of_contents(bad=found.bad, refused=found.refused is not None)
 
 

@@ -116,18 +116,20 @@ def show(generation: str, as_json: bool) -> None:
     _, directory = _configured()
     if is_held(generation):
         held = find_held(directory, generation)
-        if as_json:
-            output.json_result(generation_text.held_object(held))
-        else:
-            output.done("\n".join(generation_text.held_lines(held, directory.current_or_none())))
+        output.emit(
+            as_json,
+            lambda: generation_text.held_object(held),
+            lambda: "\n".join(generation_text.held_lines(held, directory.current_or_none())),
+        )
         return
     found = Generations(directory)
     number = found.resolve(generation)
     kept = next(each for each in found.kept() if each.number == number)
-    if as_json:
-        output.json_result({**kept.as_dict(), "report": directory.report(number)["report"]})
-    else:
-        output.done("\n".join(generation_text.kept_lines(kept, {} if kept.problem else directory.report(number))))
+    output.emit(
+        as_json,
+        lambda: {**kept.as_dict(), "report": directory.report(number)["report"]},
+        lambda: "\n".join(generation_text.kept_lines(kept, {} if kept.problem else directory.report(number))),
+    )
 
 
 @generations.command(cls=MomentsCommand)
@@ -204,11 +206,12 @@ def rollback(generation: str | None, reason: str, as_json: bool) -> None:
     before = directory.require_current().generation
     number = None if generation is None else Generations(directory).resolve(generation)
     published = directory.keeping.rollback(number, reason=reason)
-    if as_json:
-        output.json_result({"from": before, **_published_object(published)})
-    else:
-        again = f"geolookup generations rollback {before}"
-        output.done(words.served_again(published.generation, before, again))
+    again = f"geolookup generations rollback {before}"
+    output.emit(
+        as_json,
+        lambda: {"from": before, **_published_object(published)},
+        words.served_again(published.generation, before, again),
+    )
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):
         output.warn(f'it is {in_words(age_s(published.dated))} old, past max_age, and stale is "{settings.stale}"')
@@ -237,10 +240,9 @@ def pin(generation: str, as_json: bool) -> None:
     _, directory = _configured()
     number = Generations(directory).resolve(generation)
     published = directory.keeping.pin(number)
-    if as_json:
-        output.json_result(_published_object(published))
-    else:
-        output.done(words.pinned(number, f"`geolookup generations unpin {number}`"))
+    output.emit(
+        as_json, lambda: _published_object(published), words.pinned(number, f"`geolookup generations unpin {number}`")
+    )
 
 
 @generations.command(cls=MomentsCommand)
@@ -255,10 +257,7 @@ def unpin(generation: str, as_json: bool) -> None:
     _, directory = _configured()
     number = Generations(directory).resolve(generation)
     published = directory.keeping.unpin(number)
-    if as_json:
-        output.json_result(_published_object(published))
-    else:
-        output.done(words.unpinned(number))
+    output.emit(as_json, lambda: _published_object(published), words.unpinned(number))
 
 
 @generations.command()

@@ -191,12 +191,9 @@ def _tell_others(
 def _tell(report: RefreshReport, status: int, *, as_json: bool) -> int:
     action = next_action(report)
     _log_all(report, status, action)
-    if as_json:
-        advice = {"code": action.code, "words": action.words}
-        summary = {"summary": _summary(report), "exit_status": status, "next_action": advice}
-        output.json_result({**summary, **report.as_dict()})
-    else:
-        output.done(_summary(report))
+    advice = {"code": action.code, "words": action.words}
+    summary = {"summary": _summary(report), "exit_status": status, "next_action": advice}
+    output.emit(as_json, lambda: {**summary, **report.as_dict()}, _summary(report))
     return status
 
 

@@ -200,10 +200,11 @@ def list_sources(only: tuple[str, ...] | None, as_json: bool) -> int:
     pulled = _pulled(settings)
     if as_json or only is not None:
         objects = [_as_dict(source, settings.url, pulled) for source in settings.stack]
-        if as_json:
-            output.json_result({"sources": [{name: each[name] for name in only or _NAMES} for each in objects]})
-        else:
-            output.chosen_results(objects, only or _NAMES, as_json=False)
+        output.emit(
+            as_json,
+            {"sources": [{name: each[name] for name in only or _NAMES} for each in objects]},
+            lambda: output.chosen_results(objects, only or _NAMES, as_json=False),
+        )
         return exit_codes.DONE
     found = [define(source) for source in settings.stack]
     terms = [_terms(each, pulled) for each in found]
@@ -331,8 +332,6 @@ def move(name: str, first: bool, before: str | None, last: bool, as_json: bool) 
 
 def _done(text: str, what: dict[str, Any], path: str, as_json: bool) -> None:
     """Say what was changed in the settings, and in which order the sources are now."""
-    if as_json:
-        order = [each.name for each in load_settings().stack]
-        output.json_result({**what, "settings": path, "sources": order})
-    else:
-        output.done(text)
+    output.emit(
+        as_json, lambda: {**what, "settings": path, "sources": [each.name for each in load_settings().stack]}, text
+    )

@@ -211,10 +211,8 @@ def verify(as_json: bool) -> int:
     home = load_settings().state_home()
     with output.progress("verifying", "%") as progress:
         problems = verify_state(home, progress=progress)
-    if as_json:
-        output.json_result({"home": home, "ok": not problems, "problems": problems})
-    elif not problems:
-        output.done(f"{home}: whole")
+    value = {"home": home, "ok": not problems, "problems": problems}
+    output.emit(as_json, value, lambda: None if problems else f"{home}: whole")
     for problem in problems:
         output.fail(problem)
     # What is wrong with edits.db no sync replaces: its message names the command that helps.

@@ -126,10 +126,7 @@ def sync(
             f"{shlex.quote(file)}"
         )
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE
-    if as_json:
-        output.json_result(report.as_dict())
-        return code
-    output.done(words.pulled(report))
+    output.emit(as_json, report.as_dict, lambda: words.pulled(report))
     return code
 
 

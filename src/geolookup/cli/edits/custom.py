@@ -245,16 +245,13 @@ def check(editor: Editor, /, as_json: bool) -> int:
     with editor.rehearsal():
         places, gone = [laid.place for laid in editor.custom()], editor.gone()
     findings = lint(places, gone=gone)
-    if as_json:
-        output.json_result({"ok": not findings, "findings": [found.as_dict() for found in findings]})
-    elif not findings:
-        count = sum(len(place.ipblocks) for place in places)
-        output.done(
-            f"nothing found in {words.count(len(places), 'custom geolocation')} with {words.count(count, 'block')}"
-        )
-    else:
-        for found in findings:
-            output.done(f"{found.kind}: {found.describe()}")
+    count = sum(len(place.ipblocks) for place in places)
+    nothing = f"nothing found in {words.count(len(places), 'custom geolocation')} with {words.count(count, 'block')}"
+    output.emit(
+        as_json,
+        lambda: {"ok": not findings, "findings": [found.as_dict() for found in findings]},
+        "\n".join(f"{found.kind}: {found.describe()}" for found in findings) or nothing,
+    )
     return exit_codes.FAILED if findings else exit_codes.DONE
 
 

@@ -1,6 +1,7 @@
 """``outbox …``: edits on their way to the service, and those that wait for a person."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -66,10 +67,11 @@ def show(editor: Editor, /, number: int, only: tuple[str, ...] | None, as_json: 
     Example: geolookup outbox show 5
     """
     row = editor.edit(number)
+    names = editor.site_names()
     if only is None:
-        _shown(editor, row, as_json)
+        output.emit(as_json, lambda: edit_object(row, names), lambda: _say_edit(row, names))
     else:
-        output.chosen_result(edit_object(row, editor.site_names()), only, as_json=as_json)
+        output.chosen_result(edit_object(row, names), only, as_json=as_json)
 
 
 @outbox.command()
@@ -180,10 +182,7 @@ def keep(editor: Editor, /, locid: int, as_json: bool) -> None:
     Example: geolookup outbox keep -18
     """
     editor.keep_twin(locid)
-    if as_json:
-        output.json_result({"locid": locid, "kept": True})
-    else:
-        output.done(f"geolocation {locid} is kept, and not reported again")
+    output.emit(as_json, {"locid": locid, "kept": True}, f"geolocation {locid} is kept, and not reported again")
 
 
 @outbox.command()
@@ -225,18 +224,16 @@ def _waiting(editor: Editor) -> list[OutboxRow]:
 
 def _decided(editor: Editor, row: OutboxRow, as_json: bool) -> None:
     """Show an edit as a decision left it, and what is still pending."""
-    if as_json:
-        output.json_result({**edit_object(row, editor.site_names()), "pending": pending_objects(editor)})
-        return
-    _shown(editor, row, as_json)
-    say_pending(editor)
-
-
-def _shown(editor: Editor, row: OutboxRow, as_json: bool) -> None:
     names = editor.site_names()
-    if as_json:
-        output.json_result(edit_object(row, names))
-        return
+
+    def say() -> None:
+        _say_edit(row, names)
+        say_pending(editor)
+
+    output.emit(as_json, lambda: {**edit_object(row, names), "pending": pending_objects(editor)}, say)
+
+
+def _say_edit(row: OutboxRow, names: Mapping[int, str]) -> None:
     output.done(words.decided(row))
     if row.locid in names:
         output.done(f"  site: {names[row.locid]}")

@@ -62,14 +62,16 @@ def show_preview(editor: Editor, as_json: bool, edit: Callable[[Editor], Any]) -
 
     :raises EditError: if it cannot be made
     """
-    from geolookup.cli.data.impact import say_impact  # late: comparing takes long to import
-    from geolookup.history.preview import preview_edit
+    from geolookup.history.preview import preview_edit  # late: comparing takes long to import
 
     directory = state_directory(load_settings())
     found = preview_edit(directory, editor, edit, most=_MOST_SEGMENTS, whole=True)
-    if as_json:
-        output.json_result(_object(found))
-        return
+    output.emit(as_json, lambda: _object(found), lambda: _say_preview(found))
+
+
+def _say_preview(found: "EditPreview") -> None:
+    from geolookup.cli.data.impact import say_impact
+
     if found.changes is None:
         assert found.by_country is not None
         say_impact(found.by_country, None)

@@ -29,10 +29,7 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
     with opening.open(as_of=as_of) as geo:
         found = geo.explain(address)
     names = _site_names() if any(item.layer == "custom" for item in found.covering) else {}
-    if as_json:
-        output.json_result(explanation_object(found, names))
-    else:
-        output.done(_explanation_text(found, names))
+    output.emit(as_json, lambda: explanation_object(found, names), lambda: _explanation_text(found, names))
     return exit_codes.NOT_COVERED if found.match is None else exit_codes.DONE
 
 

@@ -143,10 +143,7 @@ def serve_token(name: str, scope: str, path: str | None, as_json: bool) -> None:
         auth.append(path, line)
     elif not as_json:
         output.note(line)
-    if as_json:
-        output.json_result({"name": name, "scope": scope, "token": token, "line": line, "file": path})
-    else:
-        output.done(token)
+    output.emit(as_json, {"name": name, "scope": scope, "token": token, "line": line, "file": path}, token)
 
 
 class _Share(Sectioned):

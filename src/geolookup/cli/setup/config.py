@@ -131,10 +131,9 @@ def path(as_json: bool) -> None:
     It is the one that GEOLOOKUP_CONFIG names, else one in the user's configuration directory.
     Example: $EDITOR "$(geolookup config path)"
     """
-    if as_json:
-        output.json_result({"settings": settings_path(), "exists": os.path.exists(settings_path())})
-    else:
-        output.done(settings_path())
+    output.emit(
+        as_json, lambda: {"settings": settings_path(), "exists": os.path.exists(settings_path())}, settings_path()
+    )
 
 
 @config.command()

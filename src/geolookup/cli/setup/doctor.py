@@ -13,7 +13,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal
@@ -82,13 +82,8 @@ def doctor(offline: bool, url: str | None, as_json: bool) -> int:
                 output.done(f"{'':22} -> {finding.advice}")
     counts = Counter(finding.verdict for finding in found)
     wrong, warnings = counts["wrong"], counts["warning"]
-    if as_json:
-        lines = [
-            {"name": each.name, "verdict": each.verdict, "what": each.what, "advice": each.advice} for each in found
-        ]
-        output.json_result({"wrong": wrong, "warnings": warnings, "checks": lines})
-    else:
-        output.done(f"{wrong} wrong, {words.count(warnings, 'warning')}")
+    value = {"wrong": wrong, "warnings": warnings, "checks": [asdict(each) for each in found]}
+    output.emit(as_json, value, f"{wrong} wrong, {words.count(warnings, 'warning')}")
     return exit_codes.of_checks(wrong=wrong)
 
 

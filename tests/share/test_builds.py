@@ -16,8 +16,8 @@ from geolookup.lookup.first import open_editor
 from geolookup.lookup.freshness import Freshness
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
-from geolookup.share.builder import Builder, shelf_folder
-from geolookup.share.editions import OWN, editions
+from geolookup.share.background import BackgroundBuilds, shelf_folder
+from geolookup.share.build import OWN, editions
 from geolookup.share.run import prepared
 from geolookup.share.shelf import Shelf
 from geolookup.state.publishing.directory import StateDirectory
@@ -233,7 +233,7 @@ def test_a_damaged_generation_is_not_built_again_and_again(tmp_path: Path) -> No
     pull(StateDirectory(home), Settings(sources=settings, attempts=1, guard_addresses=0, guard_blocks=0))
     newest = max((Path(home) / "generations").iterdir())
     (newest / "index").write_bytes(b"damaged")
-    builder = Builder(home, os.fspath(folder), OWN, licence_allows=True)
+    builder = BackgroundBuilds(home, os.fspath(folder), OWN, licence_allows=True)
     builds = []
     build = builder._build
     builder._build = lambda: builds.append(1) or build()  # type: ignore[method-assign,func-returns-value]
@@ -246,7 +246,7 @@ def test_a_damaged_generation_is_not_built_again_and_again(tmp_path: Path) -> No
 
 def test_the_builder_follows_edits_one_build_at_a_time(tmp_path: Path) -> None:
     home, folder = state(tmp_path), tmp_path / "built"
-    builder = Builder(home, os.fspath(folder), OWN, licence_allows=False)
+    builder = BackgroundBuilds(home, os.fspath(folder), OWN, licence_allows=False)
     builds: list[tuple[float, float]] = []
     build = builder._build
 

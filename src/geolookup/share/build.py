@@ -1,19 +1,30 @@
-"""One build: every file that is offered, of one snapshot of the state, put on the shelf."""
+"""One build: every file that is offered, of one snapshot of the state, put on the shelf.
+
+The same content gives the same bytes, and is compressed once for all archives. Each compressed piece ends with a full
+flush of deflate, so that it can stand in any gzip stream, after and before others (RFC 1951, section 2.3: a block may
+refer back only to what came since). It is never compressed again.
+"""
 
 import hashlib
+import io
 import json
+import re
+import struct
+import tarfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from geolookup.base.version import __version__
+from geolookup.errors import SettingsError
 from geolookup.exports import licences
 from geolookup.exports.content import Content, collect
 from geolookup.exports.export import database, feed
+from geolookup.exports.mmdb.records import Detail
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.share.archive import Piece, deflated, gzip_of, piece_of, tar_of
-from geolookup.share.editions import Edition
 from geolookup.share.shelf import Bench, Item
 from geolookup.state.base.current import Current
 
@@ -21,6 +32,101 @@ from geolookup.state.base.current import Current
 GEOFEED = "geofeed"
 #: What a person does about a source that must not be shared.
 INSTEAD = "share a state that does not have that source"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+_DETAIL = re.compile(r"(?:^|[-_])(City|Enterprise|Country)(?:[-_]|$)", re.ASCII)
+_LEVEL = 6
+# RFC 1952, section 2.3: no name, no time, compressed with neither effort, by an unknown system.
+_GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_RECORD_BYTES = 10240
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """A database by its name, which is also the type in its metadata."""
+
+    name: str
+    detail: Detail
+
+
+#: Those that there always are.
+OWN = (Edition("geolookup-City", "city"), Edition("geolookup-Country", "country"))
+
+
+def editions(names: Iterable[str]) -> tuple[Edition, ...]:
+    """Our own editions, and one for each of ``names``, which say themselves what they hold.
+
+    :raises SettingsError: if a name does not
+    """
+    found = {each.name: each for each in OWN}
+    for name in names:
+        detail = _DETAIL.search(name)
+        if not _NAME.fullmatch(name) or detail is None:
+            raise SettingsError(
+                f"edition {name!r:.80}: must be a name of at most 64 letters, digits, - and _ with City or Country as "
+                "a word, like GeoLite2-City: it decides what is in the database"
+            )
+        found.setdefault(name, Edition(name, "country" if detail[1] == "Country" else "city"))
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A piece of a stream, as it is and as `deflated` makes it: each call reads it from its beginning."""
+
+    plain: Callable[[], Iterable[bytes]]
+    deflated: Callable[[], Iterable[bytes]]
+
+
+def piece_of(octets: bytes) -> Piece:
+    """A piece that is in memory."""
+    packed = b"".join(deflated([octets]))
+    return Piece(plain=lambda: [octets], deflated=lambda: [packed])
+
+
+def deflated(plain: Iterable[bytes]) -> Iterator[bytes]:
+    """Compressed, ending with a full flush."""
+    packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    for octets in plain:
+        if packed := packer.compress(octets):
+            yield packed
+    yield packer.flush(zlib.Z_FULL_FLUSH)
+
+
+def gzip_of(pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """One gzip member with the content of all pieces."""
+    yield _GZIP_HEAD
+    check, size = 0, 0
+    for piece in pieces:
+        for octets in piece.plain():
+            check = zlib.crc32(octets, check)
+            size += len(octets)
+        yield from piece.deflated()
+    yield zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS).flush()  # an empty last block
+    yield struct.pack("<LL", check, size & 0xFFFFFFFF)
+
+
+def tar_of(
+    database: Iterable[Piece], name: str, size_bytes: int, others: dict[str, bytes], modified: int
+) -> Iterator[Piece]:
+    """A tar file (POSIX.1-1988) with the database under ``name``, then other small files."""
+    yield piece_of(_head(name, size_bytes, modified))
+    yield from database
+    rest = io.BytesIO()
+    rest.write(bytes(-size_bytes % tarfile.BLOCKSIZE))
+    for other, octets in others.items():
+        rest.write(_head(other, len(octets), modified) + octets + bytes(-len(octets) % tarfile.BLOCKSIZE))
+    rest.write(bytes(2 * tarfile.BLOCKSIZE))
+    so_far = tarfile.BLOCKSIZE + size_bytes + rest.tell()
+    rest.write(bytes(-so_far % _RECORD_BYTES))
+    yield piece_of(rest.getvalue())
+
+
+def _head(name: str, size_bytes: int, modified: int) -> bytes:
+    member = tarfile.TarInfo(name)
+    member.size = size_bytes
+    member.mtime = modified
+    member.mode = 0o644
+    return member.tobuf(tarfile.GNU_FORMAT)
 
 
 def key_of(current: Current, editions: Sequence[Edition]) -> str:
@@ -59,7 +165,7 @@ def build(home: str, folder: str, editions: Sequence[Edition], *, licence_allows
 
 
 class _Taken:
-    """What one snapshot answers, in memory: ``both`` layers, and our ``own`` one alone."""
+    """The answers of one snapshot, in memory: ``both`` layers, and our ``own`` one alone."""
 
     def __init__(self, current: Current, both: Content, own: Content, credit: tuple[str, ...], licence: bytes) -> None:
         self.current = current
@@ -83,7 +189,7 @@ def _take(home: str, snapshot: Snapshot, *, licence_allows: bool) -> _Taken:
 
 
 def _untold(_done: int, _all: int) -> None:
-    """Nobody watches a build's progress."""
+    """The progress of a build is not shown."""
 
 
 def _items(bench: Bench, taken: _Taken, editions: Sequence[Edition]) -> Iterator[Item]:

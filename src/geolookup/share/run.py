@@ -2,9 +2,13 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
+from litestar import get
+
+from geolookup.base.version import __version__
 from geolookup.exports import licences
 from geolookup.exports.content import collect
 from geolookup.lookup import open as opening
@@ -12,14 +16,51 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import Freshness
 from geolookup.lookup.home import resolve
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.share.app import application
-from geolookup.share.build import INSTEAD
-from geolookup.share.builder import Builder, shelf_folder
-from geolookup.share.editions import Edition
-from geolookup.share.editions import editions as editions_of
-from geolookup.web.application import Application, Opens
+from geolookup.share import downloads, geoip2
+from geolookup.share.background import BackgroundBuilds, shelf_folder
+from geolookup.share.build import INSTEAD, Edition
+from geolookup.share.build import editions as editions_of
+from geolookup.share.files import Files
+from geolookup.share.shelf import Shelf
+from geolookup.share.state import State
+from geolookup.web import lookups as lookups_routes
+from geolookup.web.application import Application, Opens, Paths
 from geolookup.web.launch import launch
 from geolookup.web.options import Options
+from geolookup.web.probes import Health, Metrics
+from geolookup.web.routing import routed
+
+PATHS = lookups_routes.PATHS | geoip2.PATHS | Paths(basic=True, after_token=frozenset({"/elastic/"}))
+
+
+def application(
+    geo: GeoLookup, folder: str, *, licence_allows: bool = False, clock: Callable[[], float] = time.time
+) -> Application:
+    """What one process serves of an open state, which it does not close, and of the files built into ``folder``."""
+    state = State(geo, licence_allows=licence_allows)
+    files = Files(Shelf(folder), state, clock=clock)
+    health = Health(state=lambda: geo.problem is None, files=files.is_built)
+    metrics = Metrics()
+    asgi = routed(
+        [
+            links,
+            *lookups_routes.HANDLERS,
+            *downloads.HANDLERS,
+            *geoip2.HANDLERS,
+        ],
+        {"lookups": state, "shared": state, "files": files},
+        title="geolookup share",
+        quick=lookups_routes.quick(state),
+        health=health,
+        metrics=metrics,
+    )
+    return Application(asgi=asgi, at_once=asgi.at_once, paths=PATHS, health=health, metrics=metrics)
+
+
+@get("/", include_in_schema=False, sync_to_thread=False)
+def links() -> dict[str, str]:
+    """Where to go from here."""
+    return {"service": f"geolookup {__version__}", "databases": "/databases", "openapi": "/schema/openapi.json"}
 
 
 def _nobody_waits(_url: str) -> None:
@@ -64,7 +105,7 @@ def prepared(
         if not licence_allows:
             geo.with_snapshot(partial(_require_leave, geo.home))
         folder = stack.enter_context(shelf_folder(geo.home))
-        builder = Builder(geo.home, folder, editions, licence_allows=licence_allows)
+        builder = BackgroundBuilds(geo.home, folder, editions, licence_allows=licence_allows)
         stack.callback(builder.close)
         builder.start()
         yield partial(opened, geo.home, opening.freshness_of(settings), folder, licence_allows)

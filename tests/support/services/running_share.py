@@ -16,10 +16,10 @@ import httpx
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
-from geolookup.share.app import application
+from geolookup.share.background import Builder
 from geolookup.share.build import build
-from geolookup.share.builder import Builder
-from geolookup.share.editions import editions as editions_of
+from geolookup.share.build import editions as editions_of
+from geolookup.share.run import application
 from geolookup.web.options import Options
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of
 from tests.support.users.quick_commands import forked

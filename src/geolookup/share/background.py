@@ -1,4 +1,4 @@
-"""The one builder of a service: follows CURRENT, and builds what is new in a process of its own."""
+"""Builds in the background: CURRENT is followed, and each new publish is built in a process of its own."""
 
 import contextlib
 import fcntl
@@ -14,8 +14,7 @@ from multiprocessing.context import SpawnProcess
 
 from geolookup.base import disk
 from geolookup.errors import GeoLookupError, NoStateError
-from geolookup.share.build import build, key_of
-from geolookup.share.editions import Edition
+from geolookup.share.build import Edition, build, key_of
 from geolookup.share.shelf import Bench
 from geolookup.state.base.current import read_current
 from geolookup.web.logs import log_to_standard_error
@@ -37,8 +36,8 @@ _CLOSING_S = 10.0
 _spawn = multiprocessing.get_context("spawn")
 
 
-class Builder:
-    """Builds into ``folder`` whatever is published in ``home``: one build at a time, and then of the newest publish.
+class BackgroundBuilds:
+    """Builds into ``folder`` each publish of ``home``: one build at a time, and then of the newest publish.
 
     Each build is a process of its own, with low priority: it cannot slow lookups, its memory is free afterwards, and if
     it is killed, the next one cleans up. If CURRENT cannot be read, or a build fails, the last good build stays.
@@ -168,7 +167,7 @@ def _end(process: SpawnProcess) -> None:
 
 
 def _main(home: str, folder: str, editions: Sequence[Edition], licence_allows: bool) -> None:
-    """What a build's process runs."""
+    """Run one build, in its process."""
     log_to_standard_error()
     threading.Thread(target=_end_with_parent, daemon=True, name="parent").start()
     with contextlib.suppress(OSError):

@@ -6,6 +6,10 @@ import os
 import random
 import time
 from io import FileIO
+from typing import TypeAlias
+
+#: Inode, time of the last change in nanoseconds, bytes.
+Stamp: TypeAlias = tuple[int, int, int]
 
 
 def _sync(path: str, flags: int) -> None:
@@ -60,6 +64,15 @@ def replace(path: str, data: bytes, *, mode: int = 0o600) -> None:
             os.unlink(temporary)
         raise
     sync_directory(os.path.dirname(path))
+
+
+def stamp(path: str) -> Stamp | None:
+    """The numbers that change when a file is replaced or written to; None if it cannot be looked at."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def open_lock(path: str) -> int:

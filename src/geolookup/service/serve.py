@@ -21,10 +21,10 @@ from geolookup.service.hotels import records as hotels_records
 from geolookup.service.hotels import routes as hotels_routes
 from geolookup.service.lookup_index import LookupIndex
 from geolookup.service.store.schema import geolocations, ipblocks
-from geolookup.service.store.store import OnRows, Store, nobody_counts
+from geolookup.service.store.store import OnRows, Store
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.web import lookups as lookups_routes
-from geolookup.web.application import Application, Opens
+from geolookup.web.application import Application, Opens, ignore
 from geolookup.web.launch import launch
 from geolookup.web.lookups import Lookups
 from geolookup.web.options import Options
@@ -71,14 +71,6 @@ EMPTY = (
 )
 
 
-def _nobody_waits(_url: str) -> None:
-    pass
-
-
-def _nobody_asks(_loaded: Loaded) -> None:
-    pass
-
-
 def serve(
     *,
     host: str = "127.0.0.1",
@@ -90,9 +82,9 @@ def serve(
     replace: bool = False,
     ignore_idempotency_keys: bool = False,
     options: Options | None = None,
-    on_ready: Callable[[str], None] = _nobody_waits,
-    on_replaced: Callable[[Loaded], None] = _nobody_asks,
-    on_rows: OnRows = nobody_counts,
+    on_ready: Callable[[str], None] = ignore,
+    on_replaced: Callable[[Loaded], None] = ignore,
+    on_rows: OnRows = ignore,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then end what is under way and return.
 

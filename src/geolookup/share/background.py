@@ -112,7 +112,7 @@ class BackgroundBuilds:
     def _wanted(self) -> str | None:
         """The key of what must be built; None if it is there."""
         catalog = self._bench.catalog()
-        stamp = _stamp(os.path.join(self._home, "CURRENT"))
+        stamp = disk.stamp(os.path.join(self._home, "CURRENT"))
         if stamp is not None and stamp == self._built_of and catalog is not None:
             return None  # without reading it
         try:
@@ -148,14 +148,6 @@ class BackgroundBuilds:
         if problem != self._told:
             self._told = problem
             logger.error("%s", problem)
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _end(process: SpawnProcess) -> None:

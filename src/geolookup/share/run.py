@@ -24,7 +24,7 @@ from geolookup.share.files import Files
 from geolookup.share.shelf import Shelf
 from geolookup.share.state import State
 from geolookup.web import lookups as lookups_routes
-from geolookup.web.application import Application, Opens, Paths
+from geolookup.web.application import Application, Opens, Paths, ignore
 from geolookup.web.launch import launch
 from geolookup.web.options import Options
 from geolookup.web.probes import Health, Metrics
@@ -63,10 +63,6 @@ def links() -> dict[str, str]:
     return {"service": f"geolookup {__version__}", "databases": "/databases", "openapi": "/schema/openapi.json"}
 
 
-def _nobody_waits(_url: str) -> None:
-    pass
-
-
 def share(
     *,
     host: str = "127.0.0.1",
@@ -75,7 +71,7 @@ def share(
     editions: Iterable[str] = (),
     licence_allows: bool = False,
     options: Options | None = None,
-    on_ready: Callable[[str], None] = _nobody_waits,
+    on_ready: Callable[[str], None] = ignore,
 ) -> None:
     """Serve what a state answers, until SIGTERM or SIGINT; then end what is under way and return.
 
@@ -114,7 +110,7 @@ def prepared(
 def _require_leave(home: str, snapshot: Snapshot) -> None:
     """:raises LicenceError: if a source that answers something does not let others have its data"""
     if licences.forbidden(home, snapshot.current):
-        content = collect(snapshot, layer="both", source=None, progress=lambda _done, _all: None)
+        content = collect(snapshot, layer="both", source=None, progress=ignore)
         licences.require_leave(home, snapshot.current, content.answering, instead=INSTEAD)
 
 

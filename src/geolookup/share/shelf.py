@@ -1,10 +1,10 @@
-"""Where built files are kept: in a private folder that all processes of one service share, named by their content.
+"""The shelf of built files: a private folder that all processes of one service share, with files named by content.
 
 ```
 lock           flock, held by the service whose folder it is
 catalog.json   which files there are: replaced by rename, so each reader sees one build as a whole
 files/SHA256   one built file; never changed, removed some time after it was replaced
-named/         what metadata named to whom: see `geolookup.share.named`
+named/         the files that metadata named, by client: see `geolookup.share.named`
 ```
 
 Only the process that builds writes the catalog; those that answer read it.
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from geolookup.base import disk
 from geolookup.errors import DataFileError
 
 #: Seconds that a file stays after it was replaced: metadata may have named it just before.
@@ -49,7 +50,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is. ``key`` says of which publish, ``published`` when that was, ``built_at`` when it was built.
+    """The catalog of files. ``key`` says of which publish, ``published`` when that was, ``built_at`` when it was built.
 
     ``items`` are those of the newest build, ``before`` those that it and earlier ones replaced, the newest first.
     ``sources`` are those whose data are in the newest build.
@@ -83,25 +84,21 @@ class Shelf:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._path = os.path.join(folder, _CATALOG)
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: disk.Stamp | None = None
         self._catalog: Catalog | None = None
         self._lock = threading.Lock()
 
     def catalog(self) -> Catalog | None:
         """The newest catalog; None if nothing was built yet."""
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return self._catalog
-        seen = found.st_ino, found.st_mtime_ns, found.st_size
-        if seen != self._seen:
+        seen = disk.stamp(self._path)
+        if seen is not None and seen != self._seen:
             with self._lock, contextlib.suppress(OSError, msgspec.DecodeError), open(self._path, "rb") as file:
                 self._catalog = msgspec.json.decode(file.read(), type=Catalog)
                 self._seen = seen
         return self._catalog
 
     def path(self, item: Item) -> str:
-        """Where the file is."""
+        """The path of the file."""
         return os.path.join(self.folder, "files", item.sha256)
 
 
@@ -197,7 +194,7 @@ class Bench(Shelf):
         self._write(Catalog(key=key, published=published, built_at=now, items=made, sources=sources, before=before))
 
     def sweep(self, now: float) -> None:
-        """Forget what was replaced long ago, and remove files that no build has, of killed builds too."""
+        """Forget files that were replaced long ago, and remove files that no build has, of killed builds too."""
         catalog = self.catalog()
         if catalog is not None:
             kept = tuple(item for item in catalog.before if now - item.replaced_at < KEEP_S + _SLACK_S)
@@ -205,6 +202,10 @@ class Bench(Shelf):
                 catalog = msgspec.structs.replace(catalog, before=kept)
                 self._write(catalog)
         wanted = {item.sha256 for item in (*catalog.items, *catalog.before)} if catalog is not None else set()
+        for name in os.listdir(self.folder):
+            if name.startswith(f"{_CATALOG}."):  # the temporary of a build that was killed
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.folder, name))
         folder = os.path.join(self.folder, "files")
         for name in os.listdir(folder):
             if name not in wanted:
@@ -219,18 +220,13 @@ class Bench(Shelf):
     def _write(self, catalog: Catalog) -> None:
         path = os.path.join(self.folder, _CATALOG)
         try:
-            descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with open(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(catalog))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(f"{path}.new", path)
+            disk.replace(path, msgspec.json.encode(catalog))
         except OSError as error:
             raise DataFileError(f"{path}: writing failed: {error.strerror}") from error
 
 
 class Adding:
-    """A file that is being written, and what is known of it so far. ``item`` is there once it is complete."""
+    """A file that is being written, with its digests so far. ``item`` is there once it is complete."""
 
     def __init__(self, file: "tempfile._TemporaryFileWrapper[bytes]") -> None:
         self._file = file

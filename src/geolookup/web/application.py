@@ -103,8 +103,8 @@ def not_at_once(_scope: Any) -> None:
     """No answer at once: the application is asked."""
 
 
-def _nothing() -> None:
-    pass
+def ignore(*_: object) -> None:
+    """Do nothing: for events that the caller does not wait for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +121,8 @@ class Application:
     paths: Paths = field(default_factory=Paths)
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
-    start: Callable[[], None] = _nothing
-    close: Callable[[], None] = _nothing
+    start: Callable[[], None] = ignore
+    close: Callable[[], None] = ignore
 
 
 #: Opens the application in the process that serves it, and closes what it opened. It is given a folder that all

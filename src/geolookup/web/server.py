@@ -13,7 +13,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from geolookup.errors import ServiceError
 from geolookup.model.addresses import is_loopback
-from geolookup.web.application import Application
+from geolookup.web.application import Application, ignore
 from geolookup.web.auth import VARIABLE, Tokens
 from geolookup.web.guard import Guard
 from geolookup.web.logs import AccessLog
@@ -24,10 +24,6 @@ from geolookup.web.tls import Certificate, secured
 
 #: How often it is checked whether the certificate was renewed, in ticks of uvicorn: 0.1 seconds each.
 _LOOK_TICKS = 20
-
-
-def _nobody_waits(_url: str) -> None:
-    pass
 
 
 def url_of(address: socket.socket, *, tls: bool = False) -> str:
@@ -163,7 +159,7 @@ class Server(uvicorn.Server):
             )
         )
         self.url = url_of(address, tls=self._certificate is not None)
-        self.when_ready: Callable[[str], None] = _nobody_waits
+        self.when_ready: Callable[[str], None] = ignore
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""

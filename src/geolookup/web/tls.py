@@ -8,11 +8,12 @@ from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from typing import Any
 
+from geolookup.base import disk
 from geolookup.errors import SettingsError
 
 logger = logging.getLogger("geolookup.service")
 
-#: What changes if a file changes, of both files.
+#: The stamps of both files.
 Seen = tuple[tuple[int, ...] | None, ...]
 
 
@@ -63,19 +64,11 @@ class Certificate:
             ) from error
 
     def _look(self) -> Seen:
-        return tuple(map(_stamp, self._paths))
+        return tuple(map(disk.stamp, self._paths))
 
 
 def _no_password() -> str:
     raise ValueError("the key has a password: remove it with `openssl pkey`")
-
-
-def _stamp(path: str) -> tuple[int, ...] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 class Secured(SSLProtocol):
@@ -88,10 +81,10 @@ class Secured(SSLProtocol):
     def __init__(
         self, inner: asyncio.Protocol, context: ssl.SSLContext, *, seconds: float, opened: set[Any], most: int
     ):
-        nobody: Any = None  # waits for the handshake
+        no_waiter: Any = None  # for the handshake
         timeout: Any = seconds  # which becomes a timer's delay
         super().__init__(
-            asyncio.get_running_loop(), inner, context, nobody, server_side=True, ssl_handshake_timeout=timeout
+            asyncio.get_running_loop(), inner, context, no_waiter, server_side=True, ssl_handshake_timeout=timeout
         )
         self._opened = opened
         self._most = most
@@ -112,7 +105,7 @@ class Secured(SSLProtocol):
 def secured(
     inner: Callable[..., asyncio.Protocol], context: ssl.SSLContext, *, seconds: float, most: int
 ) -> Callable[..., asyncio.BaseProtocol]:
-    """Makes what ``inner`` makes, below TLS; ``seconds`` for a handshake, ``most`` connections at once."""
+    """A factory of ``inner`` connections below TLS; ``seconds`` for a handshake, ``most`` connections at once."""
     opened: set[Any] = set()
 
     def make(*arguments: Any, **more: Any) -> asyncio.BaseProtocol:

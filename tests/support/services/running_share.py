@@ -16,7 +16,7 @@ import httpx
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
-from geolookup.share.background import Builder
+from geolookup.share.background import BackgroundBuilds
 from geolookup.share.build import build
 from geolookup.share.build import editions as editions_of
 from geolookup.share.run import application
@@ -47,7 +47,9 @@ class RunningShare(ServerThread):
         self.folder = folder
         self._editions = editions_of(editions)
         self._licence_allows = licence_allows
-        self.builder = Builder(self.home, os.fspath(folder), self._editions, licence_allows=licence_allows, clock=clock)
+        self.builder = BackgroundBuilds(
+            self.home, os.fspath(folder), self._editions, licence_allows=licence_allows, clock=clock
+        )
         if built:
             self.build()
         self._stack = ExitStack()

@@ -24,7 +24,7 @@ from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge
 from geolookup.service.geolocations.merge import Replacing, staged_blocks, staged_geolocations
 from geolookup.service.store.schema import geolocations, padded, with_keys
-from geolookup.service.store.store import OnRows, Store, Transaction, counted, nobody_counts
+from geolookup.service.store.store import OnRows, Store, Transaction, counted
 from geolookup.sources.blocks import MASKED
 from geolookup.sources.country_ranges import COLUMNS, CsvRows, ranges, read_range
 from geolookup.sources.detect import open_source
@@ -33,6 +33,7 @@ from geolookup.sources.outlines import misfits
 from geolookup.sources.places import PlaceFields, Places
 from geolookup.sources.protocol import Reading
 from geolookup.web import wire
+from geolookup.web.application import ignore
 
 _BATCH = 5000
 # Several services that start at once on one database load one after the other.
@@ -59,7 +60,7 @@ def load_files(
     paths: Iterable[str | os.PathLike[str]],
     *,
     replace: bool = False,
-    on_rows: OnRows = nobody_counts,
+    on_rows: OnRows = ignore,
 ) -> Loaded:
     """Load files in their order: geolocations are added or changed and blocks added, nothing removed.
 

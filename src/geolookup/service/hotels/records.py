@@ -17,8 +17,9 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
 from geolookup.errors import DataFileError, RequestRefusedError
 from geolookup.service.store.schema import ADDRESS, ADDRESS_KEYS, fold, hotel_amenities, hotels
-from geolookup.service.store.store import OnRows, Store, counted, nobody_counts
+from geolookup.service.store.store import OnRows, Store, counted
 from geolookup.web import wire
+from geolookup.web.application import ignore
 
 #: Arrays and objects inside each other. Readers give up at different depths: what is kept must be readable by all.
 MAX_DEPTH = 32
@@ -185,9 +186,7 @@ class LoadedHotels:
     changed: int
 
 
-def load_hotels(
-    store: Store, paths: Iterable[str | os.PathLike[str]], *, on_rows: OnRows = nobody_counts
-) -> LoadedHotels:
+def load_hotels(store: Store, paths: Iterable[str | os.PathLike[str]], *, on_rows: OnRows = ignore) -> LoadedHotels:
     """Load files of one hotel a line (NDJSON) in their order: hotels are added or replaced, and none removed.
 
     A replaced hotel keeps its rate plans. Blank lines are skipped. ``on_rows`` is told how many more lines were read.

@@ -373,10 +373,6 @@ _Row = TypeVar("_Row")
 _AT_ONCE = 1000
 
 
-def nobody_counts(_more: int) -> None:
-    """For whoever does not want to know."""
-
-
 def counted(rows: Iterable[_Row], on_rows: OnRows) -> Iterator[_Row]:
     """The rows; ``on_rows`` is told of each thousand, and of the rest at the end."""
     waiting = 0

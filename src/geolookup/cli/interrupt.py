@@ -12,6 +12,7 @@ import string
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from geolookup.base.stamp import stamp_of
 from geolookup.cli import exit_codes
 from geolookup.errors import GeoLookupError
 from geolookup.state.base.signals import Terminated, terminate
@@ -164,12 +165,12 @@ def saying(name: str, fact: Callable[[], str]) -> None:
 
 def writing_to(name: str) -> None:
     """Note that results go to this file, which is replaced once they are complete; ``-`` is standard output."""
-    before = _stamp(name)
+    before = stamp_of(name)
 
     def target() -> str:
         if name == "-" or (os.path.exists(name) and not os.path.isfile(name)):
             return "what was written has no end"
-        if _stamp(name) != before:
+        if stamp_of(name) != before:
             return f"{name} is complete"
         return f"{name} was not written" if before is None else f"{name} is as before"
 
@@ -180,14 +181,6 @@ def changing(path: str) -> None:
     """Note that the command changes the settings in this file."""
     before = _content(path)
     _facts["settings"] = lambda: f"{path} is as before" if _content(path) == before else f"{path} was changed"
-
-
-def _stamp(name: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(name)
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _content(path: str) -> bytes | None:

@@ -6,6 +6,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from geolookup.base.stamp import stamp_of
 from geolookup.errors import GeoLookupError, IndexDamagedError, NoStateError, StateError
 from geolookup.lookup.freshness import NO_LIMIT, Freshness
 from geolookup.lookup.snapshot import Snapshot
@@ -46,7 +47,7 @@ class Follower:
         # By process: a lock that another thread holds at a fork would stay locked in the child for ever.
         self._looking: dict[int, RLock] = {}
         self._finder: _native.Finder | None = None
-        stamp = self._stamp()
+        stamp = stamp_of(self._current_path)
         published = open_served(home) if as_of is None else _open_kept(home, as_of)
         current = published.current
         self._snapshot: Snapshot | None = Snapshot(published, stamp, native)
@@ -123,14 +124,6 @@ class Follower:
         if self._finder is not None:
             self._finder.look_at = at
 
-    def _stamp(self) -> tuple[int, ...] | None:
-        """What distinguishes one CURRENT from another without reading it; None if there is none."""
-        try:
-            found = os.stat(self._current_path)
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
-
     def _check_age(self) -> None:
         current = self._open().current
         if self.is_fixed or not self.freshness.is_stale(current):
@@ -158,7 +151,7 @@ class Follower:
     def _follow_alone(self) -> None:
         self._look_next(monotonic() + LOOK_INTERVAL_S)
         snapshot = self._open()
-        stamp = self._stamp()
+        stamp = stamp_of(self._current_path)
         if stamp == snapshot.stamp:
             self._serve(snapshot)  # a fork during another thread's swap left the accelerator without one
             snapshot.go_on()
@@ -207,7 +200,7 @@ class Follower:
             published = open_other(self._home, str(damage), skip=frozenset({snapshot.current.generation}))
         except NoStateError as error:
             raise damage from error
-        self._serve(Snapshot(published, self._stamp(), self._native))
+        self._serve(Snapshot(published, stamp_of(self._current_path), self._native))
         self._note(str(damage))
 
 

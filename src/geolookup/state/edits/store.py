@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
+from geolookup.base.stamp import Stamp, stamp_of
 from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
@@ -39,17 +40,9 @@ class Edits:
     def __init__(self, home: str, name: str = "edits.db") -> None:
         self.path = os.path.join(home, name)
 
-    def stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """What changes with every change of the edits, so that whoever shows them need not read them again."""
-        found: list[tuple[int, int, int] | None] = []
-        for path in (self.path, f"{self.path}-wal"):
-            try:
-                stat = os.stat(path)
-            except OSError:
-                found.append(None)
-            else:
-                found.append((stat.st_ino, stat.st_size, stat.st_mtime_ns))
-        return tuple(found)
+    def stamp(self) -> tuple[Stamp | None, ...]:
+        """The stamps of the files, which change with every change of the edits: views need not read them again."""
+        return stamp_of(self.path), stamp_of(f"{self.path}-wal")
 
     def exists(self) -> bool:
         """Whether anything was ever recorded here."""

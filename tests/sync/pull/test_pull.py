@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from geolookup.errors import (
     UpstreamError,
 )
 from geolookup.settings.table import Settings
+from geolookup.state.base.current import read_current
 from geolookup.state.editor import Editor
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing.directory import StateDirectory
@@ -34,7 +36,7 @@ from geolookup.sync.pull.service import PROBE_TOP
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import item, listed, many
 from tests.support.data.states import place, publish
-from tests.support.services.running_service import FIELDS
+from tests.support.services.running_service import FIELDS, RunningService
 
 FRAMINGS = ("length", "chunked", "close")
 
@@ -447,3 +449,25 @@ def test_where_no_generation_is_whole_a_pull_publishes_anew_and_edits_are_kept(h
         found = geo.match("10.9.0.7")
         assert found is not None
         assert (found.geolocation.city, found.pending) == ("Kept", True)
+
+
+def test_the_same_list_from_another_address_makes_no_generation_and_the_state_belongs_to_it(
+    home: str, tmp_path: Path
+) -> None:
+    with RunningService(tmp_path / "service.db") as service:
+        service.create(("10.0.0.0", "10.0.0.9"))
+        directory, elsewhere = StateDirectory(home), service.url.replace("127.0.0.1", "localhost")
+        pull(directory, Settings(url=service.url))
+        first = read_current(home)
+        report = pull(directory, Settings(url=elsewhere))
+        assert (report.outcome, report.generation) == ("unchanged", 1)
+        (warning,) = report.warnings
+        assert warning.startswith(f"{elsewhere} has exactly what {service.url} had, so nothing new was published: ")
+        second = read_current(home)
+        assert (second.generation, second.digest) == (1, first.digest)
+        assert (second.source, second.published["url"], directory.upstream_url()) == (elsewhere, elsewhere, elsewhere)
+        assert os.listdir(os.path.join(home, "snapshots")) == ["000001"]
+        assert pull(directory, Settings(url=elsewhere)).warnings == []  # by its ETag
+        service.create(("10.9.0.0", "10.9.0.9"))
+        assert pull(directory, Settings(url=elsewhere)).outcome == "published"
+        assert verify(home) == []

@@ -19,7 +19,7 @@ def file(home: str, tmp_path: Path) -> Path:
 
 
 def change(file: Path) -> None:
-    file.write_text(f"{ROWS}1.1.1.0,1.1.1.255,AU,Elsewhere\n")
+    file.write_text(f"{ROWS}1.1.1.0,1.1.1.255,AU,CreatedByCopy\n")
 
 
 def test_an_unchanged_sync_opens_what_is_published_once_and_hashes_it_once(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.generations.cache import digest
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push.matching.likeness import Forms, like
-from geolookup.sync.push.matching.matching import Candidates, Nearby, Wanted, match_creates
+from geolookup.sync.push.likeness import Forms, like
+from geolookup.sync.push.matching import Candidates, Nearby, Wanted, match_creates
 from tests.support.data.states import place as pulled
 from tests.support.data.states import publish
 from tests.support.services.running_service import FIELDS

@@ -207,7 +207,7 @@ def test_a_list_that_lost_its_default_geolocations_drives_no_deletion(
 ) -> None:
     locid = machine.create(A)
     assert of_push(machine.push()) == 0
-    machine.editor.update(locid, city="Elsewhere")
+    machine.editor.update(locid, city="CreatedByCopy")
     real = GeolocationsClient.list
 
     def capped(client: GeolocationsClient, **options: Any) -> Any:

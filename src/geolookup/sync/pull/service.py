@@ -19,9 +19,9 @@ from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.staging import Staged, Staging
-from geolookup.sync.push.accounts import hold_against
-from geolookup.sync.push.matching.creates import note_twins
-from geolookup.sync.push.matching.likeness import Forms
+from geolookup.sync.push.acknowledged import hold_against
+from geolookup.sync.push.likeness import Forms
+from geolookup.sync.push.matching import note_twins
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 
 #: More geolocations than any service has: asked for if a list may have been capped silently.

@@ -23,9 +23,9 @@ from geolookup.state.edits.outbox.operations import Delete
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push.accounts import hold_against
+from geolookup.sync.push.acknowledged import hold_against
+from geolookup.sync.push.likeness import Forms
 from geolookup.sync.push.look import guesses, learn, own_of, with_ours
-from geolookup.sync.push.matching.likeness import Forms
 from geolookup.sync.push.reconcile import Decision, Own
 from geolookup.sync.push.report import PushReport
 from geolookup.sync.push.view import ServiceView

@@ -20,10 +20,10 @@ from geolookup.state.edits.session import is_provisional
 from geolookup.sync.push import lots
 from geolookup.sync.push.attempts import STATES, Attempts
 from geolookup.sync.push.connections import Batch, Connections
+from geolookup.sync.push.likeness import Forms
 from geolookup.sync.push.look import Look, learn
 from geolookup.sync.push.lots import Obstacles
-from geolookup.sync.push.matching.creates import Elsewhere
-from geolookup.sync.push.matching.likeness import Forms
+from geolookup.sync.push.matching import CreatedByCopy
 from geolookup.sync.push.reconcile import Decision
 from geolookup.sync.push.sending import APPLIED, Sender, anothers
 from geolookup.upstream.geolocations import GeolocationsClient
@@ -191,7 +191,7 @@ class Groups:
         baseline = self._sender.baseline() if creates else {}
         with self._attempts.outbox() as outbox:
             forms = Forms(outbox.sent.stored_forms())
-            elsewhere = Elsewhere(outbox, service)
+            elsewhere = CreatedByCopy(outbox, service)
             taken = NumbersTaken(outbox.created_here())
             members = []
             for each in (row, *rows):

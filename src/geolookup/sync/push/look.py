@@ -13,8 +13,8 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile
-from geolookup.sync.push.accounts import is_another
-from geolookup.sync.push.matching.likeness import Forms, may_be_stored
+from geolookup.sync.push.acknowledged import is_another
+from geolookup.sync.push.likeness import Forms, may_be_stored
 from geolookup.sync.push.reconcile import Decision, OnConflict, Own
 from geolookup.sync.push.view import NEWEST, filtered
 from geolookup.upstream.geolocations import GeolocationsClient

@@ -34,8 +34,7 @@ from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError
 from geolookup.sync.push.group import Groups
 from geolookup.sync.push.lots import LOOKED_THROUGH
-from geolookup.sync.push.matching.creates import matched
-from geolookup.sync.push.matching.matching import Match
+from geolookup.sync.push.matching import Match, matched
 from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.removal import remove_block
 from geolookup.sync.push.report import PushReport

@@ -14,10 +14,9 @@ from geolookup.state.edits.session import is_provisional
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
+from geolookup.sync.push.likeness import Forms
 from geolookup.sync.push.look import Look, given_away, own_of
-from geolookup.sync.push.matching.creates import made_elsewhere, shown
-from geolookup.sync.push.matching.likeness import Forms
-from geolookup.sync.push.matching.matching import Match
+from geolookup.sync.push.matching import Match, made_elsewhere, shown
 from geolookup.sync.push.reconcile import Decision, OnConflict
 
 APPLIED = Decision(what="done", reason="the service has it")

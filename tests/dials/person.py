@@ -1,12 +1,12 @@
 """A person who runs commands against a service over HTTP that is not ideal."""
 
 import json
-import time
 from typing import Any
 
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.state.base import clock
 from tests.dials.upstream import Upstream
 
 SETTLE_S = 0.3
@@ -76,4 +76,4 @@ class Person:
 
 
 def settle() -> None:
-    time.sleep(SETTLE_S + 0.05)
+    clock.sleep(SETTLE_S + 0.05)

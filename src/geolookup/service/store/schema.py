@@ -1,6 +1,7 @@
-"""The service's tables, in SQLAlchemy Core, without anything that only one database knows."""
+"""The service's tables and their version, in SQLAlchemy Core, without anything that only one database knows."""
 
 import unicodedata
+import uuid
 from typing import Any
 
 from sqlalchemy import (
@@ -8,6 +9,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ColumnElement,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -19,12 +21,16 @@ from sqlalchemy import (
     Table,
     Text,
     func,
-    text,
+    inspect,
+    select,
 )
 
+from geolookup.errors import ServiceError
 from geolookup.model.fields import FIELDS, FILTER_NAMES
+from geolookup.service.store.database import Database
 
-SCHEMA_VERSION = 2
+#: The version of the tables. A release that changes them raises it, and `prepare` brings older databases up to it.
+SCHEMA_VERSION = 1
 
 #: The type of an address stored as digits, which sort alike in every collation: compared by bytes.
 NUMBER = String(39).with_variant(String(39, collation="C"), "postgresql")
@@ -38,21 +44,21 @@ meta = Table(
     "meta",
     metadata,
     Column("id", Integer, CheckConstraint("id = 1", name="one_row"), primary_key=True),
-    Column("schema_version", Integer, nullable=False),
+    Column("version", Integer, nullable=False),
     Column("uuid", String(32), nullable=False),
     # Counts the transactions that changed geolocations or blocks: with the uuid it names one content.
     Column("revision", BigInteger, nullable=False),
     # The lowest locid ever given out, so that no custom geolocation inherits a deleted one's number. Only if the
     # database has no sequences: PostgreSQL keeps it in one, and leaves this at 0.
     Column("last_custom", BigInteger, nullable=False),
-    # Counts those of the transactions above that changed the default layer: who compiled that need not do it again
-    # while this stands still.
-    Column("default_revision", BigInteger, nullable=False, server_default=text("0")),
+    # Counts those of the transactions above that changed the default layer: an index of that layer is good
+    # for as long as this stands still.
+    Column("default_revision", BigInteger, nullable=False),
 )
 
 
 def place_columns() -> list[Column[Any]]:
-    """The fields and their keys, as new columns. A later field is added to older databases by a migration."""
+    """The fields and their keys, as new columns."""
     return [
         *(
             Column(field.name, Text, nullable=False) if field.limit is None else Column(field.name, Float(53))
@@ -163,3 +169,51 @@ rate_plans = Table(
     Column("code", Text, primary_key=True),
     Column("content", Text, nullable=False),
 )
+
+
+#: The tables by which the service's databases are told from those of other programs.
+_KNOWN_BY = {"meta", "geolocations", "ipblocks", "idempotency"}
+
+
+def check(connection: Connection, name: str) -> int:
+    """The version of the tables, 0 if there are none; ``name`` is the database's, for messages.
+
+    :raises ServiceError: if it is another program's, of an unreleased build, or of a newer release
+    """
+    inspector = inspect(connection)
+    tables = set(inspector.get_table_names())
+    if not tables:
+        return 0
+    columns = {column["name"] for column in inspector.get_columns("meta")} if tables >= _KNOWN_BY else set()
+    if "schema_version" in columns:  # as `meta` had it before the first release
+        raise ServiceError(
+            f"{name}: made by an unreleased build: name a new database, and load its files again (custom geolocations "
+            "can be taken along by GET /geolocations, if that build can still be run)"
+        )
+    if "version" not in columns:
+        raise ServiceError(f"{name}: is not a database of this service: name another one, or an empty one")
+    found = int(connection.execute(select(meta.c.version)).scalar_one())
+    if found > SCHEMA_VERSION:
+        raise ServiceError(
+            f"{name}: has schema version {found}, and this release knows {SCHEMA_VERSION}: "
+            "nothing was touched; use the newer release"
+        )
+    return found
+
+
+def prepare(connection: Connection, database: Database) -> None:
+    """Create the tables if there are none, in the transaction that is open.
+
+    :raises ServiceError: as `check`
+    """
+    database.lock_schema(connection)  # the lock first: of two processes that start, one finds the work done
+    if check(connection, database.name) == 0:
+        metadata.create_all(connection, checkfirst=False)
+        database.create_own(connection)
+        new = {"id": 1, "version": SCHEMA_VERSION, "uuid": uuid.uuid4().hex}
+        connection.execute(meta.insert().values(**new, revision=0, last_custom=0, default_revision=0))
+
+
+def identity(connection: Connection) -> str:
+    """The uuid that names the database."""
+    return str(connection.execute(select(meta.c.uuid)).scalar_one())

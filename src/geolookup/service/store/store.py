@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from geolookup.errors import RequestRefusedError, ServiceError
-from geolookup.service.store import migrations, postgres, schema
+from geolookup.service.store import postgres, schema
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.sqlite import SQLite
 
@@ -170,8 +170,8 @@ class Store:
         Any number of processes may use a PostgreSQL database. An SQLite file belongs to one process, and to those
         ``worker`` processes that it starts, and ends before it closes the file.
 
-        :raises ServiceError: if another process has the file open, it is not a database of ours, one of a newer
-            release, or cannot be read and written
+        :raises ServiceError: if another process has the file open, it is not a database of ours, one of an
+            unreleased build or of a newer release, or cannot be read and written
         :raises MissingExtraError: if PostgreSQL's driver is not installed
         """
         if isinstance(db, str) and postgres.is_url(db):
@@ -191,13 +191,13 @@ class Store:
         with self._database_errors(), database.exclusive(WAIT_S):
             # By a reader first: the writer's connection makes a file its own (its journal mode) before it is asked.
             with database.reader.connect() as connection:
-                found = migrations.check(connection, database.name)
+                found = schema.check(connection, database.name)
             if worker and found != schema.SCHEMA_VERSION:
                 raise ServiceError(f"{database.name}: has not been prepared: a worker belongs to a running service")
             with database.writer.begin() as connection:
                 if not worker:
-                    migrations.migrate(connection, database)
-                self.uuid = migrations.identity(connection)
+                    schema.prepare(connection, database)
+                self.uuid = schema.identity(connection)
         database.in_service = True
 
     @contextlib.contextmanager

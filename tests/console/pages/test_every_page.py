@@ -1,6 +1,7 @@
 """What holds for every page: accessible on small and large screens, hostile text is text, no other host."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,55 +27,97 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rich]:
         yield made
 
 
-@pytest.mark.parametrize("width", [360, 1280])
-def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(
-    made: Rich, browser: Any, width: int, full_sweep: bool
-) -> None:
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """Observations of one walk over every page: the problems of each by its path, and all text."""
+
+    wrong: dict[int, dict[str, list[str]]]
+    harmed: dict[str, str]
+    text: str
+    dialogs: list[str]
+    unwanted: list[str]
+
+
+@pytest.fixture(scope="module")
+def walks() -> list[Seen]:
+    return []
+
+
+@pytest.fixture
+def seen(walks: list[Seen], made: Rich, browser: Any, full_sweep: bool) -> Seen:
+    """The one walk of this module."""
+    if not walks:
+        walks.append(_walk(made, browser, full_sweep))
+    return walks[0]
+
+
+def _walk(made: Rich, browser: Any, full_sweep: bool) -> Seen:
+    """Walk over every page, each loaded once: small, then wide."""
     source = browsers.axe()
+    watched = made.console.tab(browser, viewport={"width": 360, "height": 800})
+    tab = watched.page()
+    seen = Seen(wrong={360: {}, 1280: {}}, harmed={}, text="", dialogs=[], unwanted=watched.unwanted)
+    tab.on("dialog", lambda dialog: seen.dialogs.append(dialog.message))
+    paths = made.paths()
+    for path in [*paths, *(f"/custom/{locid}" for locid in made.hostile), *(f"/?q=10.{n}.0.1" for n in range(1, 9))]:
+        tab.set_viewport_size({"width": 360, "height": 800})
+        tab.goto(made.console.url + path)
+        text = tab.locator("body").inner_text()
+        if harm := _harm(tab, text):
+            seen.harmed[path] = harm
+        seen.text += text
+        if path not in paths:
+            continue
+        tab.evaluate(source)
+        for width, found in seen.wrong.items():
+            tab.set_viewport_size({"width": width, "height": 800})
+            if wrong := _inaccessible(tab, width, full_sweep):
+                found[path] = wrong
+    watched.close()
+    return seen
+
+
+def _harm(tab: Any, text: str) -> str:
+    """The first sign that hostile text is more than text; empty if there is none."""
+    words = text.split()
+    signs = {
+        "a script ran": tab.evaluate("window.attacked") is not None,
+        "there is an element": tab.locator("main img, main script, main b, main [onfocus], main [autofocus]").count(),
+        "a character is not printable": any(ord(each) in (7, 0x202E, 0x2066) for each in text),
+        "a template was evaluated": "49" in words,
+        "a word is too long": max(map(len, words)) >= 400,
+    }
+    return next((sign for sign, holds in signs.items() if holds), "")
+
+
+def _inaccessible(tab: Any, width: int, full_sweep: bool) -> list[str]:
+    """The findings of axe at this width, and whether the page is wider than the screen."""
     # All that the dark scheme changes is colours, and they are the same on any screen.
     schemes: dict[str, list[str] | None] = {"light": None}
     if width == 1280 or full_sweep:
         schemes["dark"] = None if full_sweep else ["color-contrast"]
-    watched = made.console.tab(browser, viewport={"width": width, "height": 800})
-    tab = watched.page()
-    found = {}
-    for path in made.paths():
-        tab.goto(made.console.url + path)
-        tab.evaluate(source)
-        wrong = []
-        for scheme, rules in schemes.items():
-            tab.emulate_media(color_scheme=scheme)
-            wrong += [f"{scheme}: {each}" for each in tab.evaluate(_AXE, rules)]
-        if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            wrong.append("it is wider than the screen")
-        if wrong:
-            found[path] = wrong
-    watched.close()
-    assert found == {}
-    assert watched.unwanted == []
+    wrong = []
+    for scheme, rules in schemes.items():
+        tab.emulate_media(color_scheme=scheme)
+        wrong += [f"{scheme}: {each}" for each in tab.evaluate(_AXE, rules)]
+    tab.emulate_media(color_scheme="light")
+    if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        wrong.append("it is wider than the screen")
+    return wrong
 
 
-def test_hostile_text_is_text_everywhere(made: Rich, browser: Any) -> None:
-    watched = made.console.tab(browser)
-    tab = watched.page()
-    dialogs: list[str] = []
-    tab.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    paths = [*made.paths(), *(f"/custom/{locid}" for locid in made.hostile), *(f"/?q=10.{n}.0.1" for n in range(1, 9))]
-    seen = ""
-    for path in paths:
-        tab.goto(made.console.url + path)
-        assert tab.evaluate("window.attacked") is None, path
-        assert tab.locator("main img, main script, main b, main [onfocus], main [autofocus]").count() == 0, path
-        text = tab.locator("body").inner_text()
-        assert not any(ord(each) in (7, 0x202E, 0x2066) for each in text), path
-        assert "49" not in text.split(), path
-        assert max(map(len, text.split())) < 400, path
-        seen += text
+@pytest.mark.parametrize("width", [360, 1280])
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_screen(seen: Seen, width: int) -> None:
+    assert seen.wrong[width] == {}
+    assert seen.unwanted == []
+
+
+def test_hostile_text_is_text_everywhere(seen: Seen) -> None:
+    assert seen.harmed == {}
     for text in (*HOSTILE[:4], HOSTILE[5], HOSTILE[6], "\\u202eevil\\u2066\\x07", "M" * 300 + "…"):
-        assert text in seen
-    assert dialogs == []
-    watched.close()
-    assert watched.unwanted == []
+        assert text in seen.text
+    assert seen.dialogs == []
+    assert seen.unwanted == []
 
 
 def test_it_works_offline_and_with_scripts_off(made: Rich, browser: Any) -> None:

@@ -87,7 +87,8 @@ def test_the_exit_status_tells_failed_held_left_over_wrong_and_busy(command: Com
             assert (busy["exit_status"], busy["next_action"]["code"]) == (75, "wait-for-the-other-run")
         command(*CREATE)
         with StateDirectory(home).edits.transaction() as database:
-            Outbox(database).change(1, state=State.UNKNOWN, ended_at="9999-01-01T00:00:00.000Z")
+            outbox = Outbox(database)
+            outbox.change(1, state=State.UNKNOWN, ended_at="9999-01-01T00:00:00.000Z", ended=outbox.mark())
         assert command("refresh", *url, exits=1).startswith("left over: 1 edit unknown; nothing new")
         with StateDirectory(home).edits.transaction() as database:
             Outbox(database).change(1, state=State.REJECTED, problem="for this test")

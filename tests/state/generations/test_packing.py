@@ -13,11 +13,11 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import CONTENT
+from geolookup.state.base.files import UNPACKED
 from geolookup.state.generations import packing
-from geolookup.state.packs.packed import made_again
 from geolookup.state.packs.patch import whole_file
 from geolookup.state.packs.reading import readable
-from geolookup.state.packs.store import UNPACKED
+from geolookup.state.packs.unpacking import made_again
 from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify

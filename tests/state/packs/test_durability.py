@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from geolookup.state.base.candidate import CONTENT
+from geolookup.state.base.files import PACKED
 from geolookup.state.base.parts import SNAPSHOTS
-from geolookup.state.packs.store import PACKED
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.packs.nights import pack_all, similar_nights
 from tests.support.data.states import publish

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from geolookup.errors import StateDamagedError
 from geolookup.index.builder import IndexBuilder
-from geolookup.state.packs import pages
+from geolookup.state.packs import forms
 from geolookup.state.packs.patch import apply_patch, check_patch, read_patch, whole_file, write_patch
 
 _TEXT = st.text(max_size=6)
@@ -65,13 +65,13 @@ def test_the_file_comes_back_whatever_it_is_compared_with(
 
 
 @given(
-    data=st.binary(min_size=pages.PAGE_BYTES, max_size=pages.PAGE_BYTES),
+    data=st.binary(min_size=forms.PAGE_BYTES, max_size=forms.PAGE_BYTES),
     cells=st.integers(0, 3000),
     rest=st.binary(max_size=9),
 )
 def test_pages_of_any_bytes_come_back(data: bytes, cells: int, rest: bytes) -> None:
     page = bytes([13]) + data[1:3] + cells.to_bytes(2, "big") + data[5:] + rest
-    assert pages.restored(pages.turned(page)) == page
+    assert forms.restored(forms.turned(page)) == page
 
 
 def test_row_numbers_and_places_of_cells_become_equal(tmp_path: Path) -> None:

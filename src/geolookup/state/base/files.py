@@ -24,6 +24,8 @@ from geolookup.errors import (
 _CHUNK_BYTES = 1 << 20
 #: So begins the name of what is being made; nobody reads it.
 TEMPORARY = ".tmp-"
+#: The end of a packed file's name, and the folder of packed files that were made again.
+PACKED, UNPACKED = ".pack", "unpacked"
 FULL = "the disk is full: make room there"
 _UNWRITABLE = {
     errno.ENOSPC: FULL,

@@ -20,14 +20,13 @@ from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.state.base import files, readers
 from geolookup.state.base.candidate import CONTENT, read_report
 from geolookup.state.base.current import Current, generation_path, read_current
+from geolookup.state.base.files import PACKED
 from geolookup.state.base.parts import SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import link_file
 from geolookup.state.generations.recovery import by_recency, numbered
-from geolookup.state.packs import packed
-from geolookup.state.packs.packed import base_of, put_in_place, same_in_snapshot, whole
 from geolookup.state.packs.patch import Whole, apply_patch, check_patch, read_patch, whole_file, write_patch
-from geolookup.state.packs.store import PACKED
+from geolookup.state.packs.unpacking import base_of, put_in_place, same_in_snapshot, whole, write_stacked
 
 #: Smaller files are not worth it.
 LEAST_BYTES = 4 << 20
@@ -186,7 +185,7 @@ def _drop_what_can_be_made(home: str, kept: _Kept, generation: int) -> None:
         trial = retention.temporary_path(path)
         with files.file_errors(path):
             try:
-                packed.write_stacked(home, record, trial)
+                write_stacked(home, record, trial)
             finally:
                 files.remove_file(trial)
         files.remove_file(path)

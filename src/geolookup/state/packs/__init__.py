@@ -1,1 +1,1 @@
-"""Files that were superseded, kept as what differs from the one after: each comes back byte for byte."""
+"""Superseded files, packed: each kept as a patch to the one after it, and made again byte for byte."""

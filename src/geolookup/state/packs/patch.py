@@ -1,8 +1,8 @@
-"""A file as what differs from another, and the file made again from both, byte for byte.
+"""Patches: a file as its differences from another, and the file made again from both, byte for byte.
 
 Each part of a column is compressed by Zstandard with the same stretch of the other file's column before it, so that
-what both have costs next to nothing, and memory does not grow with the files. Behind the parts stands what they are, as
-JSON, and a SHA-256 over all of it.
+what both have costs next to nothing, and memory does not grow with the files. Behind the parts stand their list,
+as JSON, and a SHA-256 over all of it.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
 
 class Patch(NamedTuple):
-    """What the end of a patch says: the file that it makes, the base, and its parts."""
+    """The end of a patch: the file that it makes, the base, and its parts."""
 
     path: str
     file: Whole
@@ -49,9 +49,9 @@ class Patch(NamedTuple):
 def write_patch(
     path: str, source: str, base: str, *, file: Whole, base_name: str, base_file: Whole, is_index: bool
 ) -> None:
-    """Write what makes ``source`` again from ``base``; durable, under a name that must not exist yet.
+    """Write the patch that makes ``source`` again from ``base``; durable, under a name that must not exist yet.
 
-    :raises StateDamagedError: if one of the two is not what was written
+    :raises StateDamagedError: if one of the two files is damaged
     """
     base_form: Source = Sections(base) if is_index else Pages(base)
     form: Source = Sections(source, base_form) if isinstance(base_form, Sections) else Pages(source)
@@ -85,7 +85,7 @@ def write_patch(
 
 
 def read_patch(path: str) -> Patch:
-    """What a patch says of itself; its bytes are not looked at: see `check_patch`.
+    """Read the end of a patch, and not its other bytes: see `check_patch`.
 
     :raises StateDamagedError: if that cannot be read
     """
@@ -188,7 +188,7 @@ def _parts(items: int, item_bytes: int) -> Iterator[tuple[int, int]]:
 
 
 def _window(begin: int, end: int, items: int, base_items: int, item_bytes: int) -> tuple[int, int]:
-    """Which items of the base a part is compared with: those that stand as far from its ends, and more around them."""
+    """The items of the base that a part is compared with: those as far from its ends, and more around them."""
     slack = max(1, _SLACK_BYTES // item_bytes)
     at = begin * base_items // max(1, items)
     return max(0, at - slack), min(base_items, at + end - begin + slack)

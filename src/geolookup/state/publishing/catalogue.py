@@ -12,7 +12,7 @@ from geolookup.state.base import clock, files
 from geolookup.state.base.current import Current, Published, generation_path
 from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal, refused_in
 from geolookup.state.generations.recovery import by_recency, numbered, open_kept, served_at, served_since
-from geolookup.state.packs.store import is_packed
+from geolookup.state.packs.reading import is_packed
 from geolookup.state.publishing.directory import StateDirectory
 
 #: A generation's number, ``served``, ``previous``, or the moment at which it was served: text that `settings.times`

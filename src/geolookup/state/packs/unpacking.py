@@ -1,7 +1,6 @@
-"""Making a packed file again for the moment, for whoever reads it.
+"""Making a packed file again, for as long as it is read.
 
-What is made again stands in ``unpacked/``, by its SHA-256, where the next one who asks finds it. The newest few stay
-until the next run.
+It stands in ``unpacked/`` under its SHA-256, where the next reader finds it. The newest few stay until the next run.
 """
 
 import atexit
@@ -21,9 +20,9 @@ from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, read_report
+from geolookup.state.base.files import PACKED, UNPACKED
 from geolookup.state.base.parts import SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.packs.patch import Patch, apply_patch, read_patch
-from geolookup.state.packs.store import PACKED, UNPACKED
 
 #: What is made again stays until this many newer ones were: both files of the two sides of a comparison.
 _MOST_FILES = 4
@@ -34,7 +33,7 @@ _log = logging.getLogger("geolookup")
 
 
 def whole(path: str) -> str:
-    """`reading.readable`, for whoever needs numpy anyway."""
+    """`reading.readable`, for callers that need numpy anyway."""
     return path if os.path.exists(path) else made_again(path)
 
 
@@ -48,7 +47,7 @@ def made_again(path: str) -> str:
         try:
             record = read_report(folder)["published"]
         except StateDamagedError:
-            return path  # nobody can tell what it was
+            return path  # its record is lost, so nothing says what it was
         same = same_in_snapshot(home, record, name)
         if same is not None:
             return whole(same)
@@ -100,15 +99,15 @@ def _made(home: str, patch: Patch) -> str:
         files.require_space(os.path.dirname(path), patch.file.bytes)
         apply_patch(patch, base, path)
 
-    return _kept(home, patch.file.sha256, patch.file.bytes, make)
+    return _stored(home, patch.file.sha256, patch.file.bytes, make)
 
 
 def _stacked(home: str, record: Mapping[str, Any]) -> str:
     file = record["files"]["index"]
-    return _kept(home, file["sha256"], file["bytes"], lambda path: write_stacked(home, record, path))
+    return _stored(home, file["sha256"], file["bytes"], lambda path: write_stacked(home, record, path))
 
 
-def _kept(home: str, sha256: str, size_bytes: int, make: Any) -> str:
+def _stored(home: str, sha256: str, size_bytes: int, make: Any) -> str:
     store = _store(home)
     target = os.path.join(store, sha256)
     if os.path.exists(target):
@@ -141,7 +140,7 @@ def _store(home: str) -> str:
 
 @functools.cache
 def _private_store() -> str:
-    """Of who may read a state and not write there."""
+    """The folder of a process that may read a state and not write there."""
     path = tempfile.mkdtemp(prefix="geolookup-")
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path

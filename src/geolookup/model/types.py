@@ -22,6 +22,12 @@ FLAT_NAMES = ("ip", "locid", *FIELD_NAMES, "first", "last", "layer", "pending", 
 #: Locids at or below this one are provisional: given here, until the service assigns one.
 PROVISIONAL_LOCID = -(10**15)
 
+
+def is_provisional(locid: int) -> bool:
+    """Whether a locid was given on a machine, not by the service."""
+    return locid <= PROVISIONAL_LOCID
+
+
 #: The values of a geolocation's fields, in their order; of anything that has them as attributes.
 field_values: Callable[[Any], tuple[Any, ...]] = attrgetter(*FIELD_NAMES)
 _place_parts: Callable[[Any], tuple[str, ...]] = attrgetter(*PLACE_NAMES)

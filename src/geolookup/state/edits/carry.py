@@ -8,13 +8,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from geolookup.model.types import Geolocation
+from geolookup.model.types import Geolocation, is_provisional
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.operations import AddBlock, Create
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.session import is_provisional
 
 #: The setting that says from which address to which everything was carried last.
 _CARRIED = "carried"

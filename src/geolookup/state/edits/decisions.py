@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolookup.errors import EditError
+from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.fields import meant_fields
 from geolookup.state.edits.named import block_of
@@ -16,7 +17,7 @@ from geolookup.state.edits.outbox.operations import (
     TakingBlock,
 )
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.session import EditSession, is_provisional
+from geolookup.state.edits.session import EditSession
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import AddressLike

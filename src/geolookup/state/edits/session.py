@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
-from geolookup.model.types import PROVISIONAL_LOCID, Geolocation, IPBlock
+from geolookup.model.types import Geolocation, IPBlock, is_provisional
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, lay_over
@@ -342,8 +342,3 @@ class EditSession:
         self._known_aliases = None
         decided = {"edit": row.id, "state": str(row.state)}
         self.outbox.record(what, str(state), locid=row.locid, before=decided)
-
-
-def is_provisional(locid: int) -> bool:
-    """Whether a locid was given on a machine rather than by the service."""
-    return locid <= PROVISIONAL_LOCID

@@ -12,11 +12,11 @@ from enum import Enum
 from typing import Any
 
 from geolookup.errors import UpstreamError, UpstreamRefusedError
+from geolookup.model.types import is_provisional
 from geolookup.state.base import clock
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.edits.session import is_provisional
 from geolookup.sync.push import lots
 from geolookup.sync.push.attempts import STATES, Attempts
 from geolookup.sync.push.connections import Batch, Connections

@@ -8,13 +8,12 @@ from typing import Any, get_args
 
 from geolookup.errors import PlanError
 from geolookup.http.transport import Transport
-from geolookup.model.types import Geolocation
+from geolookup.model.types import Geolocation, is_provisional
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock, Requests, SingleRequest
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import block_of, described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
-from geolookup.state.edits.session import is_provisional
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.lots import LOOKED_THROUGH, to_go_with

@@ -15,6 +15,7 @@ from geolookup.errors import (
 )
 from geolookup.http.transport import Transport
 from geolookup.model.reports import Progress, unwatched
+from geolookup.model.types import is_provisional
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.base.clock import now_text
@@ -24,7 +25,6 @@ from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
-from geolookup.state.edits.session import is_provisional
 from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running

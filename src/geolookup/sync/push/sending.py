@@ -6,11 +6,10 @@ from functools import partial
 from typing import Any
 
 from geolookup.errors import UpstreamAnswerError, UpstreamRefusedError
-from geolookup.model.types import Geolocation
+from geolookup.model.types import Geolocation, is_provisional
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State
-from geolookup.state.edits.session import is_provisional
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome

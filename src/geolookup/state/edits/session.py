@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.types import Geolocation, IPBlock, is_provisional
+from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.layer import Laid, lay_over
@@ -15,7 +16,6 @@ from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.site_names import SiteNames
 from geolookup.state.edits.steps import SITES, Content, Steps
 from geolookup.state.generations.cache import Cache, digest
 
@@ -59,6 +59,33 @@ class Left(NamedTuple):
     sequence: int
     head: int
     layer: dict[int, Laid]
+
+
+class SiteNames:
+    """The names of the file applied last, within one transaction of edits.db.
+
+    Each stands with the number that its geolocation has on this machine: the service's later one does not touch it.
+    """
+
+    def __init__(self, database: "Database") -> None:
+        self._database = database
+
+    def locids(self) -> dict[str, int]:
+        """The geolocation of each name."""
+        return {row["name"]: row["locid"] for row in self._database.query("SELECT name, locid FROM sites")}
+
+    def replace(self, names: Mapping[str, int], *, file: str) -> None:
+        """Keep these names and no others; ``file`` is where they are from. What stays as it is is not touched."""
+        before = self.locids()
+        # All that go, before any that come: a locid may pass from one name to another.
+        for name, locid in before.items():
+            if names.get(name) != locid:
+                self._database.execute("DELETE FROM sites WHERE name = ?", (name,))
+        self._database.table("sites").insert_all(
+            {"name": name, "locid": locid, "file": file, "applied_at": now_text()}
+            for name, locid in names.items()
+            if before.get(name) != locid
+        )
 
 
 class EditSession:

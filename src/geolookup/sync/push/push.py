@@ -25,7 +25,7 @@ from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
-from geolookup.state.edits.site_names import SiteNames
+from geolookup.state.edits.session import SiteNames
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.sync import failures

@@ -14,7 +14,7 @@ from geolookup.state.base import marks
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Begun, Mark
 from geolookup.state.base.sqlite import END_OF_INTEGERS
-from geolookup.state.edits.outbox.baselines import Baselines
+from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.operations import FREEING, Create, Edit, Operation, ReplaceBlock
 from geolookup.state.edits.outbox.row import (
@@ -27,7 +27,6 @@ from geolookup.state.edits.outbox.row import (
 )
 from geolookup.state.edits.outbox.sent import Sent
 from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
-from geolookup.state.edits.outbox.twins import Twins
 from geolookup.state.edits.outbox.untold import Untold
 
 if TYPE_CHECKING:

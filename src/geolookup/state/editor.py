@@ -85,7 +85,7 @@ class Editor:
 
     @property
     def sessions(self) -> "Sessions":
-        """What the edits are made in."""
+        """The sessions in which the edits are made."""
         return self._sessions
 
     def __repr__(self) -> str:
@@ -189,7 +189,7 @@ class Editor:
         """Put another range in the place of one that the geolocation has.
 
         :returns: the old block and the new
-        :raises BlockError: if it lacks the old one, or the new one is somebody's
+        :raises BlockError: if it lacks the old one, or another geolocation has the new one
         """
         block, new_block = block_of(first, last), block_of(new_first, new_last)
         with self._sessions.transaction() as session:
@@ -232,7 +232,7 @@ class Editor:
         return [replace(laid, edits=()) for laid in found] if final else found
 
     def has_service(self) -> bool:
-        """Whether a service is in the stack: without one every edit is final, and nothing waits to be pushed."""
+        """True if a service is in the stack: without one every edit is final, and nothing waits to be pushed."""
         return has_service(self._directory.require_current().published)
 
     def get(self, locid: int) -> Laid:
@@ -249,7 +249,7 @@ class Editor:
         return self._sessions.ask(EditSession.gone)
 
     def stored(self) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
-        """What was sent last for a geolocation, and what the service made of it, if that differs; by its locid."""
+        """The fields of a geolocation as sent last and as the service stored them, if these differ; by its locid."""
 
         def ask(session: EditSession) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
             found = session.outbox.sent.stored_differently()
@@ -292,7 +292,7 @@ class Editor:
         return found if found and self.has_service() else []
 
     def history(self, locid: int | None = None) -> list[dict[str, Any]]:
-        """What was done on this machine, oldest first: all of it, or what bears on one geolocation."""
+        """The history of this machine, oldest first: all of it, or of one geolocation."""
         numbers = self._sessions.ask(lambda session: None if locid is None else session.numbers_of(locid))
         return self._directory.edits.history(numbers)
 
@@ -312,9 +312,9 @@ class Editor:
     def retry(self, number: int) -> OutboxRow:
         """Queue a held or rejected edit again: it overrides what the service had, if that is why it was held.
 
-        A removal that was held for somebody else's blocks goes on, and lets those be.
+        A removal that was held for blocks of other clients goes on, and lets those be.
 
-        :raises EditError: if it waits for nobody
+        :raises EditError: if it does not wait for a person
         """
         return self._sessions.edit(decisions.retry, number)
 
@@ -360,7 +360,7 @@ class Editor:
 
 
 class _Here(NamedTuple):
-    """Who is in a session; ``task`` is the asyncio task, None outside of all."""
+    """Process, thread and task of a session; ``task`` is the asyncio task, None outside of all."""
 
     process: int
     thread: int
@@ -417,7 +417,7 @@ class Sessions:
     def transaction(self, *, wait: bool = True) -> Iterator[EditSession]:
         """A session whose edits are durable and published at its end, or all forgotten if it raises.
 
-        Without ``wait`` it is refused if anybody else edits or publishes now.
+        Without ``wait`` it is refused if another process or thread edits or publishes now.
 
         :raises EditError: if another task of this thread is in a transaction
         :raises NoStateError: if nothing has been published
@@ -450,10 +450,10 @@ class Sessions:
             return change(session, *args, **kwargs)
 
     def catch_up(self) -> None:
-        """Publish edits that are durable and not published: whoever made them was killed in between, or could not.
+        """Publish edits that are durable and not published: their process was killed in between, or could not.
 
-        If that is impossible for this user or now, it is left to the next edit: whoever holds a lock may be about to do
-        it, and questions wait for nobody.
+        If that is impossible for this user or now, it is left to the next edit: the holder of a lock may be about to do
+        it, and questions never wait.
         """
         with contextlib.suppress(StateError):
             current = self._directory.current_or_none()
@@ -502,7 +502,7 @@ class Sessions:
         return session
 
     def _steadily(self, look: Callable[[Current], _T]) -> _T:
-        """What ``look`` finds, which is called again if a publish removes what it reads."""
+        """The answer of ``look``, which is called again if a publish removes what it reads."""
         for _ in range(_READ_ATTEMPTS):
             # CURRENT first: edits that are newer than it are laid over it, older ones might be there twice.
             current = self._directory.require_current()
@@ -516,7 +516,7 @@ class Sessions:
         raise StateBusyError(f"{self._directory.home}: generations come and go faster than they can be read")
 
     def _publish(self, publish: Publish, head: int, layer: dict[int, Laid]) -> None:
-        """The edits are durable by now: should this fail, whoever publishes next makes them visible."""
+        """The edits are durable by now: should this fail, the next publish makes them visible."""
         try:
             published = publish.edited(list(layer.values()), head)
         except StateError as error:
@@ -541,7 +541,7 @@ def _uninterrupted() -> Iterator[None]:
     """A body that neither Ctrl-C nor SIGTERM ends: what it raises is raised after it instead.
 
     The milliseconds between the commit of an edit and its publish are such a body: see `Sessions.transaction`.
-    Only in the main thread, since it is raised in no other one, and only if nobody handles the signal in another way.
+    Only in the main thread, since it is raised in no other one, and only if the signal has its usual handler.
     """
     came: list[int] = []
 

@@ -6,9 +6,9 @@ fewer should know what they are. 34 is the least for 35 files, and each of these
 the header of an index, edits.db, the outbox and a row of it, the layer, what a country is, the index's writer, what is
 packed or past retention. 6 look whether what is served is whole: CURRENT, and both index files by their headers. 4 read
 what the service listed, and 5 more come with each edit that is laid over it. 10 make the new overlay, from locations to
-sections to a file. 3 hand what must be durable from `state.files`, which says what failed, to `disk`, which does it,
-and 3 are ends of a ``with``. What is left is that publishing asks for the time, a number, a name and a mode where those
-are decided. To make it 40, many of these files would have to become one.
+sections to a file. 3 hand what must be durable from `state.base.files`, which says what failed, to `disk`, which does
+it, and 3 are ends of a ``with``. What is left is that publishing asks for the time, a number, a name and a mode where
+those are decided. To make it 40, many of these files would have to become one.
 """
 
 from pathlib import Path

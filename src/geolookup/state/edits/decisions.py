@@ -1,4 +1,4 @@
-"""What a person decides about edits of the outbox: each within one session of the editor."""
+"""Decisions of a person about edits of the outbox: each within one session of the editor."""
 
 from collections.abc import Mapping
 from dataclasses import replace

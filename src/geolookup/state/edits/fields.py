@@ -49,7 +49,7 @@ def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def meant_fields(fields: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """`checked_fields` of what somebody writes in place of ``before``: also the country must be a code.
+    """`checked_fields` of new values in place of ``before``: the country must also be a code.
 
     What the service sent, or an earlier version took, may stay as it is.
 

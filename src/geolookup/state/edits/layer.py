@@ -20,7 +20,7 @@ class Laid:
 
     @property
     def pending(self) -> bool:
-        """Whether an edit of it has not reached the service."""
+        """True while an edit of it has not reached the service."""
         return bool(self.edits)
 
 
@@ -31,7 +31,7 @@ def lay_over(
 
     ``rows`` are those that the list may lack (`Outbox.rows_to_lay`): any other is in the list already.
     ``aliases`` maps provisional locids to the service's; the result has the service's
-    if there is one. ``listed`` is the counter of the mark of that list, None if nobody knows it.
+    if there is one. ``listed`` is the counter of the mark of that list, None if it is not known.
     """
     layer = {place.locid: Laid(place=place) for place in places}
     laid = list(rows)
@@ -40,7 +40,7 @@ def lay_over(
     # that of an older create, which went out later.
     for row in sorted(laid, key=lambda each: each.number is None):
         if row.number is None and row.id < deleted.get(row.locid, 0):
-            continue  # whatever it was before: the service has deleted it, and its number may be something else's
+            continue  # the service has deleted it, and its number may be another geolocation's
         locid = row.number or aliases.get(row.locid, row.locid)
         if row.number is not None and locid in layer and not _is_from_before(listed, row):
             blocks = blocks_had([each for each in laid if each.locid == row.locid and each.id <= row.id])
@@ -55,9 +55,9 @@ def lay_over(
 
 
 def _is_from_before(listed: int | None, deletion: OutboxRow) -> bool:
-    """Whether a list was begun before a deletion was sent, or before it was found that there is nothing to delete.
+    """Tell whether a list was begun before a deletion was sent, or before it was found that there is nothing to delete.
 
-    What it has is gone then, even if somebody had given it blocks that nobody here knew of.
+    Its blocks are gone then, even those that others had given it.
     """
     mark = deletion.attempted or deletion.acknowledged
     return listed is not None and mark is not None and listed < mark.counter

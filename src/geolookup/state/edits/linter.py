@@ -1,4 +1,4 @@
-"""What is doubtful about the custom layer's blocks: redundant, shadowed, crossing, identical, without a geolocation."""
+"""Doubtful blocks of the custom layer: redundant, shadowed, crossing, identical, without a geolocation."""
 
 import itertools
 from bisect import bisect_right
@@ -58,7 +58,7 @@ class Finding:
 
 
 def lint(places: Iterable[Geolocation], *, gone: Collection[int] = ()) -> list[Finding]:
-    """What is doubtful among the blocks of these custom geolocations; by kind, then locid from zero, then block.
+    """The doubtful ones among the blocks of these custom geolocations; by kind, then locid from zero, then block.
 
     - ``gone``: it belongs to one of the locids in ``gone``.
     - ``identical``: another geolocation has the same range.

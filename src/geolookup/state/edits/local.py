@@ -1,4 +1,4 @@
-"""What the rest of the state directory asks of the local edits; if none were ever made, nothing is opened."""
+"""Questions of the state directory about its local edits; if none were ever made, nothing is opened."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -43,18 +43,18 @@ class LocalEdits:
         return self._ask(lambda outbox: outbox.head, 0)
 
     def pending(self, *, wait_s: float = RUN_WAIT_S) -> int:
-        """How many edits have not reached the service.
+        """The count of edits that have not reached the service.
 
         :raises StateBusyError: if another process holds edits.db exclusively for longer than ``wait_s`` seconds
         """
         return self._ask(lambda outbox: len(outbox.rows(*PENDING_STATES)), 0, wait_s=wait_s)
 
     def acknowledged(self) -> bool:
-        """Whether the service acknowledged anything that no list was conclusive for yet."""
+        """True if the service acknowledged an edit that no list was conclusive for yet."""
         return self._ask(lambda outbox: bool(outbox.sent.acknowledged()), otherwise=False)
 
     def acknowledged_since(self, begun: Begun) -> bool:
-        """Whether an edit laid over a list begun then is one that the service has acknowledged."""
+        """True if an edit laid over a list begun then is one that the service has acknowledged."""
         return self._ask(lambda outbox: any(row.acknowledged_at for row in outbox.rows_to_lay(begun)), otherwise=False)
 
     def deleted_here(self) -> set[int]:

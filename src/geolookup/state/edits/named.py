@@ -1,4 +1,4 @@
-"""What callers of the editor name: blocks, as text or as objects, and geolocations by their locid."""
+"""Arguments of the editor's callers as values: blocks, given as text or objects, and locids of any whole number."""
 
 from operator import index
 
@@ -52,7 +52,7 @@ def locid_of(value: object) -> int:
     :raises EditError: if it is none
     """
     try:
-        return index(value)  # type: ignore[arg-type]  # whatever it is, it says so itself
+        return index(value)  # type: ignore[arg-type]  # any object may say that it is one
     except TypeError:
         kind = type(value).__name__
         raise EditError(f"a geolocation is named by its locid, a whole number, not {kind}: {value!r:.80}") from None

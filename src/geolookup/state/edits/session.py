@@ -1,4 +1,4 @@
-"""What one transaction of edits works on: the outbox, and the custom layer as the edits leave it."""
+"""The data of one transaction of edits: the outbox, and the custom layer as the edits leave it."""
 
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """What the service listed, as it is published: the custom geolocations of a generation, before any edit.
+    """The service's list as it is published: the custom geolocations of a generation, before any edit.
 
     ``record`` is the generation's own, and ``begun`` says when its list began.
     """
@@ -36,14 +36,14 @@ class Listed(NamedTuple):
 
 
 class Lists:
-    """What was listed, read once for all sessions on one generation."""
+    """The list, read once for all sessions on one generation."""
 
     def __init__(self, home: str) -> None:
         self._home = home
         self._newest: Listed | None = None
 
     def of(self, current: Current) -> Listed:
-        """What is published now."""
+        """The list that is published now."""
         number, record = current.generation, current.published
         begun = Begun.of(record)
         listed = self._newest  # once: another thread may replace it
@@ -117,7 +117,7 @@ class EditSession:
 
     @property
     def steps(self) -> Steps:
-        """What transactions did."""
+        """The changes of transactions."""
         return Steps(self._database)
 
     @property
@@ -140,7 +140,7 @@ class EditSession:
 
     @property
     def listed(self) -> Listed:
-        """What the edits are laid over."""
+        """The list that the edits are laid over."""
         if self._listed is None:
             self._listed = self._lists.of(self._current)
         return self._listed
@@ -262,7 +262,7 @@ class EditSession:
         self.outbox.remember(local, None)
 
     def deleted_unsent(self) -> dict[int, Geolocation]:
-        """What is deleted here and not at the service, which was not told yet: by the locid that lookups showed."""
+        """Geolocations deleted here, of which the service was not told yet: by the locid that lookups showed."""
         newest = {row.locid: row for row in self.outbox.rows(*PENDING_STATES)}
         found = {}
         for local, row in newest.items():
@@ -272,7 +272,7 @@ class EditSession:
         return found
 
     def before_unsent(self) -> dict[int, Content | None]:
-        """What geolocations were before their pending edits, if none of these was sent: by the locid that lookups show.
+        """Geolocations before their pending edits, if none of these was sent: by the locid that lookups show.
 
         None stands for one that no service has heard of.
         """

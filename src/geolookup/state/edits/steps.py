@@ -1,7 +1,7 @@
 """Steps: what one command, or one transaction of a program, did to the custom layer; the history's lines of each.
 
 An edit of the history says what the geolocation was before it and after it, so a step can be undone from its lines,
-whatever became of its edits since.
+regardless of what became of its edits since.
 """
 
 import json
@@ -22,7 +22,7 @@ SITES = "sites"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a geolocation says: all of its fields, and its blocks."""
+    """The content of a geolocation: all of its fields, and its blocks."""
 
     fields: Mapping[str, Any]
     blocks: frozenset[IPBlock]
@@ -41,7 +41,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerChange:
-    """What became of one geolocation: None stands for one that did not exist yet, or does not any more."""
+    """One geolocation before and after: None stands for one that did not exist yet, or does not any more."""
 
     locid: int
     before: Content | None
@@ -50,7 +50,7 @@ class LayerChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one transaction did: to geolocations, oldest first, and to the names of sites.
+    """The changes of one transaction: to geolocations, oldest first, and to the names of sites.
 
     ``names`` has each name that changed, with the number on this machine that it had before and has after, or None.
     """

@@ -45,11 +45,11 @@ class Edits:
         return stamp_of(self.path), stamp_of(f"{self.path}-wal")
 
     def exists(self) -> bool:
-        """Whether anything was ever recorded here."""
+        """True if an edit was ever recorded here."""
         return os.path.exists(self.path)
 
     def is_of_others(self) -> bool:
-        """Whether they are there, and not for this user: whoever may read only what is published."""
+        """True if they are there, and this user may read only what is published."""
         return self.exists() and not os.access(self.path, os.R_OK)
 
     @contextlib.contextmanager
@@ -81,7 +81,7 @@ class Edits:
                 # back, and with it undo what was committed: an edit, or that a request is on its way.
                 connection.execute("PRAGMA synchronous = extra")
                 connection.execute("PRAGMA foreign_keys = on")
-                # What does not fit into the cache would go into the file before the commit: nobody could read it then.
+                # What does not fit into the cache would go into the file before the commit: unreadable to all others.
                 connection.execute("PRAGMA cache_spill = off")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
@@ -145,7 +145,7 @@ class Edits:
 
     @contextlib.contextmanager
     def _explained(self, database: "Database") -> Iterator[None]:
-        """If whoever uses the file stumbles, and a row is damaged, then that is why."""
+        """Blame a damaged row, if there is one, for an error in the use of the file."""
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError, AssertionError, OverflowError) as error:
@@ -198,7 +198,7 @@ class Edits:
             raise EditsDamagedError(f"{self.path}: is damaged ({'; '.join(found)}){self._restoring()}")
 
     def is_ours(self) -> bool:
-        """Whether a release made the file: another program's would lose the edits if it were put in its place.
+        """Tell whether a release made the file: another program's would lose the edits if it were put in its place.
 
         :raises StateTooNewError: if a newer release, or a build before the first, made it
         """
@@ -209,7 +209,7 @@ class Edits:
                 return False
 
     def _restoring(self) -> str:
-        """What a person does about a damaged file."""
+        """The advice about a damaged file."""
         if any(os.path.exists(backup) for backup in self.backups()):
             return f": {schema.RESTORING} (it names what lookups lose by that)"
         return ": lookups go on; there is no backup; `geolookup outbox restore --empty` starts with an empty file"
@@ -263,7 +263,7 @@ class Edits:
         return f"Lookups go on; `geolookup outbox restore {shlex.quote(self.path)}` goes on with it as it is"
 
     def backups(self) -> list[str]:
-        """Where the backups are, the newest first, whether there are any or not."""
+        """The paths of the backups, the newest first, of absent ones too."""
         return [os.path.join(os.path.dirname(self.path), f"edits.backup.{number}.db") for number in (1, 2, 3)]
 
     def back_up(self) -> None:

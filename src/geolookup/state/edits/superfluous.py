@@ -45,7 +45,7 @@ def superfluous(rows: Sequence[OutboxRow], wanted: Mapping[int, Content | None])
     """The edits among ``rows`` (all that are pending, oldest first) that can be taken back, oldest first.
 
     ``wanted`` says by the number on this machine what a geolocation shall be, None if it shall go. The others are left
-    alone. Whatever is not taken back stays as it is, in its order, and can still be made at the service.
+    alone. All other edits stay as they are, in their order, and can still be made at the service.
     """
     groups = [group for locid, content in wanted.items() for group in _groups(locid, rows, content)]
     # What no service has heard of is forgotten as it is deleted, with all of its edits.

@@ -15,7 +15,7 @@ Owned: TypeAlias = tuple[IPBlock, int]
 
 
 def winners(places: Iterable[Geolocation], block: IPBlock) -> Winners:
-    """How many addresses of ``block`` each block of these custom geolocations wins; a default one may win the rest."""
+    """Count the addresses of ``block`` that each of these custom blocks wins; a default one may win the rest."""
     owned = [
         (each, place.locid)
         for place in places
@@ -34,9 +34,9 @@ def winners(places: Iterable[Geolocation], block: IPBlock) -> Winners:
 
 
 def elsewhere(owned: Iterable[Owned], blocks: Collection[IPBlock]) -> tuple[int, dict[Owned, dict[Owned, int]]]:
-    """How many addresses of these ``blocks`` go to other geolocations, in one pass over ``owned``, all there are.
+    """Count the addresses of these ``blocks`` that go to other geolocations, in one pass over ``owned``, all there are.
 
-    :returns: how many addresses that are, each counted once, and of each of the blocks that loses any the blocks that
+    :returns: the count, each address counted once, and of each of the blocks that loses any the blocks that
         win them, with their numbers
     """
     looked_for = set(blocks)
@@ -56,9 +56,9 @@ def elsewhere(owned: Iterable[Owned], blocks: Collection[IPBlock]) -> tuple[int,
 
 
 def _stretches(owned: Iterable[Owned]) -> Iterator[tuple[int, int, Sequence[Owned]]]:
-    """Where the same blocks of one family overlap: (first address, the one after the last, the blocks by precedence).
+    """Stretches in which the same blocks of one family overlap; none where there is no block.
 
-    Only where there is any block.
+    Each is (first address, the one after the last, the blocks by precedence).
     """
     changes: dict[int, list[tuple[bool, Owned]]] = {}
     for each in owned:

@@ -1,4 +1,4 @@
-"""What a removal remembers of its progress, and what that means for lookups and for the person who decides about it.
+"""The journal of a removal: its progress, and the meaning of that for lookups and for the person who decides.
 
 ``before`` is what the geolocation had when deleting began, ``after`` what it shall have; ``phase`` is "deleting" from
 then on. `sync.push.reconcile` says what else stands there.
@@ -13,15 +13,15 @@ from geolookup.state.edits.outbox.payload import blocks_of, ends_of
 
 
 def is_half_done(journal: Mapping[str, Any] | None) -> bool:
-    """Whether the service may lack blocks that the removal must bring back."""
+    """True if the service may lack blocks that the removal must bring back."""
     return (journal or {}).get("phase") == "deleting"
 
 
 def laid_over(journal: Mapping[str, Any], place: Geolocation) -> Geolocation:
     """A listed geolocation after a removal that has begun to delete.
 
-    Whatever the list has of what was there before is as it may be: the target stands in for it. What else the list has
-    is somebody else's, and stays.
+    The blocks of before that the list has may be there or not: the target stands in for them. All other blocks of the
+    list come from other clients, and stay.
     """
     target = {*blocks_of(journal["after"]), *blocks_of(journal.get("accepted", ()))}
     blocks = set(place.ipblocks) - set(blocks_of(journal["before"])) | target

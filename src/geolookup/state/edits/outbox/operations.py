@@ -42,7 +42,7 @@ class Requests(Protocol):
 
 
 class _Kind(ABC):
-    """What every kind of edit can tell. ``base`` is always a row's: what the edit was made against, or None."""
+    """One edit, of any kind. ``base`` is always a row's: what the edit was made against, or None."""
 
     __slots__ = ()
     operation: ClassVar[Operation]
@@ -60,7 +60,7 @@ class _Kind(ABC):
     @property
     @abstractmethod
     def payload(self) -> dict[str, Any]:
-        """What it needs, as JSON: ``fields``, ``block`` and ``new_block``, as far as the kind has them."""
+        """Its data as JSON: ``fields``, ``block`` and ``new_block``, as far as the kind has them."""
 
     @abstractmethod
     def describe(self, locid: int) -> str:
@@ -68,7 +68,7 @@ class _Kind(ABC):
 
     @abstractmethod
     def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        """What a geolocation is after the edit; None if it is gone.
+        """A geolocation after the edit; None if it is gone.
 
         If ``place`` is None, the list no longer has the geolocation. Then ``base`` stands in for it: until a person
         decides, the edit shows in lookups as it was meant.
@@ -80,7 +80,7 @@ class _Kind(ABC):
         return None
 
     def frees(self, block: IPBlock, base: Mapping[str, Any] | None) -> bool:
-        """Whether it takes this very block away from its geolocation."""
+        """True if it takes this very block away from its geolocation."""
         return False
 
 

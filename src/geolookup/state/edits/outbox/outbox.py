@@ -41,7 +41,7 @@ class Outbox:
     """The outbox within one transaction of edits.db.
 
     ``head`` is a number that rises whenever the overlay may have to be compiled anew, ``counter`` that of the newest
-    mark. Nobody else changes them meanwhile, so they are read once.
+    mark. No other process changes them meanwhile, so they are read once.
     """
 
     def __init__(self, database: "Database") -> None:
@@ -52,22 +52,22 @@ class Outbox:
 
     @functools.cached_property
     def baselines(self) -> Baselines:
-        """What creates are known not to have made."""
+        """The geolocations that creates are known not to have made."""
         return Baselines(self._database)
 
     @property
     def sent(self) -> Sent:
-        """What was sent, and what the service made of it."""
+        """The sent edits, and the form in which the service stored them."""
         return Sent(self._database)
 
     @property
     def twins(self) -> Twins:
-        """What creates made in addition to their own."""
+        """The geolocations that creates made in addition to their own."""
         return Twins(self._database)
 
     @property
     def untold(self) -> Untold:
-        """Notices that nobody was told of yet."""
+        """Notices that were not shown yet."""
         return Untold(self._database)
 
     def add(
@@ -169,7 +169,7 @@ class Outbox:
         return self._rows(where, (begun.counter,))
 
     def to_lay(self, begun: Begun) -> tuple[list[OutboxRow], dict[int, int]]:
-        """What `lay_over` lays over a list begun then: its edits, and their aliases."""
+        """The edits that `lay_over` lays over a list begun then, and their aliases."""
         return self.rows_to_lay(begun), self.aliases()
 
     # Marks
@@ -220,7 +220,7 @@ class Outbox:
         self.touch()
 
     def is_still(self, row: OutboxRow) -> bool:
-        """Whether an edit is as it was read: a person may have dropped or changed it meanwhile."""
+        """Tell whether an edit is as it was read: a person may have dropped or changed it meanwhile."""
         sql = "SELECT state, key, attempts FROM outbox WHERE id = ?"
         return bool(self._database.execute(sql, (row.id,)).fetchone() == (str(row.state), row.key, row.attempts))
 

@@ -1,4 +1,4 @@
-"""How edits.db holds geolocations and blocks: fields by name, and a block as the texts of its two ends."""
+"""Geolocations and blocks as edits.db holds them: fields by name, and a block as the texts of its two ends."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -18,11 +18,11 @@ from geolookup.state.edits.outbox.schema import RESTORING
 
 
 class State(StrEnum):
-    """Where a row stands on its way to the service."""
+    """The stations of a row on its way to the service."""
 
     #: Waits to be sent.
     QUEUED = "queued"
-    #: Committed before the request leaves: after a crash nobody can tell whether it did.
+    #: Committed before the request leaves: after a crash it is not known whether it did.
     SENDING = "sending"
     #: Sent, or perhaps sent, and the outcome is unknown.
     UNKNOWN = "unknown"
@@ -97,17 +97,17 @@ class OutboxRow:
 
     @property
     def payload(self) -> dict[str, Any]:
-        """What the kind needs: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
+        """The data of its kind: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
         return self.edit.payload
 
     @property
     def never_sent(self) -> bool:
-        """Whether no service can have heard of the edit."""
+        """True if no service can have heard of the edit."""
         return self.state == State.QUEUED and not self.attempts and self.attempted_at is None and self.journal is None
 
     @property
     def was_put_off(self) -> bool:
-        """Whether the service asked for a create at another time, and may have applied it all the same."""
+        """True if the service asked for a create at another time, and may have applied it all the same."""
         return bool((self.journal or {}).get("put_off"))
 
     def describe(self) -> str:
@@ -115,7 +115,7 @@ class OutboxRow:
         return self.edit.describe(self.locid)
 
     def laid_over(self, place: Geolocation | None, locid: int) -> Geolocation | None:
-        """What a geolocation of a list is after the edit, under the number ``locid``; None if it is gone.
+        """A geolocation of a list after the edit, under the number ``locid``; None if it is gone.
 
         Once a removal has begun to delete, the list may lack what it shall bring back: until then its target stands in.
         """
@@ -151,7 +151,7 @@ class _Described(msgspec.Struct):
 
 
 class _Journal(msgspec.Struct):
-    """What an edit needs remembered; members that are not known are left alone."""
+    """Data that are remembered for an edit; members that are not known are left alone."""
 
     phase: str | None = None
     before: _Blocks | None = None
@@ -229,7 +229,7 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
         _require_shapes(values)
         edit = read_edit(values.pop("operation"), values.pop("payload"))
         if isinstance(edit, Create) and values["locid"] > PROVISIONAL_LOCID:
-            # Its other edits would wait for ever for a number that this create brings to somebody else.
+            # Its other edits would wait for ever for a number that this create gives to another geolocation.
             raise ValueError(f"locid: {values['locid']} was not given here, as that of a create is")
         return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
     except (ValueError, TypeError) as error:
@@ -240,7 +240,7 @@ def read_row(found: dict[str, Any]) -> OutboxRow:
 
 
 def was_sent_again(row: OutboxRow) -> bool:
-    """Whether a create was sent again, or changed after it was sent: an earlier request may still arrive."""
+    """Tell whether a create was sent again, or changed after it was sent: an earlier request may still arrive."""
     journal = row.journal or {}
     return bool(journal.get("resent") or journal.get("sent") or row.was_put_off)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 #: SQLite's ``application_id``: the letters "GeoL".
 APPLICATION_ID = int.from_bytes(b"GeoL")
-#: What a person does about edits.db, whatever is wrong with it; it ends a message.
+#: The advice at the end of each message about a damaged edits.db.
 RESTORING = "lookups go on; `geolookup outbox restore` puts the newest backup in its place"
 
 
@@ -24,7 +24,7 @@ def version_of(connection: sqlite3.Connection) -> int | None:
 
 
 def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
-    """Whether a file that is not an edits.db of a release is one of a build before the first: those kept migrations."""
+    """Tell whether a file is the edits.db of a build before the first release: those kept migrations."""
     sql = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
     return connection.execute(sql).fetchone() is not None
 

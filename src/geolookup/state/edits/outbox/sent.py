@@ -1,4 +1,4 @@
-"""What was sent to the service, and what it made of it."""
+"""Edits that were sent to the service, and the form in which it stored them."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ _MOST_FORMS = 500
 
 
 class Sent:
-    """What went to the service, within one transaction of edits.db."""
+    """The sent edits, within one transaction of edits.db."""
 
     def __init__(self, database: "Database") -> None:
         self._database = database
@@ -33,7 +33,7 @@ class Sent:
         return [read_row(row) for row in self._database.query(sql, (locid,))]
 
     def stored_forms(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """What was sent, and what the service made of it, newest first: those that differ, or one that does not."""
+        """Pairs of fields as sent and as stored, newest first: those that differ, or one that does not."""
         sql = "SELECT DISTINCT payload, stored FROM outbox WHERE stored IS NOT NULL ORDER BY id DESC LIMIT ?"
         found = [
             (json.loads(row["payload"])["fields"], json.loads(row["stored"]))

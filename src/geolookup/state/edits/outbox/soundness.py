@@ -1,4 +1,4 @@
-"""What each row of edits.db must be."""
+"""The rules that each row of edits.db meets."""
 
 import json
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def _sound_baseline(row: dict[str, Any]) -> None:
 
 
 def is_custom(locid: object) -> bool:
-    """Whether a value is the locid of a custom geolocation."""
+    """True if a value is the locid of a custom geolocation."""
     return type(locid) is int and locid < 0
 
 

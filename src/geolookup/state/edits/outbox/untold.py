@@ -1,4 +1,4 @@
-"""Notices that nobody was told of yet: a run that dies between finding something and saying it forgets nothing."""
+"""Notices that were not shown yet: a run that dies between finding something and saying it forgets nothing."""
 
 import json
 from typing import TYPE_CHECKING, Any

@@ -5,6 +5,7 @@ from typing import Any
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base.clock import now_text
+from geolookup.state.base.marks import Mark
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
@@ -43,8 +44,18 @@ def acknowledge(home: str, **locids: int) -> None:
         for name, service_locid in locids.items():
             outbox.assign(PROVISIONAL_LOCID - int(name[1:]), service_locid)
         for row in outbox.rows(State.QUEUED):
-            outbox.change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
+            outbox.change(row.id, state=State.DONE, attempts=1, acknowledged=outbox.mark(), acknowledged_at=now_text())
     StateDirectory(home).republish()  # as every push does at its end
+
+
+def conclude(home: str) -> Mark:
+    """Begin a list that is conclusive for all that the service acknowledged; its mark."""
+    with StateDirectory(home).edits.transaction() as database:
+        outbox = Outbox(database)
+        mark = outbox.mark()
+        for row in outbox.rows(State.DONE):
+            outbox.change(row.id, concluded=mark.counter)
+    return mark
 
 
 def put(home: str, number: int, state: State) -> None:

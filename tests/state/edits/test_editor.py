@@ -21,7 +21,7 @@ from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.publish import Publish
 from geolookup.state.publishing.run import running
-from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, content, located, put
+from tests.state.edits.editing import BERLIN, DEFAULTS, acknowledge, conclude, content, located, put
 from tests.state.generations.staged import staged, staged_by
 from tests.support.data.states import place, publish
 
@@ -220,7 +220,10 @@ def test_an_acknowledged_edit_stays_laid_over_a_generation_that_began_before(edi
         found = geo.match("10.20.0.1")
     assert found is not None
     assert (found.geolocation.locid, found.pending) == (-1, False)
-    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16")])  # by now somebody else has removed it there
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16")])  # a list that is not conclusive
+    assert located(home, "10.20.0.1") == -1
+    # By now another client has removed it there.
+    publish(home, [*DEFAULTS, place(-1, "10.9.0.0/16")], mark=conclude(home))
     assert located(home, "10.20.0.1") == 1
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from geolookup.model.types import IPBlock
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
+from geolookup.state.base.marks import Mark
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import Staging
@@ -33,8 +34,15 @@ def place(locid: int, *ranges: str, country: str = "", city: str = "", **fields:
     return PulledGeolocation(locid=locid, blocks=blocks, **members)  # type: ignore[arg-type]
 
 
-def publish(home: str, places: Iterable[PulledGeolocation], *, url: str | None = URL, keep: int = 7) -> Current:
-    """Publish the geolocations as the next generation of ``home``, as a pull would."""
+def publish(
+    home: str,
+    places: Iterable[PulledGeolocation],
+    *,
+    url: str | None = URL,
+    keep: int = 7,
+    mark: Mark | None = None,
+) -> Current:
+    """Publish the geolocations as the next generation of ``home``, as a pull would; ``mark`` is that of their list."""
     directory = StateDirectory(home, keep_generations=keep)
     with running(directory) as run, run.candidate() as candidate:
         with Staging(candidate) as staging:
@@ -48,6 +56,7 @@ def publish(home: str, places: Iterable[PulledGeolocation], *, url: str | None =
             "began_at": now_text(),
             "pulled_at": now_text(),
             "rows": staged.rows,
+            **({} if mark is None else {"mark": mark.as_json()}),
         }
         candidate.seal(record, {})
         return run.publish(candidate)

@@ -1,4 +1,4 @@
-"""What commands and pages say in the same words: counts, what was published, and what a push left over."""
+"""Words that commands and pages share: counts, the outcome of a pull, and the edits that a push left over."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _LEFT_OVER = ("queued", "unknown", "held", "rejected")
 
 
 def contents(rows: Mapping[str, int]) -> str:
-    """What a generation holds, given its counts of rows."""
+    """The contents of a generation, given its counts of rows."""
     return (
         f"{count(rows['geolocations'], 'geolocation')} ({rows['custom_geolocations']} custom), "
         f"{count(rows['blocks'], 'block')}"
@@ -51,25 +51,25 @@ def not_published(outcome: str) -> str:
 
 
 def left_over(report: PushReport) -> dict[str, int]:
-    """How many edits a push left in the outbox, by state: 0 for a state without edits."""
+    """The numbers of edits that a push left in the outbox, by state: 0 for a state without edits."""
     return {state: getattr(report, state) for state in _LEFT_OVER}
 
 
 def decided(row: OutboxRow) -> str:
-    """What a decision made of an edit."""
+    """The result of a decision about an edit."""
     return f"edit {row.id}: {row.describe()}: {row.state}"
 
 
 def dropped(row: OutboxRow, *, half_done: bool) -> str:
-    """What became of an edit that was dropped."""
+    """The result of dropping an edit."""
     if half_done:
         return f"edit {row.id} is half done: the next push puts back what was there before"
     return f"dropped edit {row.id}: {row.describe()}"
 
 
 def pending(rows: Sequence[OutboxRow], push: str, decide: str) -> str:
-    """How many edits have not reached the service, and what becomes of them: ``push`` sends them, ``decide`` helps with
-    those that wait for a person.
+    """The number of edits that have not reached the service, and what is next: ``push`` sends them, ``decide`` helps
+    with those that wait for a person.
     """
     if not rows:
         return "nothing is pending"
@@ -83,7 +83,7 @@ def pending(rows: Sequence[OutboxRow], push: str, decide: str) -> str:
 
 
 def pulled(report: PullReport) -> str:
-    """What a pull did."""
+    """The outcome of a pull."""
     if report.outcome != "published" or report.rows is None:
         return f"{not_published(report.outcome)}: generation {report.generation} goes on serving"
     return f"published generation {report.generation}: {'; '.join([contents(report.rows), *_changed(report)])}"
@@ -95,7 +95,7 @@ def _changed(report: PullReport) -> list[str]:
 
 
 def served_again(generation: int, before: int, again: str) -> str:
-    """What going back to a generation did; ``again`` is how to undo it."""
+    """The result of going back to a generation; ``again`` is the command that undoes it."""
     return (
         f"generation {generation} is served again, in place of {before}, which is not published again by itself; "
         f"to go back to it: {again}"
@@ -103,12 +103,12 @@ def served_again(generation: int, before: int, again: str) -> str:
 
 
 def pinned(generation: int, unpin: str) -> str:
-    """What a pin did; ``unpin`` ends it."""
+    """The result of a pin; ``unpin`` ends it."""
     return f"generation {generation} is kept until {unpin}"
 
 
 def unpinned(generation: int) -> str:
-    """What the end of a pin did."""
+    """The result of ending a pin."""
     return f"generation {generation} is no longer pinned"
 
 

@@ -1,4 +1,4 @@
-"""What the exit status of the command means, and which one a run ends with. A contract: scripts rely on it.
+"""The exit statuses of the command, and the one that a run ends with. A contract: scripts rely on it.
 
 Nothing else decides an exit status: errors, pushes, refreshes and checks are mapped here, and the pages and the help
 show this table. Light, since ``geolookup 8.8.8.8`` ends with a status of it too.

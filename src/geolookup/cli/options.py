@@ -88,7 +88,7 @@ class _Delimiter(click.ParamType[str]):
 
 
 def delimiter_option(help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What stands between the columns of a file."""
+    """The option for the delimiter between the columns of a file."""
     return click.option("--delimiter", type=_Delimiter(), metavar="CHAR", help=help)
 
 
@@ -109,7 +109,7 @@ fields_option = click.option(
 
 
 def fields_of(given: "tuple[str, ...]") -> dict[str, str]:
-    """What `fields_option` was given, by field.
+    """The values of `fields_option`, by field.
 
     :raises SettingsError: if one is not of the form FIELD=KEY
     """

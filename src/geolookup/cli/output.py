@@ -1,4 +1,4 @@
-"""How results and errors are written: results to standard output, everything else to standard error."""
+"""Results, written to standard output, and everything else, written to standard error."""
 
 import contextlib
 import csv

@@ -89,7 +89,7 @@ def _named(settings: Settings, name: str) -> Definition:
 
 
 def _contents(settings: Settings, definition: Definition, file: str | None) -> Contents:
-    """What is in a file; ``file`` is how a person wrote its name."""
+    """The contents of a file; ``file`` is its name as a person wrote it."""
     limits = Limits(bad_rows=settings.bad_rows, bad_rows_share=settings.bad_rows_share)
     with _as_a_file(definition, settings, file) as (path, shown):
         with (

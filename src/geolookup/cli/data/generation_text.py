@@ -25,7 +25,7 @@ def size(count: int) -> str:
 
 
 def held_lines(held: HeldItem, current: Current | None) -> list[str]:
-    """What is held, why, how it differs, and what a person can do; ``current`` is what is served."""
+    """The lines about a held list: reasons, differences, and the next steps; ``current`` is what is served."""
     lines = []
     if held.name is None:
         lines.append(_line("held", f"a change of the stack to {', '.join(held.names)}"))
@@ -60,7 +60,7 @@ def held_object(held: HeldItem) -> dict[str, Any]:
 
 
 def kept_lines(kept: Kept, document: Mapping[str, Any]) -> list[str]:
-    """What a kept generation is made of; ``document`` is its report.json, empty if that cannot be read."""
+    """The lines about a kept generation; ``document`` is its report.json, empty if that cannot be read."""
     marks = [name for name in ("served", "pinned", "packed", "refused") if getattr(kept, name)]
     lines = [_line("generation", f"{kept.number} ({', '.join(marks) or 'kept'})")]
     if kept.problem:
@@ -94,7 +94,7 @@ _NOTHING = {"added": 0, "removed": 0, "changed": 0}
 
 
 def say_sources(sides: Sides, sources: list[SourceDifference], top: int | None, *, blocks: bool) -> None:
-    """What changed, source by source. A single source is not named."""
+    """Show the changes, source by source. A single source is not named."""
     old, new = sides.stacks()
     if old == new and len(new) == 1:
         rows = sources[0].rows if sources else None

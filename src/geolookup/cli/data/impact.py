@@ -1,4 +1,4 @@
-"""How the command line says whose answer differs: counts by country, and the addresses of a file."""
+"""Changed answers, as the command line shows them: counts by country, and the addresses of a file."""
 
 from typing import Any
 

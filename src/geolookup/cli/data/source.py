@@ -254,14 +254,14 @@ def show(name: str, as_json: bool) -> int:
 
 
 def _pulled(settings: Settings) -> dict[str, dict[str, Any]]:
-    """What the state knows of each source that it has, by name."""
+    """The state's entries of its sources, by name."""
     directory = state_directory(settings)
     current = directory.current_or_none()
     return {} if current is None else {str(entry["name"]): entry for entry in current.sources}
 
 
 def _terms(found: Definition, pulled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What its licence asks for: as the settings and the preset say, else as the last sync recognised its file."""
+    """The terms of its licence: by the settings and the preset, else as the last sync recognised its file."""
     entry = pulled.get(found.name, {})
     same = entry.get("location", "") == found.location
     return found.terms(Terms.of_dict(entry.get("recognised")) if same else None)

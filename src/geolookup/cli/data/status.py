@@ -46,7 +46,7 @@ def _source_line(source: SourceStatus, *, bundled: bool) -> str:
 
 
 def _never_line(source: Definition) -> str:
-    """What is said of a source that is in the settings, and not in the state."""
+    """The text about a source that is in the settings, and not in the state."""
     parts = [source.kind, source.location, "never pulled: `geolookup sync` pulls it, or says why it cannot"]
     return "; ".join(filter(None, parts))
 
@@ -70,7 +70,7 @@ def _service_line(service: Mapping[str, str | None]) -> str:
 
 
 def _too_old(found: Status, limit_s: float | None, *, given: bool, has_sources: bool) -> list[str]:
-    """What is too old for a check. A source's own limit goes before; a ``given`` limit is the only other one."""
+    """Messages about data too old for a check. A source's own limit goes before; ``given`` is the only other one."""
     limits = [limit for limit in (limit_s, None if given else found.max_age_s) if limit is not None]
     old = []
     is_bundled = found.source == BUNDLED and not has_sources
@@ -88,7 +88,7 @@ def _too_old(found: Status, limit_s: float | None, *, given: bool, has_sources: 
 
 
 def _problems(found: Status, never: list[str]) -> list[str]:
-    """What is wrong besides the age: what failed last, what cannot be used. What is held only waits for a person."""
+    """The problems besides the age: failed runs, unusable sources. A held list is none: it waits for a person."""
     told = [f"the last {each.run} failed: {each.message}" for each in found.failures]
     told += [
         f"source {source.name} could not be used since {shown(source.problem_since or '')}: {source.problem}"

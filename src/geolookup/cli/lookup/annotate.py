@@ -100,7 +100,7 @@ class Annotator:
         return b"".join([*parts, data[copied:]])
 
     def _answer(self, token: bytes, number: int) -> bytes | None:
-        """What to write after a token; nothing for an address that is not covered; None for anything else."""
+        """The text to write after a token; empty for an address that is not covered; None for anything else."""
         text = token.decode("ascii")
         if is_punctuation(token):
             return None

@@ -184,7 +184,7 @@ def _nothing(chunk: Any) -> Any:
 
 
 def _form(name: str) -> Any:
-    """What a file's name says of its format."""
+    """The format that a file's name tells; None if it tells none."""
     return _BY_END.get(os.path.splitext(_plain_name(name))[1].lower())
 
 
@@ -198,7 +198,7 @@ def _is_tsv(name: str) -> bool:
 
 
 def _delimiter_of(target: str, reader: "Reader", given: str | None, *, as_is: bool) -> str:
-    """What stands between the values of the target, if that is CSV."""
+    """The delimiter of the target, if that is CSV."""
     from geolookup.columns.readers import CsvReader
 
     if as_is and isinstance(reader, CsvReader):

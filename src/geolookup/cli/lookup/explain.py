@@ -41,7 +41,7 @@ def _site_names() -> dict[int, str]:
 
 
 def explanation_object(found: Explanation, names: Mapping[int, str]) -> dict[str, Any]:
-    """What ``explain --json`` writes; ``names`` are those of sites."""
+    """The object of ``explain --json``; ``names`` are those of sites."""
     return {
         "ip": found.address,
         "match": None if found.match is None else found.match.flat(),

@@ -119,7 +119,7 @@ def list_geolocations(
 
 
 def _nothing_fits(what: str, filters: dict[str, Any]) -> str | None:
-    """That nothing fits the filters, and why if that is known; None if there are none."""
+    """The message that nothing fits the filters, with the reason if it is known; None if there are no filters."""
     if not any(filters.values()):
         return None
     why = wrong_country(filters["country"] or "", "the")

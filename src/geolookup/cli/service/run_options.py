@@ -138,7 +138,7 @@ def service_options(command: _Command) -> _Command:
 
 
 def options_from(given: Mapping[str, Any]) -> "Options":
-    """How the service is to be run, by its options; from now on this process logs as a service does.
+    """The options of a service, as they were given; from now on this process logs as a service does.
 
     :raises ServiceError: if the packages that a service needs are not installed
     :raises SettingsError: if a name or an address is not valid
@@ -172,5 +172,5 @@ def options_from(given: Mapping[str, Any]) -> "Options":
 
 
 def missing_packages(error: ImportError) -> ServiceError:
-    """What to say if the packages of a service are not installed."""
+    """The error if the packages of a service are not installed."""
     return ServiceError(f"the service needs more packages: pip install 'geolookup[serve]' ({error})")

@@ -159,7 +159,7 @@ class Layers:
     revision: int
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """What an address resolves to and by which range, or None; the match repeats ``address``."""
+        """The match of an address, or None; the match repeats ``address``."""
         return match_in(self.base, self.custom, address, family, value)
 
 
@@ -197,7 +197,7 @@ class LookupIndex:
 
     @property
     def is_ready(self) -> bool:
-        """Whether lookups are answered."""
+        """True if lookups are answered."""
         return self._layers is not None
 
     @property
@@ -251,7 +251,7 @@ class LookupIndex:
         return layers
 
     def _must_wait(self, now: float) -> bool:
-        """Whether an answer of that moment would come from layers that are missing or too old."""
+        """True if an answer of that moment would come from layers that are missing or too old."""
         return self._layers is None or (now - self._as_of > _OLDEST_S and self._look not in self._problems)
 
     def close(self) -> None:

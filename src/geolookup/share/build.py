@@ -130,7 +130,7 @@ def _head(name: str, size_bytes: int, modified: int) -> bytes:
 
 
 def key_of(current: Current, editions: Sequence[Edition]) -> str:
-    """What distinguishes one build from another: what is published, its terms, and what is built of it."""
+    """The key that distinguishes builds: by the publish, its terms, and the databases that are built."""
     terms = [
         [entry["name"], *(entry.get(name) for name in ("licence", "attribution", "redistribute"))]
         for entry in current.sources

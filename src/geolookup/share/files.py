@@ -48,7 +48,7 @@ class Files:
         self._pace = Pace()
 
     def catalog(self) -> Catalog:
-        """What there is.
+        """The catalog of files.
 
         :raises RequestRefusedError: ``not-built`` before the first build ended, ``stale-data`` if the data are older
             than the settings allow, ``licence-forbids`` if something in it may not be given out any more
@@ -62,7 +62,7 @@ class Files:
         return found
 
     def is_built(self) -> bool:
-        """Whether there is anything."""
+        """True if there is anything."""
         return self._shelf.catalog() is not None
 
     def item(self, name: str, form: str, digest: str | None = None) -> Item:

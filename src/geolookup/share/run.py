@@ -36,7 +36,7 @@ PATHS = lookups_routes.PATHS | geoip2.PATHS | Paths(basic=True, after_token=froz
 def application(
     geo: GeoLookup, folder: str, *, licence_allows: bool = False, clock: Callable[[], float] = time.time
 ) -> Application:
-    """What one process serves of an open state, which it does not close, and of the files built into ``folder``."""
+    """The application of one process: an open state, which it does not close, and the files built into ``folder``."""
     state = State(geo, licence_allows=licence_allows)
     files = Files(Shelf(folder), state, clock=clock)
     health = Health(state=lambda: geo.problem is None, files=files.is_built)

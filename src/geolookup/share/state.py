@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class State:
-    """What an open state answers; `geolookup.web.lookups.Lookups` for the routes."""
+    """The answers of an open state; `geolookup.web.lookups.Lookups` for the routes."""
 
     def __init__(self, geo: GeoLookup, *, licence_allows: bool = False) -> None:
         self._geo = geo
@@ -21,7 +21,7 @@ class State:
         self._forbidden: tuple[object, frozenset[str]] = (None, frozenset())
 
     async def layers(self) -> "Held":
-        """What is published now.
+        """The published snapshot.
 
         :raises RequestRefusedError: ``stale-data`` if it is older than the settings allow, ``index-not-ready`` if it
             cannot be read
@@ -34,7 +34,7 @@ class State:
         return Held(self, snapshot, self.forbidden(snapshot))
 
     def fresh(self) -> Snapshot:
-        """What is published now; the errors are those of `layers`."""
+        """The published snapshot; the errors are those of `layers`."""
         return self._taken(None)
 
     def instead_of(self, damaged: Snapshot) -> Snapshot:
@@ -77,7 +77,7 @@ class Held:
         self._used = False
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """What an address resolves to and by which range, or None; the match repeats ``address``.
+        """The match of an address, or None; the match repeats ``address``.
 
         :raises RequestRefusedError: ``licence-forbids`` if its source does not let others have the answer,
             ``index-not-ready`` if the files are damaged

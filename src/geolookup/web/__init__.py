@@ -1,1 +1,1 @@
-"""What stands around every request to the service: limits, tokens, problems, metrics."""
+"""HTTP around every request, with limits, tokens, problems and metrics; and the processes that serve."""

@@ -37,7 +37,7 @@ _BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.ASCII | re.IGNORECA
 
 
 class Scope(enum.IntEnum):
-    """What a token may do. A token that may write may also read."""
+    """The rights of a token. A token that may write may also read."""
 
     READ = 1
     WRITE = 2
@@ -206,7 +206,7 @@ def _password(authorization: str) -> str | None:
 
 
 def _look(path: str) -> object:
-    """What changes if the file changes; also the mode and owner, since correcting them can make the file usable."""
+    """The stamp of the file, with its mode and owner, since correcting them can make the file usable."""
     try:
         found = os.stat(path)
     except OSError as error:

@@ -51,7 +51,7 @@ class Layers(Protocol):
     """Both layers at one moment: they do not change as long as they are held."""
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """What an address resolves to and by which range, or None; the match repeats ``address``."""
+        """The match of an address, or None; the match repeats ``address``."""
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ _CLIENT_LEFT = 499
 
 @dataclass(slots=True)
 class Record:
-    """What is known about one request."""
+    """The facts about one request."""
 
     id: str
     status: int = 0

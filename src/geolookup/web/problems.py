@@ -97,7 +97,7 @@ _BY_STATUS = {400: "bad-request", 404: "not-found", 405: "method-not-allowed", 4
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """What is wrong with one member of the body; ``pointer`` is a JSON pointer (RFC 6901)."""
+    """The fault of one member of the body; ``pointer`` is a JSON pointer (RFC 6901)."""
 
     pointer: str
     detail: str
@@ -142,7 +142,7 @@ async def send_problem(scope: Any, receive: Any, send: Any, body: Problem, heade
 
 
 def _formed(scope: Any, body: Problem) -> tuple[Any, str]:
-    """What is sent for a problem, and its media type."""
+    """The content that is sent for a problem, and its media type."""
     form: Callable[[str, int, str], Any] | None = scope.get(FORM)
     if form is None:
         return body, MEDIA_TYPE

@@ -110,7 +110,7 @@ def idempotency_key(header: str | None) -> str | None:
 
 
 def tag_matches(header: str, accept: Callable[[bool, str], bool]) -> bool:
-    """Whether a list of entity tags (RFC 9110, section 8.8.3) is ``*`` or has one that ``accept`` accepts.
+    """True if a list of entity tags (RFC 9110, section 8.8.3) is ``*`` or has one that ``accept`` accepts.
 
     ``accept`` is called with whether the tag is weak, and the tag in its quotes. A malformed list matches nothing.
     """

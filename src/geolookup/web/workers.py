@@ -179,7 +179,7 @@ def _shared_folders() -> Iterator[tuple[str, str]]:
 
 
 def _main(target: Target, folder: str, ready: Connection, stop_within_s: float) -> None:
-    """What a worker's process runs."""
+    """Run the target, in a worker's process."""
     log_to_standard_error()
     threading.Thread(target=_end_with_parent, args=(stop_within_s,), daemon=True, name="parent").start()
 

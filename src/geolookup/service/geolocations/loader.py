@@ -46,7 +46,7 @@ _Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What a load changed; all zero if everything was there already."""
+    """The changes of a load; all zero if everything was there already."""
 
     geolocations_added: int
     geolocations_changed: int

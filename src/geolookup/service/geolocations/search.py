@@ -69,12 +69,12 @@ def etag(store: Store, revision: int, wanted: Filter) -> str:
 
 
 def revision_tag(store: Store, revision: int) -> str:
-    """What the tags of all lists of one revision begin with."""
+    """The beginning of the tags of all lists of one revision."""
     return f"{store.uuid}-{_WIRE_VERSION}-{revision}"
 
 
 def count(snapshot: Snapshot, wanted: Filter) -> int:
-    """How many geolocations the answer has."""
+    """The number of geolocations in the answer."""
     return int(snapshot.connection.execute(select(func.count()).select_from(wanted.locids().subquery())).scalar_one())
 
 

@@ -180,7 +180,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedHotels:
-    """What a load changed; all zero if everything was there already."""
+    """The changes of a load; all zero if everything was there already."""
 
     added: int
     changed: int

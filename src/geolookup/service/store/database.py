@@ -1,4 +1,4 @@
-"""What the store asks of a database: two engines, and what each kind does in its own way."""
+"""The interface of a database to the store: two engines, and the operations that each kind does in its own way."""
 
 import abc
 import contextlib
@@ -74,7 +74,7 @@ class Database(abc.ABC):
         """Close every connection, and let other processes have the database; a second call does nothing."""
 
     def failure(self, error: object) -> ServiceError:
-        """What to raise for an error of the driver, or for anything else that the database refused."""
+        """The error to raise for an error of the driver, or for anything else that the database refused."""
         message = f"{self.name}: {' '.join(str(error).split())}"
         return RequestRefusedError(message, problem="storage-unavailable") if self.in_service else ServiceError(message)
 

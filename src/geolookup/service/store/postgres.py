@@ -42,7 +42,7 @@ _custom_locids = sqlalchemy.Sequence(
 
 
 def is_url(db: str) -> bool:
-    """Whether the text is a URL, and not a file's path."""
+    """True if the text is a URL, and not a file's path."""
     return _URL.match(db) is not None
 
 

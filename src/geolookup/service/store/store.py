@@ -111,7 +111,7 @@ class _Shared:
 
     @property
     def takes_more(self) -> bool:
-        """Whether another write may join before the commit."""
+        """True if another write may join before the commit."""
         return self.members < _MOST_TOGETHER and time.monotonic() < self._until
 
     def end(self, error: BaseException | None) -> None:
@@ -315,7 +315,7 @@ class Store:
                 raise
 
     def is_empty(self) -> bool:
-        """Whether there is no geolocation, default or custom.
+        """True if there is no geolocation, default or custom.
 
         :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be read
         """
@@ -324,7 +324,7 @@ class Store:
 
     @property
     def open_snapshots(self) -> int:
-        """How many snapshots have not been closed."""
+        """The number of snapshots that have not been closed."""
         return self._database.reader.pool.checkedout()  # type: ignore[attr-defined,no-any-return]  # a QueuePool has it
 
     def close(self) -> None:
@@ -350,7 +350,7 @@ class Store:
 
 
 def _is_of_the_database(error: BaseException) -> bool:
-    """Whether the database failed, and not what was asked of it: nobody can say what is left of a transaction then."""
+    """True if the database failed, and not what was asked of it: nobody can say what is left of a transaction then."""
     if isinstance(error, RequestRefusedError):
         return error.problem in ("storage-unavailable", "outcome-unknown")
     return isinstance(error, SQLAlchemyError | ServiceError)

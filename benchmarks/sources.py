@@ -26,7 +26,7 @@ from benchmarks.data import PEER, DataSet
 from benchmarks.figures import record
 from benchmarks.lookup import per_call_us
 from benchmarks.mmdb_networks import disagreements, some_networks
-from geolookup.lookup.open import open as open_state
+from geolookup.opening import open as open_state
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given

@@ -48,10 +48,12 @@ if TYPE_CHECKING:
     from geolookup.exports.content import LayerChoice
     from geolookup.exports.export import Exported, ExportForm, export
     from geolookup.lookup.engine import GeoLookup
-    from geolookup.lookup.first import open_editor
-    from geolookup.lookup.open import open  # noqa: A004 - `geolookup.open` is the library's front door
     from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
     from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
+    from geolookup.opening import (
+        open,  # noqa: A004 - `geolookup.open` is the library's front door
+        open_editor,
+    )
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.editor import Editor
@@ -159,8 +161,8 @@ _HOMES = {
     "Status": "model.reports",
     "__version__": "base.version",
     "export": "exports.export",
-    "open": "lookup.open",
-    "open_editor": "lookup.first",
+    "open": "opening",
+    "open_editor": "opening",
 }
 
 

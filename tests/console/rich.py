@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from geolookup.lookup.first import open_editor
+from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull

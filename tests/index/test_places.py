@@ -21,7 +21,7 @@ from geolookup.errors import IndexDamagedError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.native import accelerator, open_places
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.views import view_type
+from geolookup.lookup.snapshot import view_type
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, geolocation_of
 from tests.support.examples import examples

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from geolookup.errors import LicenceError, SettingsError
-from geolookup.lookup.first import open_editor
-from geolookup.lookup.freshness import Freshness
+from geolookup.lookup.follow import Freshness
+from geolookup.opening import open_editor
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.share.background import BackgroundBuilds, shelf_folder

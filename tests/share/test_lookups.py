@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from geolookup.errors import IndexDamagedError
-from geolookup.lookup.first import open_editor
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.types import flat_not_covered
+from geolookup.opening import open_editor
 from tests.support.data.states import place, publish
 from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare, ShareCommand

@@ -27,7 +27,7 @@ class Write(Protocol):
 
 
 if TYPE_CHECKING:
-    from geolookup.lookup.parts import RangePart
+    from geolookup.lookup.ranges import RangePart
 
 #: How many rows of a table are laid out together on a terminal.
 _LAID_OUT = 500

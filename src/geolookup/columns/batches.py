@@ -10,7 +10,7 @@ from geolookup.columns import text
 from geolookup.columns.common import Reread
 from geolookup.errors import DataFileError
 from geolookup.files.formats import compression_named
-from geolookup.lookup.log_field import Pick, read_field
+from geolookup.lookup.asked import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
 
 if TYPE_CHECKING:

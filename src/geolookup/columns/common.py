@@ -9,9 +9,9 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from geolookup import opening
 from geolookup.errors import ColumnError, InvalidAddressError
-from geolookup.lookup import fields
-from geolookup.lookup import open as opening
+from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX, to_text
 from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
@@ -55,7 +55,7 @@ def checked_fields(asked: str | Iterable[str]) -> tuple[str, ...]:
 
     :raises ColumnError: if one is unknown or named twice, or none is given
     """
-    return fields.checked_fields(asked, FIELDS)
+    return asking.checked_fields(asked, FIELDS)
 
 
 def check_columns(present: Sequence[str], column: str, added: Sequence[str]) -> None:

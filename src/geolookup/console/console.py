@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from litestar import Response
 
-from geolookup import words
+from geolookup import opening, words
 from geolookup.base.version import __version__
 from geolookup.console import files
 from geolookup.console.entry import Session
@@ -17,9 +17,8 @@ from geolookup.console.forms import TOKEN, AnyRequest, query
 from geolookup.console.html import Templates
 from geolookup.console.runs import Runs
 from geolookup.errors import GeoLookupError
-from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.first import open_editor
+from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid

@@ -15,8 +15,8 @@ from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
 from geolookup.exports.mmdb.records import Detail, records
 from geolookup.exports.target import compressed, open_target
+from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.fields import checked_fields
 from geolookup.lookup.snapshot import Snapshot
 
 if TYPE_CHECKING:

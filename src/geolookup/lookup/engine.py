@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 from geolookup.errors import IndexDamagedError, InvalidAddressError, SettingsError
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
-from geolookup.lookup.follow import Follower
-from geolookup.lookup.freshness import NO_LIMIT, Freshness
+from geolookup.lookup.follow import NO_LIMIT, Follower, Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import addresses
 from geolookup.model.addresses import parse, parse_any

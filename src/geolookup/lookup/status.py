@@ -6,17 +6,17 @@ from time import monotonic
 from typing import Any
 
 from geolookup.errors import StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError
-from geolookup.lookup.freshness import Freshness
+from geolookup.lookup.follow import Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
+from geolookup.state.base.failures import failures
 from geolookup.state.base.parts import SERVICE, Part, has_service, parts_of, snapshot_path
 from geolookup.state.base.sqlite import GLANCE_WAIT_S
 from geolookup.state.generations.licences import overdue
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.failures import failures
 
 
 def describe(

@@ -8,14 +8,14 @@ from functools import partial
 
 from litestar import get
 
+from geolookup import opening
 from geolookup.base.version import __version__
 from geolookup.exports import licences
 from geolookup.exports.content import collect
-from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.freshness import Freshness
-from geolookup.lookup.home import resolve
+from geolookup.lookup.follow import Freshness
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.opening import resolve
 from geolookup.share import downloads, geoip2
 from geolookup.share.background import BackgroundBuilds, shelf_folder
 from geolookup.share.build import INSTEAD, Edition

@@ -25,12 +25,12 @@ from geolookup.http.transport import Transport
 from geolookup.index.fingerprint import fingerprint
 from geolookup.model.reports import Stage
 from geolookup.settings.table import Settings
+from geolookup.state.base import failures
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Published
 from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
-from geolookup.sync import failures
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import configured_url, pull_locked
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream

@@ -10,10 +10,10 @@ import pytest
 import geolookup
 from geolookup.cli.app import run
 from geolookup.settings.table import Settings
+from geolookup.state.base import failures
 from geolookup.state.base.clock import wall
 from geolookup.state.editor import Editor
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync import failures
 from geolookup.sync.push.push import push
 from tests.faults.raw_server import RawServer, answer
 from tests.state.edits.editing import BERLIN

@@ -17,7 +17,8 @@ from pyarrow import parquet
 
 import geolookup
 from geolookup.cli.app import run
-from geolookup.lookup.parts import parts_of_range, read_range
+from geolookup.lookup.asked import read_range
+from geolookup.lookup.ranges import parts_of_range
 from tests.support.data.states import place, publish
 
 

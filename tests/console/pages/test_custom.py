@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from geolookup.console.console import Console
-from geolookup.lookup.first import open_editor
+from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.session import EditSession

@@ -11,7 +11,7 @@ import pytest
 from geolookup.console import files
 from geolookup.console.pages import lookup as page
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.parts import pieces
+from geolookup.lookup.ranges import pieces
 from geolookup.model.types import IPBlock
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 

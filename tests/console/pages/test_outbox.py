@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.errors import StateBusyError
-from geolookup.lookup.first import open_editor
+from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory

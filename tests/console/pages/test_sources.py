@@ -122,7 +122,7 @@ def test_a_source_that_fails_says_why_and_goes_on_answering(files: FilesConsole,
 
 
 def test_a_state_of_bundled_data_says_what_to_do(home: str) -> None:
-    from geolookup.lookup.first import build_bundled_state
+    from geolookup.sync.first import build_bundled_state
 
     build_bundled_state(home, quiet=True)
     with RunningConsole(home, settings=lambda: Settings()) as running, running.client() as client:

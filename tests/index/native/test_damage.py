@@ -10,7 +10,7 @@ import pytest
 from geolookup.errors import IndexDamagedError
 from geolookup.index.native import OVERLAY, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
-from geolookup.lookup.views import view_type
+from geolookup.lookup.snapshot import view_type
 from geolookup.model import addresses
 from tests.index.building import ADDRESSES, build
 from tests.index.native.searchers import CUSTOM, DEFAULT, native, needs_native, slots, strings

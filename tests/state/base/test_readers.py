@@ -18,7 +18,7 @@ import pytest
 
 import geolookup.cli
 from geolookup.cli.app import run
-from geolookup.lookup.open import open as open_lookup
+from geolookup.opening import open as open_lookup
 from geolookup.state.base import readers
 from tests.support.data.states import place, publish
 

@@ -15,7 +15,7 @@ from types import TracebackType
 import httpx
 
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.freshness import NO_LIMIT, Freshness
+from geolookup.lookup.follow import NO_LIMIT, Freshness
 from geolookup.share.background import BackgroundBuilds
 from geolookup.share.build import build
 from geolookup.share.build import editions as editions_of

@@ -12,7 +12,7 @@ import httpx
 from geolookup.console.app import application
 from geolookup.console.console import Console
 from geolookup.console.forms import TOKEN
-from geolookup.lookup.first import open_editor
+from geolookup.opening import open_editor
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
 from geolookup.web.options import Limits, Options

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from geolookup import words
+from geolookup import opening, words
 from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import as_of_option, json_option
@@ -15,7 +15,6 @@ from geolookup.exports.content import LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
 from geolookup.exports.export import export as write
 from geolookup.exports.rows import DEFAULT_FIELDS, FIELDS
-from geolookup.lookup import open as opening
 
 _BINARY = ("mmdb", "parquet")
 

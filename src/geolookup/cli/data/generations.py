@@ -21,7 +21,7 @@ from geolookup.cli.options import (
 )
 from geolookup.history import diff as diff_module
 from geolookup.history.held import find_held, is_held
-from geolookup.lookup.freshness import Freshness
+from geolookup.lookup.follow import Freshness
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
 from geolookup.state.base.clock import age_s

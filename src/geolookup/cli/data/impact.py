@@ -9,7 +9,7 @@ from geolookup.cli import output
 from geolookup.cli.inputs import Tally, read_addresses
 from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
-from geolookup.lookup.log_field import read_field
+from geolookup.lookup.asked import read_field
 from geolookup.model.types import Match
 
 addresses_option = click.option(

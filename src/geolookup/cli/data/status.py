@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import click
 
-from geolookup import words
+from geolookup import opening, words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, load_settings
-from geolookup.lookup import open as opening
 from geolookup.model.reports import RunFailure, SourceStatus, Status
 from geolookup.settings.load import Origin, load_with_origins
 from geolookup.settings.table import Settings

@@ -26,12 +26,12 @@ from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import preview_pull
 from geolookup.index.compare import LayerPair
-from geolookup.lookup.first import build_bundled_state
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import given
 from geolookup.sources.detect import named
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.first import build_bundled_state
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
 

@@ -11,11 +11,11 @@ import click
 
 from geolookup.cli.options import load_settings, state_directory
 from geolookup.errors import InvalidAddressError
-from geolookup.lookup.first import open_editor
 from geolookup.model.addresses import of_mask
 from geolookup.model.countries import in_capitals
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import range_ends
+from geolookup.opening import open_editor
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
 

@@ -5,13 +5,13 @@ from typing import BinaryIO
 
 import click
 
+from geolookup import opening
 from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.columns.common import DEFAULT_FIELDS, checked_fields
 from geolookup.columns.text import CANDIDATE, is_punctuation, pieces
 from geolookup.errors import ColumnError, InvalidAddressError
-from geolookup.lookup import open as opening
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import FIELD_NAMES
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypedDict, Unpa
 
 import click
 
-from geolookup import words
+from geolookup import opening, words
 from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.inputs import Tally
@@ -18,9 +18,8 @@ from geolookup.columns.batches import FORMS, Batch, Form, batches_of
 from geolookup.columns.counts import BYS, FIELDS, By, Counts, Group, count
 from geolookup.exports.countries import countries
 from geolookup.exports.target import open_target
-from geolookup.lookup import open as opening
+from geolookup.lookup.asked import Pick
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.log_field import Pick
 
 if TYPE_CHECKING:
     from geolookup.columns.maps import Form as MapForm

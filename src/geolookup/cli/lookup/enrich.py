@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
+from geolookup import opening
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.options import delimiter_option
 from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.formats import compression_named
-from geolookup.lookup import open as opening
-from geolookup.lookup.log_field import Pick, read_field
+from geolookup.lookup.asked import Pick, read_field
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader

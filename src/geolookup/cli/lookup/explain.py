@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from geolookup import opening
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import as_of_option, json_option
-from geolookup.lookup import open as opening
 from geolookup.model.reports import AnswerSince, Explanation
 from geolookup.settings.times import in_words, shown
 
@@ -34,7 +34,7 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
 
 
 def _site_names() -> dict[int, str]:
-    from geolookup.lookup.first import open_editor  # late: most answers need no edits
+    from geolookup.opening import open_editor  # late: most answers need no edits
 
     with open_editor() as editor:
         return editor.site_names()

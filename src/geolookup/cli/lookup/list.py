@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from geolookup import words
+from geolookup import opening, words
 from geolookup.base.text import fields_text, harmless
 from geolookup.cli import output
 from geolookup.cli.options import chosen_fields, json_option
-from geolookup.lookup import open as opening
 from geolookup.model.countries import wrong_country
 from geolookup.model.fields import FIELD_NAMES, FIELDS
 from geolookup.model.types import Geolocation, ListFilters

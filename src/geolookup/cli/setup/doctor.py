@@ -21,7 +21,7 @@ from typing import Literal
 import click
 import msgspec
 
-from geolookup import words
+from geolookup import opening, words
 from geolookup.base import disk
 from geolookup.base.version import __version__
 from geolookup.cli import exit_codes, output
@@ -36,7 +36,6 @@ from geolookup.errors import (
 )
 from geolookup.http.transport import Transport
 from geolookup.index import native
-from geolookup.lookup import open as opening
 from geolookup.model.reports import Status
 from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, settings_path

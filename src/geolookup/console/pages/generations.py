@@ -13,7 +13,7 @@ from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.history import diff as history
 from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
-from geolookup.lookup.log_field import read_field
+from geolookup.lookup.asked import read_field
 from geolookup.settings.times import shown
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
 from geolookup.sync.pull.accept import accept

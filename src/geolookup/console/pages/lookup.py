@@ -12,8 +12,8 @@ from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dro
 from geolookup.console.pages.edits import correction
 from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.exports.countries import countries
-from geolookup.lookup.log_field import read_field
-from geolookup.lookup.parts import pieces
+from geolookup.lookup.asked import read_field
+from geolookup.lookup.ranges import pieces
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse
 from geolookup.model.types import IPBlock, Match, range_ends

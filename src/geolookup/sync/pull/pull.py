@@ -16,13 +16,13 @@ from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition, stack
+from geolookup.state.base import failures
 from geolookup.state.base.current import Current, index_path
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.state.publishing.verify import damaged_sources
-from geolookup.sync import failures
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.publish import Preview, publish, record_done

@@ -17,7 +17,7 @@ from geolookup.http.transport import Transport
 from geolookup.model.reports import Progress, unwatched
 from geolookup.model.types import is_provisional
 from geolookup.settings.table import Settings
-from geolookup.state.base import clock
+from geolookup.state.base import clock, failures
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Mark, Start
@@ -28,7 +28,6 @@ from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRo
 from geolookup.state.edits.session import SiteNames
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
-from geolookup.sync import failures
 from geolookup.sync.pull.pull import configured_url
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, LeaveError, NumbersChangedError

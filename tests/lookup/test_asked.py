@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.errors import InvalidAddressError
-from geolookup.lookup.log_field import read_field
+from geolookup.lookup.asked import read_field
 
 PORTS = st.integers(0, 65535)
 BLANKS = st.text(" \t\u00a0", max_size=3)

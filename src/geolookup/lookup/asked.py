@@ -1,13 +1,21 @@
-"""An address as it stands in a log or a table: with a port, brackets, quotes, blanks, or in a list of proxies.
+"""Text that people ask with: an address in a log or a table, a range, the names of fields.
 
-Lookups themselves read strictly (`addresses.parse`). Whoever reads files asks here about text that they refuse.
+Lookups themselves read strictly (`addresses.parse`). Readers of files ask here about text that lookups refuse: an
+address with a port, brackets, quotes or blanks, or in a list of proxies.
 """
 
 import re
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from geolookup.errors import InvalidAddressError
-from geolookup.model.addresses import explain, parse
+from geolookup.model.addresses import explain, parse, parse_range
+
+if TYPE_CHECKING:
+    from geolookup.model.addresses import Family
+
+from collections.abc import Iterable, Sequence
+
+from geolookup.errors import ColumnError
 
 #: Which addresses of a list are meant: the client (as it says itself), the last proxy's peer, or each.
 Pick: TypeAlias = Literal["first", "last", "all"]
@@ -56,3 +64,29 @@ def _address(text: str) -> str:
     except InvalidAddressError:
         raise InvalidAddressError(explain(text)) from None
     return bare
+
+
+def read_range(text: str) -> "tuple[Family, int, int] | None":
+    """The range that a text means: a network, or two addresses with a hyphen between them; None for other text.
+
+    :raises InvalidAddressError: if an end is not an address
+    :raises InvalidRangeError: if the two make no range, or the network has host bits
+    """
+    first, hyphen, last = text.strip().partition("-")
+    if hyphen:
+        return parse_range(first.strip(), last.strip())
+    return parse_range(first) if "/" in first else None
+
+
+def checked_fields(fields: str | Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
+    """The fields as asked for, of those that are ``known``: names, or one text of names with commas between them.
+
+    :raises ColumnError: if one is unknown or named twice, or none is given
+    """
+    names = tuple(name.strip() for name in fields.split(",")) if isinstance(fields, str) else tuple(fields)
+    for name in names:
+        if name not in known:
+            raise ColumnError(f"unknown field {name!r:.60}: the fields are {', '.join(known)}")
+    if not names or len(set(names)) != len(names):
+        raise ColumnError("name at least one field, and each only once")
+    return names

@@ -11,9 +11,10 @@ from geolookup.errors import GeoLookupError, HeldError, StateError
 from geolookup.model.reports import RunFailure, Stage
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
-from geolookup.state.generations.retention import FAILURES
 
 _log = logging.getLogger("geolookup")
+#: Beside the state, in the state directory.
+FAILURES = "failures.json"
 _MEMBERS = ("stage", "run", "message", "since", "at")
 _LONGEST = 2000
 

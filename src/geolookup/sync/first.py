@@ -1,24 +1,12 @@
-"""The first open of a state directory in which nothing has been published: a state from the bundled data."""
+"""The first state: published from the bundled data if nothing is published yet."""
 
-import atexit
 import logging
-import os
-import tempfile
 
-from geolookup.errors import StateUnwritableError
-from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.freshness import Freshness
-from geolookup.lookup.home import resolve
-from geolookup.settings.paths import default_home
-from geolookup.settings.table import Settings
 from geolookup.sources.bundled import BUNDLED, MORE, bundled_date
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
-from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.parts import REGISTRY
-from geolookup.state.editor import Editor
-from geolookup.state.generations.served import nothing_published
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
 from geolookup.sync.pull.staging import ColumnStaging
@@ -27,43 +15,6 @@ _log = logging.getLogger("geolookup")
 
 #: Several first lookups at once: all but one wait this long, at most, for the one that builds.
 _BUILD_WAIT_S = 120.0
-
-
-def open_first(home: str, freshness: Freshness) -> GeoLookup:
-    """Build the state from the bundled data and open it; a temporary one if the directory cannot be written."""
-    try:
-        build_bundled_state(home)
-    except StateUnwritableError as error:
-        return _open_temporary(error, freshness)
-    return GeoLookup(home, freshness=freshness)
-
-
-def open_editor(path: str | os.PathLike[str] | None = None, *, settings: Settings | None = None) -> Editor:
-    """Open a state directory for editing custom geolocations; ``path`` and an empty state as for `geolookup.open`.
-
-    :raises NoStateError: as `geolookup.open`
-    :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
-    """
-    settings, home = resolve(path, settings)
-    if StateDirectory(home).current() is None:
-        if home != default_home() or (settings is not None and settings.url is not None):
-            raise nothing_published(home)
-        build_bundled_state(home)
-    return Editor(home)
-
-
-def _open_temporary(reason: StateUnwritableError, freshness: Freshness) -> GeoLookup:
-    _log.warning("%s; using a temporary state until this process ends", reason)
-    home = tempfile.mkdtemp(prefix="geolookup-")
-    owner = os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:  # a forked child ends too, and must leave its parent's files alone
-            files.remove_tree(home)
-
-    atexit.register(remove)
-    build_bundled_state(home, quiet=True)
-    return GeoLookup(home, temporary=True, freshness=freshness)
 
 
 def build_bundled_state(home: str, *, quiet: bool = False) -> bool:

@@ -1,13 +1,15 @@
-"""``geolookup.open``: the state that is there, else one built from the bundled data. Light if there is a state."""
+"""Opening a state directory: for lookups (``geolookup.open``) and for edits (``geolookup.open_editor``).
+
+Both answer from the state that is there, else from one that is built from the bundled data. Light if there is a state.
+"""
 
 import os
 
 from geolookup.base.reasons import reason
-from geolookup.errors import NoStateError, SettingsError
+from geolookup.errors import NoStateError, SettingsError, StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
-from geolookup.lookup.freshness import NO_LIMIT, Freshness
-from geolookup.lookup.home import resolve
-from geolookup.settings.paths import default_home
+from geolookup.lookup.follow import NO_LIMIT, Freshness
+from geolookup.settings.paths import default_home, plain_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from geolookup.model.types import StaleRule
     from geolookup.settings.table import Settings
+    from geolookup.state.editor import Editor
     from geolookup.state.publishing.catalogue import Reference
 
 _RULES = ("serve", "warn", "refuse")
@@ -55,10 +58,78 @@ def open(  # noqa: A001
     except NoStateError:
         if as_of is not None or home != default_home() or (settings is not None and settings.url is not None):
             raise
-    # Only now: building a state needs most of what a pull needs.
-    from geolookup.lookup.first import open_first
+    return _open_first(home, freshness)
 
-    return open_first(home, freshness)
+
+def _open_first(home: str, freshness: Freshness) -> GeoLookup:
+    """Build the state from the bundled data and open it; a temporary one if the directory cannot be written."""
+    from geolookup.sync.first import build_bundled_state  # late: it needs most of what a pull needs
+
+    try:
+        build_bundled_state(home)
+    except StateUnwritableError as error:
+        return _open_temporary(error, freshness)
+    return GeoLookup(home, freshness=freshness)
+
+
+def _open_temporary(why: StateUnwritableError, freshness: Freshness) -> GeoLookup:
+    import atexit
+    import logging
+    import tempfile
+
+    from geolookup.state.base.files import remove_tree
+    from geolookup.sync.first import build_bundled_state
+
+    logging.getLogger("geolookup").warning("%s; using a temporary state until this process ends", why)
+    home = tempfile.mkdtemp(prefix="geolookup-")
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # a forked child ends too, and must leave its parent's files alone
+            remove_tree(home)
+
+    atexit.register(remove)
+    build_bundled_state(home, quiet=True)
+    return GeoLookup(home, temporary=True, freshness=freshness)
+
+
+def open_editor(path: str | os.PathLike[str] | None = None, *, settings: "Settings | None" = None) -> "Editor":
+    """Open a state directory for editing custom geolocations; ``path`` and an empty state as for `geolookup.open`.
+
+    :raises NoStateError: as `geolookup.open`
+    :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
+    """
+    from geolookup.state.editor import Editor
+    from geolookup.state.generations.served import nothing_published
+    from geolookup.state.publishing.directory import StateDirectory
+    from geolookup.sync.first import build_bundled_state
+
+    settings, home = resolve(path, settings)
+    if StateDirectory(home).current() is None:
+        if home != default_home() or (settings is not None and settings.url is not None):
+            raise nothing_published(home)
+        build_bundled_state(home)
+    return Editor(home)
+
+
+def resolve(path: str | os.PathLike[str] | None, settings: "Settings | None") -> "tuple[Settings | None, str]":
+    """The settings, or None if only the state directory is set; and the state directory's absolute path.
+
+    :raises SettingsError: if the settings cannot be used
+    """
+    home = None
+    if settings is None:
+        home = plain_home()
+        if home is None:
+            from geolookup.settings.load import load
+
+            settings = load()
+    if path is not None:
+        return settings, os.path.abspath(os.fspath(path))
+    if settings is not None:
+        return settings, settings.state_home()
+    assert home is not None
+    return None, home
 
 
 def freshness_of(
@@ -83,3 +154,6 @@ def freshness_of(
         except ValueError as error:
             raise SettingsError(f"max_age: {reason(error)}") from error
     return Freshness(max_age_s=limit_s, rule=rule)
+
+
+TYPE_CHECKING = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from geolookup.model.addresses import parse_range, to_text
+from geolookup.model.addresses import to_text
 from geolookup.model.types import IPBlock, Match
 
 if TYPE_CHECKING:
@@ -47,18 +47,6 @@ class Piece:
 
     block: IPBlock
     match: Match | None
-
-
-def read_range(text: str) -> "tuple[Family, int, int] | None":
-    """The range that a text means: a network, or two addresses with a hyphen between them; None for other text.
-
-    :raises InvalidAddressError: if an end is not an address
-    :raises InvalidRangeError: if the two make no range, or the network has host bits
-    """
-    first, hyphen, last = text.strip().partition("-")
-    if hyphen:
-        return parse_range(first.strip(), last.strip())
-    return parse_range(first) if "/" in first else None
 
 
 def parts_of_range(snapshot: "Snapshot", text: str, family: "Family", first: int, last: int, most: int) -> RangeAnswer:

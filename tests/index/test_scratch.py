@@ -19,15 +19,11 @@ from hypothesis import strategies as st
 
 from geolookup.errors import IndexFileError, StateUnwritableError
 from geolookup.index import builder as building
-from geolookup.index import segments, walk
+from geolookup.index import scratch, segments, walk
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import EMPTY, Flattener, flatten_v4, flatten_v6
 from geolookup.index.reader import IndexReader
-from geolookup.index.scratch import column, runs, seen, texts
-from geolookup.index.scratch.column import Column
-from geolookup.index.scratch.runs import Runs
-from geolookup.index.scratch.seen import Seen
-from geolookup.index.scratch.texts import Texts
+from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.stack import write_stack
 from geolookup.index.verify import verify_index
@@ -48,17 +44,17 @@ def tiny() -> Iterator[None]:
 
 
 def _tiny(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(column, "_KEPT_BYTES", 16)
-    patch.setattr(column, "_PART", 3)
-    patch.setattr(runs, "_PIECE", 4)
-    patch.setattr(runs, "_LEAST", 1)
+    patch.setattr(scratch, "_KEPT_BYTES", 16)
+    patch.setattr(scratch, "_PART", 3)
+    patch.setattr(scratch, "_PIECE", 4)
+    patch.setattr(scratch, "_LEAST", 1)
     patch.setattr(building, "_BLOCKS", {4: 3, 6: 2})
     patch.setattr(building, "_LOCATIONS", 2)
     patch.setattr(building, "_PIECE", 3)
     patch.setattr(segments, "_ZEROS", 2)
-    patch.setattr(seen, "_LATE", 2)
-    patch.setattr(texts, "_RECENT", 2)
-    patch.setattr(texts, "_KEPT_OFFSETS", 2)
+    patch.setattr(scratch, "_LATE", 2)
+    patch.setattr(scratch, "_RECENT", 2)
+    patch.setattr(scratch, "_KEPT_OFFSETS", 2)
 
 
 # Flattening in pieces
@@ -214,8 +210,8 @@ def test_a_full_disk_is_the_same_full_disk(tmp_path: Path, monkeypatch: pytest.M
         def write(self, _data: Any) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(column.tempfile, "TemporaryFile", lambda **_options: Full())
-    monkeypatch.setattr(column, "_KEPT_BYTES", 60)
+    monkeypatch.setattr(scratch.tempfile, "TemporaryFile", lambda **_options: Full())
+    monkeypatch.setattr(scratch, "_KEPT_BYTES", 60)
     builder = IndexBuilder("default", folder=str(tmp_path))
     slot = builder.add_location(1, *fields(1).values())
     with pytest.raises(IndexFileError, match=f"{tmp_path}: cannot be written: No space left"):
@@ -238,8 +234,8 @@ def test_a_builder_that_is_killed_leaves_nothing_in_its_folder(tmp_path: Path) -
     program = f"""
 import os, signal
 from geolookup.index import builder
-from geolookup.index.scratch import column
-builder._BLOCKS, column._KEPT_BYTES = {{4: 100, 6: 100}}, 64
+from geolookup.index import scratch
+builder._BLOCKS, scratch._KEPT_BYTES = {{4: 100, 6: 100}}, 64
 made = builder.IndexBuilder("default", folder={str(tmp_path)!r})
 slot = made.add_location(1, "DE", "", "", "", None, None, "", "")
 made.extend_v4(slot, range(0, 9000, 3), range(1, 9001, 3))
@@ -285,7 +281,7 @@ def test_a_walk_keeps_neither_file_in_memory(tmp_path: Path, monkeypatch: pytest
 )
 def test_a_column_reads_what_was_appended(parts: list[list[int]], begin: int, count: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(column, "_KEPT_BYTES", 20)
+        patch.setattr(scratch, "_KEPT_BYTES", 20)
         for place in (None, folder):
             made = Column("u4", place)
             for part in parts:
@@ -336,7 +332,7 @@ def test_lower_halves_are_there_whole_or_not_at_all(tmp_path: Path, with_folder:
 @given(numbers=st.lists(st.integers(-20, 20)))
 def test_a_number_is_seen_once(numbers: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(seen, "_LATE", 3)
+        patch.setattr(scratch, "_LATE", 3)
         made, plain = Seen(), set[int]()
         for number in numbers:
             assert made.add(number) == (number not in plain)
@@ -348,7 +344,7 @@ def test_a_number_is_seen_once(numbers: list[int]) -> None:
 def test_a_text_has_one_number_however_long_ago_it_came(asked: list[str], recent: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         _tiny(patch)
-        patch.setattr(texts, "_RECENT", recent)
+        patch.setattr(scratch, "_RECENT", recent)
         made, plain = Texts(folder), {"": 0}
         for text in asked:
             assert made.number(text) == plain.setdefault(text, len(plain))
@@ -359,16 +355,16 @@ def test_a_text_has_one_number_however_long_ago_it_came(asked: list[str], recent
 
 
 def test_texts_whose_digests_begin_alike_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "_RECENT", 2)
-    monkeypatch.setattr(texts, "_digest", lambda encoded: bytes(8) + encoded.ljust(8))
+    monkeypatch.setattr(scratch, "_RECENT", 2)
+    monkeypatch.setattr(scratch, "_digest", lambda encoded: bytes(8) + encoded.ljust(8))
     made = Texts()
     names = [f"text {number}" for number in range(20)]
     assert [made.number(name) for name in names * 3] == [*range(1, 21)] * 3
 
 
 def test_too_much_text_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "_LARGEST_I32", 9)
-    monkeypatch.setattr(texts, "_KEPT_OFFSETS", 2)
+    monkeypatch.setattr(scratch, "_LARGEST_I32", 9)
+    monkeypatch.setattr(scratch, "_KEPT_OFFSETS", 2)
     made = Texts()
     for name in ("four", "eight", "ten"):
         made.number(name)

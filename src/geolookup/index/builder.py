@@ -13,10 +13,7 @@ import numpy as np
 from geolookup.errors import IndexFileError
 from geolookup.index import flatten
 from geolookup.index.layout import WIDE_EMPTY
-from geolookup.index.scratch.column import Column
-from geolookup.index.scratch.runs import Runs
-from geolookup.index.scratch.seen import Seen
-from geolookup.index.scratch.texts import Texts
+from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.writer import IndexSummary, string_table, unwritable, write_errors, write_index
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX

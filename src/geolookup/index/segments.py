@@ -8,7 +8,7 @@ import numpy as np
 from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import U32, U64, Array, Flags
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, TABLE_LENGTH, WIDE_EMPTY
-from geolookup.index.scratch.column import Column
+from geolookup.index.scratch import Column
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 
 if TYPE_CHECKING:

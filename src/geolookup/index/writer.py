@@ -35,7 +35,7 @@ from geolookup.index.layout import (
     SOURCES,
     VERSION,
 )
-from geolookup.index.scratch.column import Column
+from geolookup.index.scratch import Column
 
 _LARGEST_I32 = (1 << 31) - 1
 _PART_BYTES = 1 << 20

@@ -5,6 +5,7 @@ from typing import Any
 
 from geolookup.base.text import addresses, plain
 from geolookup.base.text import count as count  # handed on: whoever words something counts
+from geolookup.model.precedence import relation
 from geolookup.model.types import IPBlock
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 from geolookup.state.edits.winners import Winners
@@ -121,7 +122,7 @@ def won(block: IPBlock, locid: int | None, found: Winners, names: Mapping[int, s
     lost = sum(number for _, number in others)
     lines = [f"  of its {addresses(size)}, {plain(lost)} ({100 * lost / size:.3g}%) go to other blocks:"]
     for (owner, other), number in sorted(others, key=lambda item: -item[1])[:_MOST_WINNERS]:
-        rule = _rule(other.last - other.first, block.last - block.first)
+        rule = relation(other.last - other.first, block.last - block.first)
         name = f" ({names[owner]})" if owner in names else ""
         lines.append(f"    {addresses(number)} to {owner}{name}: its block {other} is {rule}")
     if len(others) > _MOST_WINNERS:
@@ -130,7 +131,3 @@ def won(block: IPBlock, locid: int | None, found: Winners, names: Mapping[int, s
 
 
 _MOST_WINNERS = 5
-
-
-def _rule(size: int, other: int) -> str:
-    return "narrower" if size < other else "wider" if size > other else "as wide, and defined later"

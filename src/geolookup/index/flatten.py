@@ -17,6 +17,7 @@ from sortedcontainers import SortedList
 
 from geolookup.index.layout import EMPTY
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.precedence import order
 
 U32: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 U64: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
@@ -291,7 +292,7 @@ class _Sweep:
     """
 
     def __init__(self) -> None:
-        # Winners first: (size, -rank, last, slot).
+        # Winners first: their order (see `precedence`), last address and slot.
         self._active: SortedList = SortedList()
         self._position = 0
         self._source = self._piece_source = -1
@@ -310,7 +311,7 @@ class _Sweep:
                 yield from self._advance(first)
                 self._position = first
             self._source = number
-            self._active.add((last - first, -rank, last, slot))
+            self._active.add((*order(first, last, rank), last, slot))
         yield from self._advance(settled)
 
     def _advance(self, limit: int) -> Iterator[tuple[int, int, int, int]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from geolookup.errors import GeoLookupError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.lookup.snapshot import OpenLayer, Snapshot, match_in
+from geolookup.model import precedence
 from geolookup.model.fields import UNKNOWN
 from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match
@@ -57,7 +58,7 @@ class Covering:
 
     def order(self) -> tuple[int, int, int]:
         """The sort key: the first block wins."""
-        return self.position, self.size, -self.later
+        return self.position, *precedence.order(self.block.first, self.block.last, self.later)
 
 
 def explain(
@@ -169,17 +170,17 @@ def _why_it_wins(ordered: list[Covering]) -> str:
     elif not rivals:
         custom = winner.layer == "custom"
         reason = (
-            "a custom block comes before every default one"
+            precedence.CUSTOM_FIRST
             if custom
             else f"a block of {winner.source} comes before those of the sources below it"
         )
     elif rivals[0].size > winner.size:
         of = winner.layer if len({each.position for each in ordered if each.position >= 0}) <= 1 else winner.source
-        reason = f"the narrowest {of} block that covers it"
+        reason = precedence.narrowest(of)
     elif winner.numbered:
-        reason = "of blocks of equal size, the later defined (its locid is further from zero)"
+        reason = precedence.LATER_DEFINED
     else:
-        reason = "of blocks of equal size, the later one in its file"
+        reason = precedence.LATER_IN_FILE
     if winner.laid.place.locid == 0:
         return f"{winner.source} says that it has no location: {reason}"
     return reason

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from sortedcontainers import SortedKeyList, SortedList
 
+from geolookup.model.precedence import order
 from geolookup.model.types import Geolocation, IPBlock
 
 Kind: TypeAlias = Literal["gone", "identical", "redundant", "shadowed", "crossing"]
@@ -108,7 +109,7 @@ def _never_needed(blocks: list[_Owned]) -> Iterator[Finding]:
 
     def precedence(number: int) -> tuple[int, int]:
         block, locid = blocks[number]
-        return block.last - block.first, locid  # custom locids are below zero: the least is the furthest from it
+        return order(block.first, block.last, -locid)
 
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}

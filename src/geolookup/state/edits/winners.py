@@ -1,4 +1,4 @@
-"""Which custom geolocations win the addresses of a range: the narrowest block, of equal ones the later defined."""
+"""The custom geolocations that win the addresses of a range, by the rule of `model.precedence`."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from sortedcontainers import SortedKeyList
 
+from geolookup.model.precedence import order
 from geolookup.model.types import Geolocation, IPBlock
 
 #: Of each block that wins addresses, its locid; None stands for what no custom block covers.
@@ -64,7 +65,7 @@ def _stretches(owned: Iterable[Owned]) -> Iterator[tuple[int, int, Sequence[Owne
     for each in owned:
         changes.setdefault(each[0].first, []).append((True, each))
         changes.setdefault(each[0].last + 1, []).append((False, each))
-    active: SortedKeyList[Owned] = SortedKeyList(key=lambda each: (each[0].last - each[0].first, each[1]))
+    active: SortedKeyList[Owned] = SortedKeyList(key=lambda each: order(each[0].first, each[0].last, -each[1]))
     for begin, end in pairwise(sorted(changes)):
         for comes, each in changes[begin]:
             if comes:

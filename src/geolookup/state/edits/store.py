@@ -73,7 +73,7 @@ class Edits:
             connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
             try:
                 database = Database(connection, execute_plugins=False)
-                self._version(connection)  # before the journal's mode is set, which is written into the file
+                known = self._version(connection)  # before the journal's mode is set, which is written into the file
                 # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
                 # processes write to.
                 connection.execute("PRAGMA journal_mode = delete")
@@ -85,7 +85,7 @@ class Edits:
                 connection.execute("PRAGMA cache_spill = off")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    if not self._version(connection):  # again: another process may have been faster
+                    if not (known or self._version(connection)):  # again: another process may have been faster
                         schema.create(database)
                     with self._explained(database):
                         yield database

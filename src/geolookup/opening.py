@@ -5,7 +5,6 @@ Both answer from the state that is there, else from one that is built from the b
 
 import os
 
-from geolookup.base.reasons import reason
 from geolookup.errors import NoStateError, SettingsError, StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import NO_LIMIT, Freshness
@@ -152,6 +151,8 @@ def freshness_of(
         try:
             limit_s = times.seconds(max_age)
         except ValueError as error:
+            from geolookup.base.reasons import reason  # late: a plain open needs none of it
+
             raise SettingsError(f"max_age: {reason(error)}") from error
     return Freshness(max_age_s=limit_s, rule=rule)
 

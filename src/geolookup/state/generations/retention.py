@@ -10,14 +10,13 @@ from geolookup.index.mapped import header_of
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, HELD_MARK, read_report
 from geolookup.state.base.current import Current, generation_path, overlay_path
+from geolookup.state.base.failures import FAILURES
 from geolookup.state.base.files import PACKED
 from geolookup.state.base.parts import SERVICE, SNAPSHOTS, parts_of, snapshot_path
 from geolookup.state.generations.recovery import Standing, by_recency, numbered
 from geolookup.state.packs.reading import remove_old
 
 CANDIDATE = ".candidate-"
-#: What failed in the last runs, in the state directory: `sync.failures` writes it.
-FAILURES = "failures.json"
 #: The newest copy of edits.db; a push makes it, under the run lock.
 BACKUP = "edits.backup.1.db"
 

@@ -43,7 +43,7 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
     from geolookup.cli import exit_codes
     from geolookup.cli.streams import match_line, not_covered_line
     from geolookup.errors import GeoLookupError
-    from geolookup.index.layers import segment_of_both
+    from geolookup.index.reader import segment_of_both
     from geolookup.model.addresses import parse, to_text
     from geolookup.state.base.current import open_published
 

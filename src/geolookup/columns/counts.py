@@ -15,8 +15,7 @@ from geolookup.columns.common import Reread, default_geo
 from geolookup.columns.tally import Distinct, Numbers, Tally
 from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.exports.licences import attributions
-from geolookup.index.layers import source_of
-from geolookup.index.reader import IndexReader
+from geolookup.index.reader import IndexReader, source_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import explain

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geolookup.index.compare import Change, LayerPair, changed_answers
-from geolookup.index.layers import source_of
-from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.index.reader import EMPTY, IndexReader, source_of
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.addresses import parse
 from geolookup.model.types import Geolocation, IPBlock, Match

@@ -1,7 +1,8 @@
 """The reference reader: an index file, memory-mapped and searched by bisection.
 
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing, and opening takes the
-same time whatever the file's size. However damaged the file is, it does not crash or read outside the file.
+same time whatever the file's size. However damaged the file is, it does not crash or read outside the file. Two readers
+answer as one by `segment_of_both`: the custom layer first.
 """
 
 import os
@@ -17,14 +18,6 @@ from geolookup.index.locations import Locations
 from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, read_header, section_arrays
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 
-try:
-    # What `bisect` wraps, without that module's own import.
-    from _bisect import bisect_left, bisect_right
-except ImportError:
-    from bisect import bisect_left, bisect_right
-
-__all__ = ["EMPTY", "IndexReader"]
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
@@ -35,6 +28,16 @@ if TYPE_CHECKING:
     import numpy as np
 
     from geolookup.index.locations import Location
+    from geolookup.model.addresses import Family
+
+try:
+    # What `bisect` wraps, without that module's own import.
+    from _bisect import bisect_left, bisect_right
+except ImportError:
+    from bisect import bisect_left, bisect_right
+
+__all__ = ["EMPTY", "IndexReader"]
+
 
 _LOW64 = (1 << 64) - 1
 _CHUNK = 4096
@@ -378,3 +381,31 @@ class IndexReader:
 
     def __repr__(self) -> str:
         return f"<IndexReader {self.path!r}: {self.layer} layer, {self.location_count} locations>"
+
+
+def source_of(reader: "IndexReader", slot: int) -> str:
+    """The name of the source that a slot's location comes from: ``custom`` in the custom layer.
+
+    In a file that names none it is ``service``.
+
+    :raises IndexDamagedError: if the slot does not exist, or it names no source
+    """
+    return "custom" if reader.layer == "custom" else reader.source(slot) or "service"
+
+
+def segment_of_both(
+    base: "IndexReader", overlay: "IndexReader", family: "Family", value: int
+) -> "tuple[IndexReader, int, int, int] | None":
+    """Which layer answers for an address, with which slot, and from where to where; None if neither covers it.
+
+    The range is inclusive, and the largest in which every address has this answer from this layer.
+
+    :raises IndexDamagedError: if the file is damaged there
+    """
+    slot, first, last = overlay.segment(family, value)
+    if slot != EMPTY:
+        return overlay, slot, first, last
+    slot, base_first, base_last = base.segment(family, value)
+    if slot == EMPTY:
+        return None
+    return base, slot, max(first, base_first), min(last, base_last)

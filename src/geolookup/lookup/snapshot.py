@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from geolookup.index.layers import segment_of_both, source_of
 from geolookup.index.native import open_places, open_searcher
-from geolookup.index.reader import EMPTY, IndexReader
+from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of
 from geolookup.model.addresses import to_text
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation, Layer, Match, Segment, field_values, geolocation_of

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -27,9 +26,6 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 
 # Collecting makes objects by the hundred thousand and drops none: `pytest_runtestloop` has garbage collected again.
 gc.disable()
-
-#: The folder in memory that this process made and removes, empty if it keeps it.
-_TEMPORARY = pytest.StashKey[str]()
 
 settings.register_profile(
     "geolookup", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -68,11 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # Before any test file is imported: that is when tests say how many examples they play.
     if config.getoption("--full-sweep"):
         settings.load_profile(WHOLE)
-    # For the processes that this one starts, too. If a test fails, what it left is kept, as pytest keeps it.
-    if "TMPDIR" not in os.environ and (memory := folder_in_memory()) is not None:
-        folder = tempfile.mkdtemp(prefix="geolookup-tests-", dir=memory)
+    # For the processes that this one starts, too. What failed tests left is there until the third run after them.
+    if "TMPDIR" not in os.environ and (folder := folder_in_memory()) is not None:
         os.environ["TMPDIR"], tempfile.tempdir = folder, None
-        config.stash[_TEMPORARY] = folder
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,15 +77,8 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if exitstatus != pytest.ExitCode.OK:
-        session.config.stash[_TEMPORARY] = ""
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
+def pytest_unconfigure() -> None:
     gc.unfreeze()
-    if folder := config.stash.get(_TEMPORARY, ""):
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

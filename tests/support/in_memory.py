@@ -18,9 +18,10 @@ def folder_in_memory() -> str | None:
         found = os.statvfs(_MEMORY)
         if found.f_flag & os.ST_NOEXEC or found.f_bavail * found.f_frsize < _LEAST_BYTES:
             return None
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        os.makedirs(folder, mode=0o711, exist_ok=True)
         status = os.lstat(folder)
     except OSError:
         return None
+    # Others may pass through, as in /tmp: some tests run a command as another user.
     private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
     return folder if private else None

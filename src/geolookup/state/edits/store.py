@@ -85,7 +85,10 @@ class Edits:
                 connection.execute("PRAGMA cache_spill = off")
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    if not (known or self._version(connection)):  # again: another process may have been faster
+                    # Another process may have been faster, or a newer release have changed it.
+                    if known != connection.execute("PRAGMA user_version").fetchone()[0]:
+                        known = self._version(connection)
+                    if not known:
                         schema.create(database)
                     with self._explained(database):
                         yield database

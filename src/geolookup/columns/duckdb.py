@@ -20,7 +20,7 @@ _KINDS = {pa.string(): "VARCHAR", pa.float64(): "DOUBLE", pa.int64(): "BIGINT"}
 
 
 def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = None) -> None:
-    """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
+    """Give a connection geo_country(ip), geo_city(ip), … one for each of `common.FUNCTION_FIELDS`, and geo_json(ip).
 
     ``ip`` is text. The answer is NULL for NULL, for an address that no block covers, and for text that is not an
     address: one bad row does not end a query. With ``geo`` None, the state directory of the settings answers.

@@ -46,7 +46,7 @@ class GeoAccessor(Shortcuts[Any]):
         return frame
 
     def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> Any:
-        """One field of `fields.FIELDS` as a series.
+        """One field of `common.FIELDS` as a series.
 
         :raises ColumnError: as for `locate`
         """

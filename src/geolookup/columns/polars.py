@@ -49,7 +49,7 @@ class GeoNamespace(Shortcuts[pl.Expr]):
         return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix("_geo")
 
     def field(self, name: str, *, geo: GeoLookup | None = None, errors: Errors = "null") -> pl.Expr:
-        """One field of `fields.FIELDS`: null if no block covers the address.
+        """One field of `common.FIELDS`: null if no block covers the address.
 
         :raises ColumnError: for an unknown field
         """

@@ -1,4 +1,4 @@
-"""What the system does for files that must be durable, private or locked: its errors are not translated here."""
+"""The system's calls for files that are durable, private or locked; its errors are not translated here."""
 
 import contextlib
 import fcntl
@@ -119,7 +119,7 @@ def locked(path: str, deadline: float) -> FileIO | None:
 
 
 def is_locked(path: str) -> bool:
-    """Whether another process holds the flock on a file now; false if there is no such file, or it cannot be opened.
+    """True if another process holds the flock on a file now; false if there is no such file, or it cannot be opened.
 
     To know it, the lock is shared for an instant.
     """

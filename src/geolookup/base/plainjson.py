@@ -13,7 +13,7 @@ _CHECK_MODULUS = (1 << 61) - 1
 
 
 class _Context:
-    """What the C scanner asks its caller for: the options that `json.loads` has by default, but strict numbers."""
+    """The options of the C scanner: the options that `json.loads` has by default, but strict numbers."""
 
     strict = True
     object_hook = None

@@ -45,12 +45,12 @@ def addresses(number: int) -> str:
 
 
 def place_text(parts: "Iterable[str]") -> str:
-    """How a place reads on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
+    """A place as text on a line: what is known of `fields.PLACE_NAMES`, given in that order; "-" if nothing is."""
     return ", ".join([part for part in parts if part]) or "-"
 
 
 def fields_text(fields: "Mapping[str, object]") -> str:
-    """How the fields of a geolocation read on a line: the name and value of each that is known; "" if none is."""
+    """The fields of a geolocation as text on a line: the name and value of each that is known; "" if none is."""
     return ", ".join([f"{name} {value}" for name, value in fields.items() if value not in (None, "")])
 
 

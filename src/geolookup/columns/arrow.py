@@ -51,7 +51,7 @@ def locate(
     """Answer a column of addresses: a ``RecordBatch`` for an array, a ``Table`` of as many chunks for a chunked one.
 
     ``column`` is of type string, large_string, string_view, dictionary of these, or integer: whole numbers are IPv4
-    addresses, and one that does not fit 32 bits is malformed. ``fields`` are names of `fields.FIELDS`; text is
+    addresses, and one that does not fit 32 bits is malformed. ``fields`` are names of `common.FIELDS`; text is
     dictionary-encoded, ``latitude`` and ``longitude`` are float64 in degrees, ``locid`` is int64, ``pending`` bool, and
     ``first`` and ``last`` plain text (they cost some microseconds a distinct address, the others nanoseconds). A row is
     null if its address is null, not covered or malformed; the schema's metadata count the last two under

@@ -22,7 +22,7 @@ __all__ = ["prepare_connection", "register"]
 
 
 def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> None:
-    """Give a connection geo_country(ip), geo_city(ip), … one for each of `records.FUNCTION_FIELDS`, and geo_json(ip).
+    """Give a connection geo_country(ip), geo_city(ip), … one for each of `common.FUNCTION_FIELDS`, and geo_json(ip).
 
     ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, for an address that no block
     covers, and for a value that is not an address: one bad row does not end a query. With ``geo`` None, the state

@@ -41,7 +41,7 @@ class Edit:
     hint = ""
 
     def heading(self, values: Values) -> str:
-        """What it is, with what it is about."""
+        """The name of the edit, with what it is about."""
         raise NotImplementedError
 
     @property
@@ -55,7 +55,7 @@ class Edit:
         return ""
 
     def seen(self, editor: Editor) -> str:
-        """What the form carries of what it shows: another text if that has changed. Empty if nothing can."""
+        """The form's mark of what it shows: another text if that has changed. Empty if nothing can."""
         raise NotImplementedError
 
     def shown(self, console: Console) -> str:
@@ -63,11 +63,11 @@ class Edit:
         return self.seen(console.editor())
 
     def now(self) -> dict[str, str]:
-        """What it is about, by the names of the inputs: for a form that was overtaken."""
+        """The subject of the edit, by the names of the inputs: for a form that was overtaken."""
         return {}
 
     def begin(self, request: AnyRequest) -> Values:
-        """What the inputs have at first."""
+        """The first values of the inputs."""
         raise NotImplementedError
 
     def does(self, values: Values) -> Does:
@@ -111,7 +111,7 @@ def show(request: AnyRequest, console: Console, edit: Edit) -> Html:
 
 
 def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
-    """What was typed into a form: what it would change, or that it was saved."""
+    """Preview what was typed into a form, or save it."""
     form: Form = request.state.form
     values = {name: form.as_sent(name) for name in edit.names()}
     once = values.get("once", "")
@@ -145,7 +145,7 @@ _OVERTAKEN = (
 
 
 def _digest(values: Values) -> str:
-    """What was looked at: saved is what was shown, and nothing that was typed since."""
+    """The edit that was shown: it is saved as it was shown, and nothing that was typed since."""
     return proposals.digest_of(sorted(values.items()))
 
 

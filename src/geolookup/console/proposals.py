@@ -15,11 +15,11 @@ Does: TypeAlias = Callable[[Editor], tuple[int, str]]
 
 
 class OvertakenError(EditError):
-    """What a form showed is not so any more: somebody changed it meanwhile. Nothing was changed."""
+    """The geolocation that a form showed was changed by others meanwhile. Nothing was saved."""
 
 
 def version(laid: Laid) -> str:
-    """What a form carries of the geolocation that it shows: another text after any change of it."""
+    """The form's mark of the geolocation that it shows: another text after any change of it."""
     edits = [(row.id, str(row.state)) for row in laid.edits]
     return digest_of([laid.place.locid, described(laid.place), edits])
 

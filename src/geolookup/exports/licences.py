@@ -1,4 +1,4 @@
-"""Whether what is exported may be handed on, and the lines that licences want to travel with it."""
+"""True if what is exported may be handed on, and the lines that licences want to travel with it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -41,7 +41,7 @@ class Rows:
         self._families = ((4, content.four.with_values(numbers)), (6, content.six.with_values(numbers)))
 
     def any(self) -> bool:
-        """Whether there is a row."""
+        """True if there is a row."""
         return any(segments.covered() for _, segments in self._families)
 
     def chunks(self, progress: Progress) -> Iterator[list[tuple[Any, ...]]]:

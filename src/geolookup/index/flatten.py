@@ -300,7 +300,7 @@ class _Sweep:
 
     @property
     def is_open(self) -> bool:
-        """Whether pieces of earlier blocks are still to come."""
+        """True if pieces of earlier blocks are still to come."""
         return bool(self._active) or self._piece_slot >= 0
 
     def pieces(self, blocks: Iterable[tuple[int, int, int, int]], settled: int) -> Iterator[tuple[int, int, int, int]]:

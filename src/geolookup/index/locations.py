@@ -98,7 +98,7 @@ class Locations:
             raise failed(self._path, error) from error
 
     def pending(self, slot: int) -> bool:
-        """Whether the edit behind a slot has not reached the service."""
+        """True if the edit behind a slot has not reached the service."""
         self._check_slot(slot)
         try:
             return self._pending is not None and self._pending[slot] != 0

@@ -314,7 +314,7 @@ class IndexReader:
         return self._locations.country(slot)
 
     def pending(self, slot: int) -> bool:
-        """Whether the edit behind a slot has not reached the service; always false in the default layer.
+        """True if the edit behind a slot has not reached the service; always false in the default layer.
 
         :raises IndexDamagedError: if the slot does not exist
         """
@@ -322,7 +322,7 @@ class IndexReader:
 
     @property
     def has_masks(self) -> bool:
-        """Whether some of its addresses are known to have no geolocation: the location of locid 0 stands for that."""
+        """True if some of its addresses are known to have no geolocation: the location of locid 0 stands for that."""
         return MASKS in self.metadata
 
     def source(self, slot: int) -> str:

@@ -194,7 +194,7 @@ class _Cursor:
 
     @property
     def more(self) -> bool:
-        """Whether the run has rows that were not read."""
+        """True if the run has rows that were not read."""
         return self._at < self._end
 
     @property

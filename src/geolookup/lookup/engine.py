@@ -178,14 +178,14 @@ class GeoLookup:
         return self.with_snapshot(answers)
 
     def with_readers(self, work: Callable[[IndexReader, IndexReader], _T]) -> _T:
-        """What ``work`` makes of the default and the custom layer's index, for code that answers whole columns.
+        """The result of ``work`` on the default and the custom layer's index, for code that answers whole columns.
 
         The two belong together, and stay valid for as long as they are kept. Damage is met as in `with_snapshot`.
         """
         return self.with_snapshot(lambda snapshot: work(snapshot.base.reader, snapshot.custom.reader))
 
     def with_snapshot(self, work: Callable[[Snapshot], _T]) -> _T:
-        """What ``work`` makes of all that is served at this moment, for code that answers for every address.
+        """The result of ``work`` on all that is served at this moment, for code that answers for every address.
 
         Damage that ``work`` finds has it called again with the newest other generation that is whole, as a lookup
         would.
@@ -197,7 +197,7 @@ class GeoLookup:
             return work(self._follower.instead_of(snapshot, error))
 
     def match(self, address: "AddressLike") -> Match | None:
-        """What an address resolves to and by which range, or None if no block covers it.
+        """The answer for an address and the range that gives it, or None if no block covers it.
 
         The range is the largest around the address in which every address has this same geolocation from this same
         layer.
@@ -249,12 +249,12 @@ class GeoLookup:
 
     @property
     def problem(self) -> str | None:
-        """What keeps newer data from being served, or None. Asking costs no more than a lookup."""
+        """The problem that keeps newer data from being served, or None. Asking costs no more than a lookup."""
         self._follower.newest_however_old()
         return None if self._follower.problem is None else self._follower.problem[0]
 
     def status(self) -> "Status":
-        """What is served, how old it is, and why newer data are not served, if there is a problem."""
+        """The served data, their age, and the reason why newer ones are not served, if there is a problem."""
         from geolookup.lookup.status import describe
 
         snapshot = self._follower.newest_however_old()

@@ -246,7 +246,7 @@ def answer_since(
 
 
 def _answer(home: str, generation: int, match: Match | None, family: "Family", value: int) -> Match | None:
-    """What a kept generation answered, as it was served last."""
+    """The answer of a kept generation, as it was served last."""
     published = open_kept(home, generation)
     try:
         layers = (OpenLayer(published.base), OpenLayer(published.overlay))
@@ -278,6 +278,6 @@ def _edit_behind(
 
 
 def _concerns(row: OutboxRow, family: "Family", value: int) -> bool:
-    """Whether an edit can have changed the answer of an address: if it names blocks, one of them must hold it."""
+    """True if an edit can have changed the answer of an address: if it names blocks, one of them must hold it."""
     named = [IPBlock.parse(*row.payload[name]) for name in ("block", "new_block") if name in row.payload]
     return not named or any(block.family == family and block.first <= value <= block.last for block in named)

@@ -37,11 +37,11 @@ class Freshness:
     rule: StaleRule = "warn"
 
     def has_limits(self, current: "Current") -> bool:
-        """Whether there is any limit for what is published."""
+        """True if there is any limit for what is published."""
         return self.max_age_s is not None or any(limit is not None for _, _, limit in self.limits(current))
 
     def is_stale(self, current: "Current") -> bool:
-        """Whether what is published is older than the limit, or one of its sources is older than its own limit."""
+        """True if what is published is older than the limit, or one of its sources is older than its own limit."""
         return self._too_old(current) is not None
 
     def limits(self, current: "Current") -> "list[tuple[str, str, float | None]]":
@@ -158,7 +158,7 @@ class Follower:
         self._look_next(0.0)
 
     def newest(self) -> Snapshot:
-        """What is served now; at most once a second this first swaps in what was published.
+        """The served data; at most once a second this first swaps in what was published.
 
         :raises StaleDataError: if the data are too old, and the settings refuse such data
         :raises StateError: if it is closed

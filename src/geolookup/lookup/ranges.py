@@ -50,7 +50,7 @@ class Piece:
 
 
 def parts_of_range(snapshot: "Snapshot", text: str, family: "Family", first: int, last: int, most: int) -> RangeAnswer:
-    """What a range holds, with its ``most`` largest parts; memory does not grow with the range. ``text`` names it.
+    """The content of a range, with its ``most`` largest parts; memory does not grow with the range. ``text`` names it.
 
     :raises IndexDamagedError: if the file is damaged there
     """

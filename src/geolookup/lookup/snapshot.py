@@ -95,7 +95,7 @@ class OpenLayer:
 
 
 def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family", value: int) -> Match | None:
-    """What an address resolves to and by which range, or None; the match repeats ``address``."""
+    """The answer for an address and its range, or None; the match repeats ``address``."""
     found = segment_of_both(base.reader, custom.reader, family, value)
     if found is None:
         return None
@@ -112,7 +112,7 @@ def match_in(base: OpenLayer, custom: OpenLayer, address: str, family: "Family",
 
 
 class Snapshot:
-    """What one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
+    """The files that one CURRENT named, open. Only its caches change, so a lookup keeps one and needs no lock."""
 
     __slots__ = ("_is_in_use", "base", "current", "custom", "fast", "has_custom", "stamp")
 
@@ -156,11 +156,11 @@ class Snapshot:
         return None if slot == EMPTY else self.base.geolocation(slot)
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
-        """What an address resolves to and by which range, or None."""
+        """The answer for an address and its range, or None."""
         return match_in(self.base, self.custom, address, family, value)
 
     def matches(self, text: str, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, Match | None]]:
-        """What the addresses from ``first`` to ``last`` resolve to: pieces with their ends, gaps with None.
+        """The answers for the addresses from ``first`` to ``last``: pieces with their ends, gaps with None.
 
         The pieces are cut to the range, and so are the ends of their matches, which repeat ``text``.
         """

@@ -1,4 +1,4 @@
-"""What an open GeoLookup serves, as its status says it."""
+"""The status of an open GeoLookup."""
 
 import contextlib
 from collections.abc import Iterator

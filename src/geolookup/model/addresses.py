@@ -45,7 +45,7 @@ _CHECK_ZEROS = _c_library_reads_leading_zeros()
 
 
 def c_parser_is_strict() -> bool:
-    """Whether the parser of C refuses all that `parse` refuses, so that it can be called by itself."""
+    """True if the parser of C refuses all that `parse` refuses, so that it can be called by itself."""
     for family, text in ((AF_INET, "127.0.0.01"), (AF_INET6, "::127.0.0.01"), (AF_INET6, "fe80::1%lo")):
         try:
             inet_pton(family, text)
@@ -114,7 +114,7 @@ def from_integer(family: int, value: int) -> "tuple[Family, int]":
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine: ``localhost`` (RFC 6761, section 6.3), 127.0.0.0/8 or ::1.
+    """True if a host is this machine: ``localhost`` (RFC 6761, section 6.3), 127.0.0.0/8 or ::1.
 
     Any other name is not, whatever it resolves to: that may change from one moment to the next.
     """
@@ -255,7 +255,7 @@ def _of_pattern(text: str) -> str | None:
 
 
 def _known_kind(text: str) -> str | None:
-    """What a text is if it is a URL, a network or range, an e-mail address or a host name, and what to do with it."""
+    """Describe a text that is a URL, a network or range, an e-mail address or a host name, and what to do with it."""
     if (network := _of_pattern(text)) is not None:
         return f"a pattern, not an IP address: write {network}"
     before, scheme, rest = text.partition("://")
@@ -307,6 +307,6 @@ def _is_address(text: str) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text has the form of a host name with a domain, whose last label is never a number (RFC 3696, 2)."""
+    """True if a text has the form of a host name with a domain, whose last label is never a number (RFC 3696, 2)."""
     labels = text.removesuffix(".").split(".")
     return len(labels) > 1 and labels[-1][:1].isalpha() and all(label.replace("-", "").isalnum() for label in labels)

@@ -1,4 +1,4 @@
-"""What can be a country: a code of two letters (ISO 3166-1). A name in words is not one, but tells which was meant."""
+"""Country codes: a code of two letters (ISO 3166-1). A name in words is not one, but tells which was meant."""
 
 import csv
 import functools
@@ -9,7 +9,7 @@ _CODE_LETTERS = 2
 
 
 def is_code(text: str) -> bool:
-    """Whether it has the form of a code; registries and providers use some that ISO 3166-1 does not list."""
+    """True if it has the form of a code; registries and providers use some that ISO 3166-1 does not list."""
     return len(text) == _CODE_LETTERS and text.isascii() and text.isalnum()
 
 

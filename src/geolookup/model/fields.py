@@ -2,9 +2,9 @@
 
 It has a module of its own, and plain classes in place of dataclasses, because the index's reader needs the table and
 stands on the path of ``geolookup 8.8.8.8``, where the import of dataclasses would double the time to the first answer.
-`model` hands the names on.
+Its names are imported from here.
 
-To add a field: an entry here; its attribute in `model.Geolocation` and `model.NewGeolocation`, in
+To add a field: an entry here; its attribute in `types.Geolocation` and `types.NewGeolocation`, in
 `upstream.decode.PulledGeolocation` and in `sources.places.PlaceFields`, so that types are checked.
 `tests/test_fields.py` does all of that in a copy.
 """
@@ -49,7 +49,7 @@ class Field:
 
     @property
     def unknown(self) -> str | None:
-        """What stands for it if nothing is known."""
+        """The value that stands for an unknown one."""
         return "" if self.kind == "text" else None
 
     def __repr__(self) -> str:

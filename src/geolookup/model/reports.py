@@ -1,4 +1,4 @@
-"""What is told of an answer and of a state: explanations, and what is served, from which sources, how well.
+"""Reports on an answer and on a state: explanations; what is served, from which sources, how well.
 
 Apart from `model`, since a lookup needs none of it.
 """
@@ -129,7 +129,7 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailure:
-    """What failed in the last run that did it, and has not succeeded since.
+    """A failure of the last run that did this, without a success since.
 
     ``run`` is the command (``sync``, ``push`` or ``refresh``), ``stage`` what of it failed. ``since`` is when it first
     failed, ``at`` when it failed last.
@@ -148,7 +148,7 @@ class RunFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """What an open GeoLookup serves, and how well.
+    """The data that an open GeoLookup serves, and how well.
 
     ``age_s`` counts seconds since ``dated``: since the service last confirmed the generation (``checked_at``), or for
     the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),

@@ -24,7 +24,7 @@ PROVISIONAL_LOCID = -(10**15)
 
 
 def is_provisional(locid: int) -> bool:
-    """Whether a locid was given on a machine, not by the service."""
+    """True if a locid was given on a machine, not by the service."""
     return locid <= PROVISIONAL_LOCID
 
 
@@ -133,7 +133,7 @@ def geolocation_of(row: tuple[Any, ...]) -> Geolocation:
 
 
 class NewGeolocation(TypedDict):
-    """What `Editor.create` takes: the fields of `fields.FIELDS`, text perhaps empty, coordinates in degrees."""
+    """The arguments of `Editor.create`: the fields of `fields.FIELDS`, text perhaps empty, coordinates in degrees."""
 
     country: str
     region: str
@@ -146,7 +146,7 @@ class NewGeolocation(TypedDict):
 
 
 class ListFilters(TypedDict, total=False):
-    """What geolocations can be listed by: those of `fields.FIELDS` that are filtered; None or "" is no filter."""
+    """Filters for a list of geolocations: those of `fields.FIELDS` that are filtered; None or "" is no filter."""
 
     country: str | None
     region: str | None
@@ -156,7 +156,7 @@ class ListFilters(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """What an address resolves to, and by which range.
+    """The answer for an address, and the range that gives it.
 
     ``address`` is as it was asked for; ``first`` and ``last`` are the inclusive ends of the winning segment: every
     address between them has this same answer, from the same layer. ``pending`` is true while the edit behind it has

@@ -103,7 +103,7 @@ class _OfOne(Edit):
         return {**field_texts(self.laid.place.fields()), "blocks": blocks}
 
     def begin(self, request: AnyRequest) -> Values:
-        """What the link has that led here."""
+        """The values in the link that led here."""
         return {name: query(request, name) for name in self.names()}
 
 
@@ -213,7 +213,7 @@ def create_form(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 
 @post("/custom/create", sync_to_thread=True)
 def create(request: AnyRequest, console: NamedDependency[Console]) -> Html:
-    """What a new geolocation would change, or the new geolocation."""
+    """Preview a new geolocation, or create it."""
     return handle(request, console, Create())
 
 
@@ -227,7 +227,7 @@ def edit_form(
 
 @post("/custom/{locid:int}/{what:str}", sync_to_thread=True)
 def edit(request: AnyRequest, console: NamedDependency[Console], locid: FromPath[int], what: FromPath[str]) -> Html:
-    """What an edit would change, or the edit."""
+    """Preview an edit, or make it."""
     return handle(request, console, _edit(console, locid, what))
 
 

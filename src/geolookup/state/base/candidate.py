@@ -71,7 +71,7 @@ class Candidate:
                 raise StateDamagedError(f"{path}: is not what was written: sync again")
 
     def document(self) -> dict[str, Any]:
-        """What report.json holds.
+        """The content of report.json.
 
         :raises StateDamagedError: if it is not what was written
         :raises StateTooNewError: if a newer release, or a build before the first, wrote it
@@ -80,7 +80,7 @@ class Candidate:
 
 
 def read_report(directory: str) -> dict[str, Any]:
-    """What the report.json of a generation's or candidate's ``directory`` holds; the errors of `Candidate.document`."""
+    """The content of report.json in a generation's or candidate's ``directory``; the errors of `Candidate.document`."""
     path = os.path.join(directory, REPORT)
     try:
         with open(path, "rb") as file:

@@ -238,7 +238,7 @@ def _current_of(home: str, data: bytes | None) -> Current:
 
 
 def _has_overlays(home: str) -> bool:
-    """Whether more was published than the first time: a first publish that was interrupted leaves one overlay, too."""
+    """True if more was published than the first time: a first publish that was interrupted leaves one overlay, too."""
     try:
         return any(name.isdecimal() and int(name) > 1 for name in os.listdir(os.path.join(home, "custom")))
     except OSError:

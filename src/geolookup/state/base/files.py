@@ -88,7 +88,7 @@ def _forbidden(path: str, what: str) -> str:
 
 
 def _in_the_way(path: str, need: int) -> tuple[str, str, int] | None:
-    """What this user may not enter or use on the way to a path: itself, its owner and its mode; None if all may be."""
+    """The first folder on the way to a path that this user may not use, its owner and mode; None if all may be."""
     path = os.path.abspath(path)
     parents = []
     while path != os.path.dirname(path):
@@ -114,7 +114,7 @@ def _user(number: int) -> str:
 
 
 def open_to_all(path: str) -> str | None:
-    """What to warn of if every user of this machine may write to a directory; None if not, or if it is not there."""
+    """The warning if every user of this machine may write to a directory; None if not, or if it is not there."""
     try:
         mode = stat.S_IMODE(os.stat(path).st_mode)
     except OSError:
@@ -221,7 +221,7 @@ def require_space(path: str, needed_bytes: int) -> None:
 
 
 def free_bytes(path: str) -> int:
-    """How many bytes this user may still write on the file system of a directory."""
+    """The bytes that this user may still write on the file system of a directory."""
     with file_errors(path):
         found = os.statvfs(path)
     return found.f_bavail * found.f_frsize

@@ -51,16 +51,16 @@ class Mark:
         raise ValueError("a mark is not what was written")
 
     def as_json(self) -> list[Any]:
-        """What goes into a JSON text."""
+        """The mark as an object for JSON."""
         return [self.counter, self.boot, self.boot_s]
 
     @property
     def text(self) -> str:
-        """What goes into a column."""
+        """The mark as text for a column."""
         return json.dumps(self.as_json())
 
     def age_s(self, now: "Mark") -> float:
-        """How many seconds passed from this mark to ``now``, at the least: in another boot, the age of that boot."""
+        """The seconds from this mark to ``now``, at the least: in another boot, the age of that boot."""
         # A boot without a name may be the same or another: in the latter case the difference is too small, at worst.
         same = now.boot == self.boot and now.boot_s >= self.boot_s
         return now.boot_s - self.boot_s if same else now.boot_s
@@ -97,7 +97,7 @@ class Begun:
 
 
 def is_conclusive(listed: Mark, written: Mark, settle_s: float) -> bool:
-    """Whether a complete list says for sure what became of a write.
+    """True if a complete list says for sure what became of a write.
 
     :param listed: the mark committed before the list's first byte
     :param written: the mark committed at the end of the write's attempt

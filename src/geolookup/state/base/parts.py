@@ -61,7 +61,7 @@ def parts_of(record: Mapping[str, Any]) -> tuple[Part, ...]:
 
 
 def has_service(record: Mapping[str, Any]) -> bool:
-    """Whether a service is in a generation's stack: without one custom geolocations are final, and nothing waits."""
+    """True if a service is in a generation's stack: without one custom geolocations are final, and nothing waits."""
     return any(part.kind == SERVICE for part in parts_of(record))
 
 
@@ -88,19 +88,19 @@ def names_digest(names: Iterable[str]) -> str:
 
 
 def refusal(part: Part) -> str:
-    """How CURRENT's ``refused`` names the content of a part that was rolled back."""
+    """The name in CURRENT's ``refused`` of a part that was rolled back."""
     return part.digest if part.kind in (SERVICE, REGISTRY) else f"{part.name}:{part.digest}"
 
 
 def refused_in(record: Mapping[str, Any], refused: Iterable[str]) -> bool:
-    """Whether a generation holds content, or is a stack, that was rolled back."""
+    """True if a generation holds content, or is a stack, that was rolled back."""
     parts = parts_of(record)
     names = {refusal_of_stack(part.name for part in parts), *map(refusal, parts)}
     return not names.isdisjoint(refused)
 
 
 def refusal_of_stack(names: Iterable[str]) -> str:
-    """How CURRENT's ``refused`` names a stack that was rolled back: unlike any content."""
+    """The name in CURRENT's ``refused`` of a stack that was rolled back: unlike that of any content."""
     return f"stack {' '.join(names)}"
 
 
@@ -127,7 +127,7 @@ _FROM_RECORD = (
 
 
 def entry_of(part: Part, record: Mapping[str, Any], *, checked_at: str) -> dict[str, Any]:
-    """What is known of a source once its snapshot's ``record`` was written."""
+    """The entry of a source once its snapshot's ``record`` was written."""
     known = {name: record[name] for name in _FROM_RECORD if record.get(name) not in (None, "")}
     if known.get("given") is False:  # unlike ``redistribute``, where false is what counts
         del known["given"]
@@ -135,7 +135,7 @@ def entry_of(part: Part, record: Mapping[str, Any], *, checked_at: str) -> dict[
 
 
 def entries_of(home: str, record: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """What is known of each source of a generation if CURRENT does not say: as far as the snapshots remember."""
+    """The entry of each source of a generation if CURRENT has none: as far as the snapshots remember."""
     found = []
     for part in parts_of(record):
         try:

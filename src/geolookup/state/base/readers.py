@@ -1,4 +1,4 @@
-"""Who may read what is published: its owner alone, or also the members of a group.
+"""The readers of what is published: its owner alone, or also the members of a group.
 
 The state directory itself says so: if its group may enter and read it, and it has the set-group-ID bit (mode 2750),
 then what is published gets that group, and is readable by it. Everything else, the edits above all, stays its owner's.

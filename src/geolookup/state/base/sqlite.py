@@ -1,4 +1,4 @@
-"""How this project opens SQLite files, and turns SQLite's errors into its own."""
+"""Open SQLite files, and turn SQLite's errors into ours."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ def sqlite_errors(path: str) -> Iterator[None]:
 
 
 def ours(error: sqlite3.Error | sqlite3.Warning, path: str, *, advice: Callable[[], str] = str) -> StateError:
-    """What to raise for an error of sqlite3; ``path`` names the file in the message, ``advice`` says what to do.
+    """The error to raise for one of sqlite3; ``path`` names the file in the message, ``advice`` says what to do.
 
     :returns: a `StateBusyError` if another process holds the file's lock for too long; a `StateUnwritableError` if the
         disk is full, read-only or failing; a `StateUnreadableError` if this user may not read the file; a

@@ -97,7 +97,7 @@ def assemble(
 
 
 def about_of(before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
-    """What a generation's record says of its list: that of the service in it, else of the one that has left."""
+    """The list's facts in a generation's record: that of the service in it, else of the one that has left."""
     records = [layer.record() for layer in stack]
     service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
     about: dict[str, Any] = {"source": ", ".join(str(own["source"]) for own in records), "url": None, "etag": None}
@@ -122,7 +122,7 @@ def about_of(before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
 def entries_with(
     layers: Iterable[Layer], entries: Sequence[Mapping[str, Any]], checked_at: str
 ) -> tuple[dict[str, Any], ...]:
-    """What is known of each source once these layers are placed: ``entries`` over what their records say."""
+    """The entry of each source once these layers are placed: ``entries`` over what their records say."""
     known = {str(entry["name"]): entry for entry in entries}
     found = []
     for layer in layers:
@@ -133,7 +133,7 @@ def entries_with(
 
 
 def _can_stand_alone(name: str, reader: IndexReader) -> bool:
-    """Whether a source's own index can be the generation's: masks go, and another name must be written."""
+    """True if a source's own index can be the generation's: masks go, and another name must be written."""
     return not reader.has_masks and reader.sources in ((), (name,))
 
 

@@ -1,4 +1,4 @@
-"""How two generations' cache.db differ, row by row: geolocations with their fields, and blocks."""
+"""Compare two generations' cache.db row by row: geolocations with their fields, and blocks."""
 
 import contextlib
 import sqlite3
@@ -55,14 +55,14 @@ class RowDifferences:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed."""
+        """True if nothing changed."""
         return not self.renumbered_count and not any(
             count for counts in self.counts.values() for count in counts.values()
         )
 
 
 def compare(old: str, new: str) -> dict[str, dict[str, int]]:
-    """What changed from one cache.db to another: geolocations and blocks added, removed and changed.
+    """The changes from one cache.db to another: geolocations and blocks added, removed and changed.
 
     A geolocation is changed if a field or a block of it differs; a block if the same range belongs to another
     geolocation now. A place of ours that got another number is none of these. Blocks count too that are known to have
@@ -161,7 +161,7 @@ def _find_renumbered(connection: sqlite3.Connection) -> None:
 
 
 def row_differences(old: str, new: str, *, top: int | None, blocks: bool) -> RowDifferences:
-    """What changed from one cache.db to another: at most ``top`` rows of a kind (None: all).
+    """The changes from one cache.db to another: at most ``top`` rows of a kind (None: all).
 
     Rows of blocks are included only if ``blocks`` is true.
 

@@ -1,4 +1,4 @@
-"""What waits for a person: for each source the newest snapshot that the guard holds, and a held change of the stack."""
+"""Held for a decision: of each source the newest snapshot that the guard holds, and a change of the stack."""
 
 import contextlib
 import os
@@ -47,7 +47,7 @@ class Held:
             disk.sync_directory(self._home)
 
     def candidates(self) -> dict[str, Candidate]:
-        """What is held of each source, by name; what cannot be read is not there.
+        """The held candidate of each source, by name; one that cannot be read is left out.
 
         :raises StateTooNewError: if a newer release holds one
         """

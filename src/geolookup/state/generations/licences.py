@@ -1,4 +1,4 @@
-"""What licences want destroyed: snapshots that were superseded longer ago than their source's ``keep_days``."""
+"""Snapshots that licences want destroyed: those that were superseded longer ago than their source's ``keep_days``."""
 
 import os
 from datetime import timedelta

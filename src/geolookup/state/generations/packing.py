@@ -34,7 +34,7 @@ LEAST_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """What there is: records of the kept generations by number, the snapshots that must stand whole, by the source's
+    """The inventory: records of the kept generations by number, the snapshots that must stand whole, by the source's
     name, and the generation that was served before.
     """
 
@@ -239,7 +239,7 @@ def _open_to_readers(home: str, path: str) -> None:
 
 
 def _remove_temporaries(folder: str) -> None:
-    """What a run that was killed left in a snapshot or generation."""
+    """The leftovers of a killed run in a snapshot or generation."""
     if os.path.isdir(folder):
         for name in files.names_in(folder):
             if name.startswith(files.TEMPORARY):
@@ -257,7 +257,7 @@ def packed_files(home: str) -> list[str]:
 
 
 def problems(home: str) -> Iterator[str]:
-    """What is wrong with what is packed: every byte of it is checked, and that what it refers to is there."""
+    """The damage in packed files: every byte of it is checked, and that what it refers to is there."""
     for path in packed_files(home):
         try:
             check_patch(path)

@@ -119,7 +119,7 @@ def _standing(home: str) -> Standing:
 
 
 class Remembered(NamedTuple):
-    """What a publish must not forget, as far as can be told: see the members of `Current` with these names.
+    """The facts that a publish must not forget, as far as can be told: see the members of `Current` with these names.
 
     ``sequence`` and ``newest`` are the highest ever given.
     """
@@ -134,7 +134,7 @@ class Remembered(NamedTuple):
 
 
 def remembered(home: str, current: Current | None) -> tuple[Standing, Remembered]:
-    """What stands in the directory; and what was ever published, and what a person decided about it.
+    """The files in the directory, all that was ever published, and a person's decisions about it.
 
     ``current`` is what CURRENT says, None if it cannot be read. A publish must never count backwards: if CURRENT is
     lost, the names and the overlays remember.
@@ -166,12 +166,12 @@ def _remembered(home: str) -> Remembered:
 
 
 def memory_text(refused: Iterable[str], pins: Iterable[int], served: Iterable[Step]) -> str:
-    """What an overlay's header holds of CURRENT, in case that is lost."""
+    """The part of CURRENT that an overlay's header holds, in case CURRENT is lost."""
     return json.dumps({"refused": list(refused), "pins": list(pins), "served": list(served)}, separators=(",", ":"))
 
 
 def _memory(metadata: dict[str, str]) -> Remembered | None:
-    """What `memory_text` wrote, or None if it is missing or another release wrote something else."""
+    """The content that `memory_text` wrote; None if it is missing, or written by another release."""
     try:
         found = json.loads(metadata[MEMORY])
         served = tuple((int(number), str(moment)) for number, moment in found["served"])
@@ -238,7 +238,7 @@ def open_kept(home: str, generation: int) -> Published:
 
 
 def _as_published(home: str, memory: Remembered, overlay: int, metadata: dict[str, str]) -> Current:
-    """What CURRENT said, or would say, of a generation with this overlay."""
+    """CURRENT as it was, or would be, for a generation with this overlay."""
     generation = int(metadata.get("generation", 0))
     record = read_report(generation_path(home, generation))["published"]
     pulled_at = str(record.get("pulled_at", ""))

@@ -1,4 +1,4 @@
-"""What a state directory no longer needs: what interrupted runs left behind, and what is past retention."""
+"""Remove what a state directory no longer needs: leftovers of interrupted runs, and files past retention."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ def temporary_path(path: str) -> str:
 
 
 def remove_run_leftovers(home: str) -> None:
-    """What runs that were killed left behind. Only the holder of the run lock may."""
+    """The leftovers of killed runs. Caller holds the run lock."""
     generations = os.path.join(home, "generations")
     with files.file_errors(home):
         in_generations, in_home = os.listdir(generations), os.listdir(home)

@@ -25,7 +25,7 @@ def open_served(home: str, read: Current | None = None) -> Published:
 
 
 def served_current(home: str) -> Current | None:
-    """What is published, or what recovery falls back to; None if nothing was ever published.
+    """The published state, or the one recovery falls back to; None if nothing was ever published.
 
     :raises StateDamagedError: if nothing whole is left
     :raises StateTooNewError: if a newer release wrote CURRENT
@@ -39,7 +39,7 @@ def served_current(home: str) -> Current | None:
 
 
 def named_current(home: str) -> Current | None:
-    """What CURRENT says, without a look at the files that it names; if it is damaged itself, as `current_or_none`.
+    """The content of CURRENT, without a look at the files that it names; if it is damaged itself, as `current_or_none`.
 
     :raises StateTooNewError: if a newer release wrote CURRENT
     """
@@ -60,7 +60,7 @@ def current_or_none(home: str) -> Current | None:
 
 
 def required_current(home: str) -> Current:
-    """What is published.
+    """The published state.
 
     :raises NoStateError: if nothing is
     """

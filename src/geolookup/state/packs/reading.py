@@ -29,7 +29,7 @@ def readable(path: str) -> str:
 
 
 def is_packed(folder: str) -> bool:
-    """Whether a kept generation's own files are not there, since its snapshots are packed."""
+    """True if a kept generation's own files are not there, since its snapshots are packed."""
     if os.path.exists(os.path.join(folder, "index")):
         return False
     home = os.path.dirname(os.path.dirname(folder))

@@ -61,7 +61,7 @@ class Kept:
 
 
 class Generations:
-    """What a state directory keeps of its past."""
+    """The generations that a state directory keeps."""
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory

@@ -63,7 +63,7 @@ class StateDirectory:
         return open_served(self.home)
 
     def current(self) -> Current | None:
-        """What is published, or what recovery falls back to; None if nothing was ever published.
+        """The published state, or the one recovery falls back to; None if nothing was ever published.
 
         :raises StateTooNewError: if a newer release wrote CURRENT
         """
@@ -74,7 +74,7 @@ class StateDirectory:
         return current_or_none(self.home)
 
     def require_current(self) -> Current:
-        """What is published.
+        """The published state.
 
         :raises NoStateError: if nothing is
         """
@@ -95,14 +95,14 @@ class StateDirectory:
         return Cache(cache_path(self.home, generation))
 
     def report(self, generation: int) -> dict[str, Any]:
-        """What a generation's report.json holds.
+        """The content of a generation's report.json.
 
         :raises StateDamagedError: if it is not what was written
         """
         return read_report(generation_path(self.home, generation))
 
     def space_needed(self, current: Current | None) -> int:
-        """How many free bytes a sync asks for before it begins, by what is served."""
+        """The free bytes that a sync asks for before it begins, by the size of what is served."""
         if current is None:
             return _LEAST_SPACE_BYTES
         published = current.published
@@ -153,7 +153,7 @@ class StateDirectory:
         return self.local.laid_over(self.cache(generation).custom(), Begun.of(record), wait_s=wait_s)[0]
 
     def named_current(self) -> Current | None:
-        """What CURRENT says, without a look at the files that it names; if it is damaged itself, `current_or_none`.
+        """CURRENT, without a look at the files that it names; if it is damaged itself, `current_or_none`.
 
         :raises StateTooNewError: if a newer release wrote CURRENT
         """

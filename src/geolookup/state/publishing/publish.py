@@ -92,7 +92,7 @@ class Publish:
             self._overlays[self.current.overlay] = self.current.generation
 
     def _recovered(self, problem: str) -> Current | None:
-        """What is served instead of a CURRENT that cannot be; None if nothing whole is left."""
+        """The generation served instead of a CURRENT that cannot be; None if nothing whole is left."""
         with contextlib.suppress(NoStateError, StateDamagedError):
             published = open_other(self.home, problem)
             published.close()
@@ -107,7 +107,7 @@ class Publish:
                 self.undo.close()
 
     def required(self) -> Current:
-        """What was published before.
+        """The state published before.
 
         :raises NoStateError: if nothing was
         """

@@ -28,7 +28,7 @@ _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What was put in the place of edits.db.
+    """The backup put in the place of edits.db, and what lookups lose by it.
 
     ``source`` is the file that was copied, None if edits.db was emptied. ``pushed_since`` says that a push began after
     it was made, so that its unfinished edits may have been sent; ``unfinished`` is how many those are. ``replaced`` is

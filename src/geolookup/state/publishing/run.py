@@ -64,7 +64,7 @@ class Run:
 
     @property
     def found(self) -> Published | None:
-        """What was served when the run began, open until it ends: what CURRENT named, or what recovery falls back to.
+        """The generation served when the run began, open until it ends: named by CURRENT, or found by recovery.
 
         None if nothing whole was left: then the next publish is the first again.
 
@@ -79,14 +79,14 @@ class Run:
 
     @property
     def current(self) -> Current | None:
-        """What is served: what this run published last, else what it found; the errors are those of `found`."""
+        """The served state: the one this run published last, else the one it found; the errors are those of `found`."""
         if self._published is not None:
             return self._published
         return None if self.found is None else self.found.current
 
     @property
     def is_as_found(self) -> bool:
-        """Whether this run has published nothing."""
+        """True if this run has published nothing."""
         return self._published is None
 
     def check_edits(self) -> None:

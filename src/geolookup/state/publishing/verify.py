@@ -20,7 +20,7 @@ from geolookup.state.generations.served import nothing_published
 
 
 class _Work:
-    """How many bytes are checked, of how many; a file counts for each time that it is read."""
+    """The number of bytes checked, and of all; a file counts for each time that it is read."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

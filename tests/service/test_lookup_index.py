@@ -5,7 +5,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from geolookup.model.types import IPBlock
 from geolookup.service import lookup_index
 from geolookup.service.geolocations import writes
 from geolookup.service.geolocations.loader import load_files
-from geolookup.service.lookup_index import Layers, LookupIndex
+from geolookup.service.lookup_index import Layers, LookupIndex, _Job
 from geolookup.service.store.store import Store
 from geolookup.state.base.files import lock
 from tests.support.services.postgres import PostgresServer
@@ -111,6 +111,23 @@ def test_what_another_process_committed_a_second_ago_is_seen_by_the_first_lookup
         writes.remove(transaction, locid)
     time.sleep(1)
     assert ask(index, "192.0.2.1") == (1, "US")
+
+
+def test_a_look_that_ends_before_it_is_waited_for_answers(
+    store: Store, index: LookupIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(index, "192.0.2.1")
+    locid = create(store, "192.0.2.0-192.0.2.1")
+    time.sleep(1)
+    begin = index._begin
+
+    def begin_and_end(work: Callable[[], None]) -> _Job | None:
+        if (job := begin(work)) is not None:
+            job.thread.join()
+        return job
+
+    monkeypatch.setattr(index, "_begin", begin_and_end)
+    assert ask(index, "192.0.2.1") == (locid, "US")
 
 
 def test_two_services_on_one_database_see_what_the_other_one_wrote(postgres_server: PostgresServer) -> None:

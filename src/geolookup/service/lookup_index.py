@@ -217,22 +217,22 @@ class LookupIndex:
 
     def layers_at_once(self) -> Layers | None:
         """The layers that answer lookups now; None if `layers` would wait, or refuse."""
-        layers, now = self._layers, monotonic()
-        if now < self._look_at:
-            return layers
-        if layers is None or self._must_wait(now):
-            return None
-        self._begin(self._look)
-        return layers
+        now = monotonic()
+        if now >= self._look_at:
+            if self._must_wait(now):
+                return None
+            self._begin(self._look)
+        # Read after it was asked how old they are: a check that ends in between makes them newer.
+        return self._layers
 
     async def layers(self) -> Layers:
         """The layers that answer lookups now.
 
         :raises RequestRefusedError: ``index-not-ready`` if the first compilation has not ended
         """
-        layers, now = self._layers, monotonic()
+        now = monotonic()
         if now >= self._look_at:
-            job = self._begin(self._compile if layers is None else self._look)
+            job = self._begin(self._compile if self._layers is None else self._look)
             if job is not None and self._must_wait(now):
                 await self._wait(job)
                 # What was waited for may have begun to look long before this lookup, as the first compilation does.
@@ -240,8 +240,8 @@ class LookupIndex:
                     job = self._begin(self._look)
                     if job is not None:
                         await self._wait(job)
-                layers = self._layers
-        if layers is None:
+        # Read after it was asked how old they are: a check may end before it is waited for.
+        if (layers := self._layers) is None:
             raise RequestRefusedError(
                 "the index is being compiled: ask again in some seconds"
                 if self.problem is None

@@ -16,12 +16,20 @@ ELSEWHERE = {"test", "dev", "bench"}
 #: One call of each extra, as a program. Each runs with a state of its own, where the bundled data answer.
 CALLS = {
     "serve": """
-import re, subprocess, urllib.request
+import re, subprocess, time, urllib.error, urllib.request
 with subprocess.Popen(["geolookup", "serve", "--demo", "--port", "0"], stderr=subprocess.PIPE, text=True) as service:
-    address = re.search(r"http://\\S+", service.stderr.readline())[0]
-    with urllib.request.urlopen(address + "/lookup/8.8.8.8", timeout=20) as answer:
-        assert b'"US"' in answer.read()
-    service.terminate()
+    try:
+        address = re.search(r"http://\\S+", service.stderr.readline())[0]
+        for _ in range(300):
+            try:
+                found = urllib.request.urlopen(address + "/lookup/8.8.8.8", timeout=20).read()
+                break
+            except urllib.error.HTTPError as error:
+                assert error.code == 503, error  # until the index is compiled
+                time.sleep(0.1)
+        assert b'"US"' in found
+    finally:
+        service.terminate()
 """,
     "postgres": """
 import subprocess
@@ -97,7 +105,7 @@ def main() -> int:
         subprocess.run([*pip, "--python", str(python), "install", "--quiet", f"{wheel}[{extra}]"], check=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GEOLOOKUP_", "XDG_"))}
         here = {**kept, "HOME": str(work), "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
-        subprocess.run([python, "-c", CALLS[extra]], env=here, cwd=work, check=True)
+        subprocess.run([python, "-c", CALLS[extra]], env=here, cwd=work, check=True, timeout=300)
         print("installed alone, and called")
     return 0
 

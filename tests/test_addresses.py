@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 
 # Few characters, so that what is nearly an address comes up often.
 nearly_ipv4 = st.lists(

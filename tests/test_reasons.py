@@ -17,9 +17,9 @@ import msgspec
 import pytest
 
 import geolookup
-from geolookup import errors
 from geolookup.base.reasons import reason
 from geolookup.cli.app import run
+from geolookup.model import errors
 
 SOURCE = Path(geolookup.__file__).parent
 

@@ -6,7 +6,10 @@ The names below load on first use (PEP 562): importing the package costs nothing
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from geolookup.base.version import __version__
-    from geolookup.errors import (
+    from geolookup.exports.content import LayerChoice
+    from geolookup.exports.export import Exported, ExportForm, export
+    from geolookup.lookup.engine import GeoLookup
+    from geolookup.model.errors import (
         BlockError,
         ColumnError,
         DataFileError,
@@ -45,9 +48,6 @@ if TYPE_CHECKING:
         UpstreamUnavailableError,
         WrongUpstreamError,
     )
-    from geolookup.exports.content import LayerChoice
-    from geolookup.exports.export import Exported, ExportForm, export
-    from geolookup.lookup.engine import GeoLookup
     from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
     from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
     from geolookup.opening import (
@@ -171,7 +171,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    home, _, there = _HOMES.get(name, "errors").partition(":")
+    home, _, there = _HOMES.get(name, "model.errors").partition(":")
     value = getattr(import_module(f"{__name__}.{home}"), there or name)
     globals()[name] = value
     return value

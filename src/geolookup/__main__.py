@@ -42,9 +42,9 @@ def _answers(arguments: list[str]) -> tuple[str, int, str] | None:
     """The lines to print, the exit status and a note for a person; or None if the click application must answer."""
     from geolookup.cli import exit_codes
     from geolookup.cli.streams import match_line, not_covered_line
-    from geolookup.errors import GeoLookupError
     from geolookup.index.reader import segment_of_both
     from geolookup.model.addresses import parse, to_text
+    from geolookup.model.errors import GeoLookupError
     from geolookup.state.base.current import open_published
 
     lines = []

@@ -5,9 +5,9 @@ Both answer from the state that is there, else from one that is built from the b
 
 import os
 
-from geolookup.errors import NoStateError, SettingsError, StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import NO_LIMIT, Freshness
+from geolookup.model.errors import NoStateError, SettingsError, StateUnwritableError
 from geolookup.settings.paths import default_home, plain_home
 
 TYPE_CHECKING = False

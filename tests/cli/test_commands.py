@@ -14,7 +14,7 @@ import pytest
 from geolookup.base.version import __version__
 from geolookup.cli import exit_codes
 from geolookup.cli.app import app, run
-from geolookup.errors import GeoLookupError, StateBusyError
+from geolookup.model.errors import GeoLookupError, StateBusyError
 from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many

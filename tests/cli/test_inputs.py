@@ -13,8 +13,8 @@ import pytest
 from backports import zstd
 
 from geolookup.cli.app import run
-from geolookup.errors import DataFileError
 from geolookup.files.opened import content_of
+from geolookup.model.errors import DataFileError
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from geolookup.columns.arrow import MALFORMED_KEY, NOT_COVERED_KEY, Located, answers_of, enrich, locate
 from geolookup.columns.arrow_index import ArrowIndex
 from geolookup.columns.common import FIELDS
-from geolookup.errors import ColumnError, IndexDamagedError, InvalidAddressError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError, IndexDamagedError, InvalidAddressError, StateError
 from tests.index.building import ADDRESSES
 from tests.oracle.single_lookups import single_lookups
 from tests.support.data.states import place, publish

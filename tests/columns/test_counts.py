@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from geolookup.columns import batches, counts, tally, text
 from geolookup.columns.batches import Batch, of_columns, of_text
 from geolookup.columns.counts import FIELDS, Counts, count
-from geolookup.errors import ColumnError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError
 from tests.columns.test_arrow import ADDRESS_TEXTS, BAD_TEXTS, column_of, text_types
 from tests.oracle.plain_counts import plain_counts, seen_by_annotate
 from tests.support.data.states import place, publish
@@ -110,8 +110,8 @@ def test_a_column_that_holds_no_addresses_is_refused(geo: GeoLookup) -> None:
     st.integers(0, 6),
 )
 def test_a_set_of_addresses_is_what_pythons_is(many: list[list[str]], held: int) -> None:
-    from geolookup.errors import InvalidAddressError
     from geolookup.model.addresses import parse
+    from geolookup.model.errors import InvalidAddressError
 
     expected = set()
     with tally.Distinct(held) as found:

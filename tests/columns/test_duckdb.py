@@ -8,8 +8,8 @@ import pytest
 
 from geolookup.columns.common import FUNCTION_FIELDS
 from geolookup.columns.duckdb import register
-from geolookup.errors import NoStateError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import NoStateError
 
 ROWS = "(values (1, '8.8.8.8'), (2, NULL), (3, 'bad'), (4, '9.0.0.1'), (5, '7.0.0.1'), (6, '2001:db8::1')) t(n, ip)"
 

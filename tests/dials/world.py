@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from geolookup.errors import EditError
+from geolookup.model.errors import EditError
 from geolookup.model.types import IPBlock
 from geolookup.sites.plan import apply_sites
 from geolookup.sites.site import Site

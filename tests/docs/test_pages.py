@@ -54,7 +54,7 @@ def test_what_is_called_internal_exists() -> None:
 
 def test_the_tree_in_the_docstring_of_the_errors_is_the_tree_of_classes() -> None:
     drawn = []
-    for line in (geolookup.errors.__doc__ or "").splitlines():
+    for line in (geolookup.model.errors.__doc__ or "").splitlines():
         name = line.replace("│", " ").replace("├──", "   ").replace("└──", "   ")
         words = name.split()
         if words and words[0].endswith("Error") and name.startswith("    "):

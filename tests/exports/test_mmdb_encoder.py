@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from maxminddb.decoder import Decoder
 
-from geolookup.errors import DataFileError
 from geolookup.exports.mmdb import data, file, tree
 from geolookup.exports.segments import Segments
 from geolookup.index.layout import EMPTY
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.errors import DataFileError
 
 #: (first address, value) of each segment; the value None is a gap.
 Starts = list[tuple[int, int | None]]

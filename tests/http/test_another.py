@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from geolookup.errors import UpstreamUnavailableError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import UpstreamUnavailableError
 from geolookup.settings.table import Settings
 
 SECRET = "a-secret-of-many-letters"

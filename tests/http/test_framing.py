@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from geolookup.errors import UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
 from geolookup.http import body as body_module
+from geolookup.model.errors import UpstreamAnswerError, UpstreamError, UpstreamUnavailableError
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.upstream.helpers import TWO, locids, transport

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
+from geolookup.model.errors import UpstreamRefusedError, UpstreamUnavailableError
 from geolookup.upstream.geolocations import GeolocationsClient
 from geolookup.web.options import Options
 from tests.support.services.certificates import Certificates

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from geolookup.errors import GeoLookupError, SettingsError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import GeoLookupError, SettingsError
 from geolookup.settings.table import Settings
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer, Script, answer

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.errors import UpstreamAnswerError
 from geolookup.http.splitter import Splitter
+from geolookup.model.errors import UpstreamAnswerError
 from geolookup.upstream.decode import RowDecoder, load_array
 from geolookup.upstream.listreader import ListReader
 from tests.oracle import ijson_list

@@ -10,7 +10,10 @@ import httpcore
 import httpx
 import pytest
 
-from geolookup.errors import (
+from geolookup.http import transport as transport_module
+from geolookup.http.errors import Waits, retry_after_s
+from geolookup.http.transport import Transport
+from geolookup.model.errors import (
     EditError,
     GeoLookupError,
     SettingsError,
@@ -20,9 +23,6 @@ from geolookup.errors import (
     UpstreamRefusedError,
     UpstreamUnavailableError,
 )
-from geolookup.http import transport as transport_module
-from geolookup.http.errors import Waits, retry_after_s
-from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.upstream.helpers import locids, transport

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.compare import changed_answers
 from geolookup.index.fingerprint import fingerprint
 from geolookup.index.layout import SECTIONS
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
+from geolookup.model.errors import IndexDamagedError
 from tests.index.building import V4_END, V6_END, blocks, fields, rewritten
 from tests.oracle import all_answers
 from tests.oracle.linear_scan import Block, winner

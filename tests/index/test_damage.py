@@ -13,7 +13,6 @@ import pytest
 import safetensors.numpy
 
 from geolookup.base import plainjson
-from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.index import layout
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.compare import changed_country_addresses
@@ -21,6 +20,7 @@ from geolookup.index.layout import NARROW_EMPTY
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
 from geolookup.index.writer import encode_header
+from geolookup.model.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from tests.index.building import V4_END, V6_END, build, fields, found, rewritten
 from tests.oracle.linear_scan import Block
 

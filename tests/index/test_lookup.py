@@ -15,12 +15,12 @@ import safetensors.numpy
 from hypothesis import given
 
 import geolookup
-from geolookup.errors import IndexFileError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.layout import COUNT_NAMES
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.verify import verify_index
+from geolookup.model.errors import IndexFileError
 from tests.index.building import V4_END, V6_END, around, blocks, build, fields, found
 from tests.oracle.linear_scan import Block, narrowest_covering
 from tests.support.examples import examples

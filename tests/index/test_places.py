@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.native import accelerator, open_places
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import view_type
+from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, geolocation_of
 from tests.support.examples import examples

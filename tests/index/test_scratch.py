@@ -17,7 +17,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import IndexFileError, StateUnwritableError
 from geolookup.index import builder as building
 from geolookup.index import scratch, segments, walk
 from geolookup.index.builder import IndexBuilder
@@ -27,6 +26,7 @@ from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.stack import write_stack
 from geolookup.index.verify import verify_index
+from geolookup.model.errors import IndexFileError, StateUnwritableError
 from geolookup.state.base import files
 from tests.index.building import V4_END, V6_END, blocks, fields, found
 from tests.oracle.linear_scan import Block

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index import walk
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.stack import write_stack
 from geolookup.index.verify import verify_index
+from geolookup.model.errors import IndexDamagedError
 from tests.index.building import ADDRESSES, around, fields, rewritten
 from tests.oracle.stacked_scan import Row, Source, answer
 from tests.support.examples import examples

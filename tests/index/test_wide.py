@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from geolookup.errors import IndexDamagedError, IndexFileError
 from geolookup.index import builder as fileformat
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, WIDE_EMPTY
@@ -16,6 +15,7 @@ from geolookup.index.reader import IndexReader
 from geolookup.index.segments import segments_v4, segments_v6
 from geolookup.index.verify import verify_index
 from geolookup.model import addresses
+from geolookup.model.errors import IndexDamagedError, IndexFileError
 from tests.index.building import rewritten
 
 #: A block of six addresses for each location, then one that none has: across many values of the upper 16 bits.

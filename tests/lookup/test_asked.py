@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import InvalidAddressError
 from geolookup.lookup.asked import read_field
+from geolookup.model.errors import InvalidAddressError
 
 PORTS = st.integers(0, 65535)
 BLANKS = st.text(" \t\u00a0", max_size=3)

@@ -14,14 +14,14 @@ from typing import Literal
 import pytest
 
 import geolookup
-from geolookup.errors import (
+from geolookup.index.reader import IndexReader
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model import addresses
+from geolookup.model.errors import (
     IndexDamagedError,
     StateDamagedError,
     StateError,
 )
-from geolookup.index.reader import IndexReader
-from geolookup.lookup.engine import GeoLookup
-from geolookup.model import addresses
 from tests.support.data.states import place, publish
 
 pytestmark = pytest.mark.usefixtures("reader")

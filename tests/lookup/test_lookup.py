@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup.errors import (
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model import addresses
+from geolookup.model.errors import (
     InvalidAddressError,
     NoStateError,
     SettingsError,
     StateError,
 )
-from geolookup.lookup.engine import GeoLookup
-from geolookup.model import addresses
 from geolookup.upstream.decode import PulledGeolocation
 from tests.support.data.states import place, publish
 from tests.support.examples import examples

@@ -9,7 +9,7 @@ import pytest
 import geolookup
 from geolookup.cli.app import run
 from geolookup.columns.common import default_geo
-from geolookup.errors import NoStateError
+from geolookup.model.errors import NoStateError
 from tests.support.data.states import place, publish
 
 CITY = Path(__file__).parents[1] / "data" / "mmdb" / "GeoLite2-City-Test.mmdb"

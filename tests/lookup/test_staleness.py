@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import geolookup
-from geolookup.errors import SettingsError, StaleDataError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import SettingsError, StaleDataError
 from geolookup.settings import times
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock

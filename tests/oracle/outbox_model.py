@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from geolookup.errors import UpstreamAnswerError, UpstreamAuthError, UpstreamRefusedError, UpstreamUnavailableError
+from geolookup.model.errors import (
+    UpstreamAnswerError,
+    UpstreamAuthError,
+    UpstreamRefusedError,
+    UpstreamUnavailableError,
+)
 from geolookup.model.types import IPBlock
 from geolookup.upstream.decode import PulledGeolocation
 

@@ -6,9 +6,9 @@ from io import BytesIO
 
 from geolookup.cli.inputs import Tally
 from geolookup.cli.lookup.annotate import Annotator
-from geolookup.errors import InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse
+from geolookup.model.errors import InvalidAddressError
 
 
 class _Recording(Annotator):

@@ -3,10 +3,10 @@
 import struct
 from typing import TYPE_CHECKING, Any
 
-from geolookup.errors import IndexDamagedError, InvalidAddressError
 from geolookup.index.native import ABSENT, BAD, OVERLAY
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.model.addresses import IPV4_MAX, parse, to_text
+from geolookup.model.errors import IndexDamagedError, InvalidAddressError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from geolookup.columns.common import FIELDS
-from geolookup.errors import InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import InvalidAddressError
 
 
 def single_lookups(geo: GeoLookup, texts: Iterable[str | None]) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from geolookup.errors import RequestRefusedError
 from geolookup.lookup.snapshot import match_in
 from geolookup.model.addresses import parse
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.types import IPBlock
 from geolookup.service import lookup_index
 from geolookup.service.geolocations import writes

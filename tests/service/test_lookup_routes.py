@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from litestar.testing import TestClient
 
-from geolookup.errors import RequestRefusedError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.types import Layer, Match
 from geolookup.web.lookups import HANDLERS
 from geolookup.web.routing import routed

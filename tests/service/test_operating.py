@@ -13,7 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from geolookup.errors import RequestRefusedError, SettingsError
+from geolookup.model.errors import RequestRefusedError, SettingsError
 from geolookup.service.hotels import search
 from geolookup.web.auth import Scope, line_for, new_token
 from geolookup.web.logs import AccessLog

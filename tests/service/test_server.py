@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from geolookup.errors import DataFileError, ServiceError
+from geolookup.model.errors import DataFileError, ServiceError
 from geolookup.service.serve import serve
 from geolookup.web.server import bind
 from tests.support.services.plain_http import PLAIN

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import SettingsError, StateBusyError
+from geolookup.model.errors import SettingsError, StateBusyError
 from geolookup.settings import edit
 from geolookup.settings.edit import Before, add_source, move_source, remove_source
 from geolookup.settings.load import load

@@ -10,7 +10,7 @@ import platformdirs
 import pytest
 
 import geolookup
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings import paths as locations
 from geolookup.settings.load import load, normalise_url
 from geolookup.settings.secrets import read_ping_url, read_secret

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.secrets import read_source_secret
 from geolookup.settings.source import KIND_NAMES, SourceSettings, described_source

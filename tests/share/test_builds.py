@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import LicenceError, SettingsError
 from geolookup.lookup.follow import Freshness
+from geolookup.model.errors import LicenceError, SettingsError
 from geolookup.opening import open_editor
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings

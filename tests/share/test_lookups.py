@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.errors import IndexDamagedError
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import IndexDamagedError
 from geolookup.model.types import flat_not_covered
 from geolookup.opening import open_editor
 from tests.support.data.states import place, publish

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.errors import DataFileError, EditError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import DataFileError, EditError
 from geolookup.model.types import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import apply_sites, export_sites, plan_sites

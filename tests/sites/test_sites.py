@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.model.types import FIELD_NAMES, IPBlock
 from geolookup.sites.file import form_of, read_sites, write_sites
 from geolookup.sites.site import Site, block_text

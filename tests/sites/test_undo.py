@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import DataFileError, EditError
+from geolookup.model.errors import DataFileError, EditError
 from geolookup.sites.plan import apply_sites, plan_sites
 from geolookup.sites.site import Site
 from geolookup.sites.undo import plan_undo, undo

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import DataFileError, GeoLookupError, PullError
 from geolookup.files.streams import Limits
+from geolookup.model.errors import DataFileError, GeoLookupError, PullError
 from geolookup.sources.detect import KINDS, open_source
 from tests.support.data.source_files import EXAMPLE_KINDS, Example, examples, in_order, read_all
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.country_ranges import CountryRange, read_country_ranges
 

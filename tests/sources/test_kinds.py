@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import DataFileError, PullError, SettingsError
+from geolookup.model.errors import DataFileError, PullError, SettingsError
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.country_ranges import read_country_ranges
 from geolookup.sources.detect import open_source

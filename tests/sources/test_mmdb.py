@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import DataFileError, GeoLookupError, SettingsError
 from geolookup.model import addresses
+from geolookup.model.errors import DataFileError, GeoLookupError, SettingsError
 from geolookup.sources.detect import open_source
 from geolookup.sources.mmdb_tree import Networks, last_addresses
 from geolookup.sources.places import PlaceFields

@@ -2,7 +2,7 @@
 
 import pytest
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings import times
 from geolookup.sources.detect import named
 from geolookup.sources.providers import PRESETS, Terms, preset, recognised

@@ -7,9 +7,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from geolookup.errors import IndexFileError, PullError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
+from geolookup.model.errors import IndexFileError, PullError
 from geolookup.sources.kinds.service import ServiceReading
 from geolookup.sources.places import PlaceFields
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder

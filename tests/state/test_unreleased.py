@@ -11,7 +11,7 @@ import pytest
 
 import geolookup
 from geolookup.cli.app import run
-from geolookup.errors import StateTooNewError
+from geolookup.model.errors import StateTooNewError
 from geolookup.state.editor import Editor
 from tests.state.generations.staged import stamped, tree
 from tests.support.data.states import publish

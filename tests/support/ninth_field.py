@@ -14,7 +14,7 @@ import pytest
 import geolookup
 from geolookup.cli.app import run
 from geolookup.columns.arrow import locate
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.fields import FIELD_NAMES, UNKNOWN
 from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import load_files

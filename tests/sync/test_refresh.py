@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.cli import exit_codes
-from geolookup.errors import StateBusyError
+from geolookup.model.errors import StateBusyError
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State

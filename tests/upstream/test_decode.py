@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import GeoLookupError, UpstreamAnswerError
 from geolookup.model import addresses
+from geolookup.model.errors import GeoLookupError, UpstreamAnswerError
 from geolookup.upstream import decode
 from geolookup.upstream.decode import KEPT_REJECTIONS, MAX_TEXT, PulledGeolocation, RowDecoder
 from tests.support.examples import examples

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
+from geolookup.model.errors import EditError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer, Request, answer
 from tests.upstream.helpers import FIELDS, TWO, transport

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from geolookup.errors import SettingsError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
+from geolookup.model.errors import SettingsError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
 from geolookup.upstream.hotels import SECTIONS, Hotel, HotelList, HotelsClient
 from tests.faults.raw_server import RawServer, Request, answer
 from tests.support.data.hotels import hotel

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.errors import UpstreamAnswerError
+from geolookup.model.errors import UpstreamAnswerError
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import many

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import EditError, UpstreamAnswerError, UpstreamAuthError, UpstreamRefusedError
+from geolookup.model.errors import EditError, UpstreamAnswerError, UpstreamAuthError, UpstreamRefusedError
 from geolookup.upstream.rates import RatePlan, RatesClient, StoredRatePlan
 from tests.faults.raw_server import RawServer, Request, answer
 from tests.upstream.helpers import transport

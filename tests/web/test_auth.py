@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.web.auth import VARIABLE, Scope, Tokens, append, line_for, new_token
 from geolookup.web.options import Options
 from tests.support.clocks import Clock

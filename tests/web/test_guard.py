@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.service.geolocations import search
 from geolookup.web.application import plain_path
 from geolookup.web.options import Options

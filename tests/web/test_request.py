@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.web.request import END_OF_HEAD, Request
 
 LINES = (

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.web.options import Limits, Options
 from geolookup.web.tls import Certificate
 from tests.support.services.certificates import Certificates

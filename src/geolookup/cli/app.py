@@ -11,7 +11,7 @@ from geolookup.base.version import __version__
 from geolookup.cli import exit_codes, interrupt, streams
 from geolookup.cli.groups import MAX_WIDTH, Announced, LazyGroup, Wrapping, colour_option, refuse_mistyped
 from geolookup.cli.logs import StandardError, TextFormatter
-from geolookup.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.base.signals import Terminated
 
 _COMMANDS = {

@@ -4,7 +4,7 @@ import contextlib
 from collections import Counter
 
 from geolookup import words
-from geolookup.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.base.current import Current
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, UNDER_WAY, State

@@ -4,7 +4,7 @@ Nothing else decides an exit status: errors, pushes, refreshes and checks are ma
 show this table. Light, since ``geolookup 8.8.8.8`` ends with a status of it too.
 """
 
-from geolookup.errors import (
+from geolookup.model.errors import (
     ColumnError,
     EditError,
     GeoLookupError,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from geolookup.base.stamp import stamp_of
 from geolookup.cli import exit_codes
-from geolookup.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.base.signals import Terminated, terminate
 
 if TYPE_CHECKING:

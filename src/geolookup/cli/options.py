@@ -10,7 +10,7 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.cli import interrupt, streams
-from geolookup.errors import ColumnError, SettingsError
+from geolookup.model.errors import ColumnError, SettingsError
 from geolookup.settings import times
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from geolookup.cli import exit_codes
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.paths import settings_path
 from geolookup.settings.source import SOURCE_TABLE, SourceSettings

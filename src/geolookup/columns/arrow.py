@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from geolookup.columns.arrow_index import ArrowIndex, decoded, is_text, pa, pc
 from geolookup.columns.common import DEFAULT_FIELDS, Errors, Reread, check_columns, checked_fields, default_geo
 from geolookup.columns.kernel import BAD
-from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse
+from geolookup.model.errors import ColumnError, InvalidAddressError
 
 #: Members of a result's schema metadata: in how many rows the address is malformed, and in how many it is not covered.
 MALFORMED_KEY = b"geolookup.malformed"

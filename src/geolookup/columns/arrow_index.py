@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, SlotValues
-from geolookup.errors import ColumnError, IndexDamagedError, MissingExtraError
 from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import parse, to_text
+from geolookup.model.errors import ColumnError, IndexDamagedError, MissingExtraError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 try:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_
 
 from geolookup.columns import text
 from geolookup.columns.common import Reread
-from geolookup.errors import DataFileError
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
+from geolookup.model.errors import DataFileError
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Reader

@@ -10,10 +10,10 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from geolookup import opening
-from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX, to_text
+from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
 from geolookup.settings.load import load
 

@@ -13,12 +13,12 @@ from geolookup.base.text import place_text
 from geolookup.columns.batches import Batch
 from geolookup.columns.common import Reread, default_geo
 from geolookup.columns.tally import Distinct, Numbers, Tally
-from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.exports.licences import attributions
 from geolookup.index.reader import IndexReader, source_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import explain
+from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.fields import FIELD_NAMES, PLACE_NAMES, TEXT_NAMES
 from geolookup.state.base.current import Current
 

@@ -6,8 +6,8 @@ from typing import Any
 from geolookup.columns.arrow import locate
 from geolookup.columns.arrow_index import decoded, pa, plain_type
 from geolookup.columns.common import FUNCTION_FIELDS, default_geo, json_of
-from geolookup.errors import MissingExtraError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import MissingExtraError
 
 try:
     import duckdb

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.errors import IndexDamagedError, InvalidAddressError
 from geolookup.index import native
 from geolookup.index.native import ABSENT, BAD, OVERLAY
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.segments import segments_v4, segments_v6
 from geolookup.model.addresses import IPV4_MAX, parse
+from geolookup.model.errors import IndexDamagedError, InvalidAddressError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -10,7 +10,7 @@ from typing import Any, Final
 from xml.etree import ElementTree
 
 from geolookup.columns.map_content import Content, Table
-from geolookup.errors import MissingExtraError
+from geolookup.model.errors import MissingExtraError
 
 try:
     import vl_convert

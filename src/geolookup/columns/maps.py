@@ -15,8 +15,8 @@ from geolookup.columns.counts import By, Counts, count
 from geolookup.columns.map_content import Content, of_counts, of_custom
 from geolookup.columns.map_drawing import specification
 from geolookup.columns.outlines import focus_of
-from geolookup.errors import ColumnError, SettingsError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError, SettingsError
 
 __all__ = ["FORMS", "Form", "Map", "draw", "draw_counts", "draw_custom"]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
-from geolookup.errors import SettingsError
 from geolookup.exports.countries import CONTINENTS, countries
+from geolookup.model.errors import SettingsError
 
 Topology: TypeAlias = dict[str, Any]
 #: West, south, east and north in degrees; east may be beyond 180.

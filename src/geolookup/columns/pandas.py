@@ -6,8 +6,8 @@ from typing import Any
 from geolookup.columns.arrow import locate
 from geolookup.columns.arrow_index import decoded, pa
 from geolookup.columns.common import DEFAULT_FIELDS, Errors, Shortcuts
-from geolookup.errors import ColumnError, MissingExtraError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError, MissingExtraError
 
 try:
     import pandas as pd

@@ -12,8 +12,8 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.columns.arrow_index import pa
 from geolookup.columns.common import check_columns
-from geolookup.errors import ColumnError, DataFileError
 from geolookup.model.addresses import to_text
+from geolookup.model.errors import ColumnError, DataFileError
 
 Form: TypeAlias = Literal["csv", "ndjson", "parquet"]
 

@@ -11,10 +11,10 @@ from typing import Any
 from geolookup.columns.arrow import locate_with, raise_first
 from geolookup.columns.arrow_index import ArrowIndex, decoded, pa, plain_type
 from geolookup.columns.common import DEFAULT_FIELDS, Errors, check_columns, checked_fields, default_geo
-from geolookup.errors import MissingExtraError, StateError
 from geolookup.index.layout import HEADER_CHECK
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import MissingExtraError, StateError
 
 try:
     from pyspark import SparkFiles

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pluggy import HookimplMarker
 
 from geolookup.columns.common import FUNCTION_FIELDS, default_geo, field_of, json_of
-from geolookup.errors import GeoLookupError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import GeoLookupError
 
 if TYPE_CHECKING:
     import sqlite3

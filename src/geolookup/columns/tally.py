@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, parse_quads
-from geolookup.errors import InvalidAddressError
 from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import parse, to_text
+from geolookup.model.errors import InvalidAddressError
 
 #: Addresses in memory before they go to files: some 100 MiB if all are IPv6.
 IN_MEMORY: Final = 4_000_000

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final
 
-from geolookup.errors import InvalidAddressError
 from geolookup.model.addresses import parse
+from geolookup.model.errors import InvalidAddressError
 
 #: A line is held whole up to this length; what is longer is handled a piece at a time.
 PIECE_BYTES: Final = 1 << 20

@@ -11,7 +11,7 @@ from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
 from geolookup.columns.arrow_index import decoded, pa, plain_type
 from geolookup.columns.readers import Chunk, Form, Reader
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 
 _KNOWN_ANSWERS = 1 << 14
 _LINE_ENDS = (b"\r\n", b"\n")

@@ -21,7 +21,7 @@ from geolookup.console.forms import TOKEN, AnyRequest, require_own_form
 from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
 from geolookup.console.pages import map as map_page
 from geolookup.console.runs import Run, Runs
-from geolookup.errors import (
+from geolookup.model.errors import (
     BlockError,
     EditError,
     GeoLookupError,

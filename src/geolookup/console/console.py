@@ -16,8 +16,8 @@ from geolookup.console.entry import Session
 from geolookup.console.forms import TOKEN, AnyRequest, query
 from geolookup.console.html import Templates
 from geolookup.console.runs import Runs
-from geolookup.errors import GeoLookupError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import GeoLookupError
 from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor

@@ -7,8 +7,8 @@ from geolookup.console import proposals
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
 from geolookup.console.proposals import Does, OvertakenError
-from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.history.preview import preview_edit
+from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import FIELDS
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor

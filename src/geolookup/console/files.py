@@ -15,7 +15,7 @@ from litestar.params import FromPath
 from litestar.response.base import ASGIResponse
 
 from geolookup.columns import outlines
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 
 _HERE = os.path.dirname(__file__)
 _FOLDERS = ("static", "vendored")

@@ -11,9 +11,9 @@ from litestar.datastructures import UploadFile
 from geolookup.columns.batches import batches_of
 from geolookup.columns.counts import Counts, count
 from geolookup.console.entry import Session
-from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.files.opened import content_of
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import GeoLookupError, RequestRefusedError
 from geolookup.web.application import SAFE
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]

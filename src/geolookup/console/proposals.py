@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from geolookup.errors import EditError
+from geolookup.model.errors import EditError
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.outbox.payload import described

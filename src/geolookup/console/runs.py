@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from geolookup.errors import GeoLookupError, StateBusyError
+from geolookup.model.errors import GeoLookupError, StateBusyError
 from geolookup.state.base.clock import now_text
 
 _log = logging.getLogger("geolookup.console")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from geolookup.errors import IndexDamagedError, SettingsError
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.compare import texts_of
 from geolookup.index.flatten import EMPTY, I64, U32, Array, Flags
 from geolookup.index.walk import walk
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import IndexDamagedError, SettingsError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Literal, TypeAlias, cast, get_args
 
-from geolookup.errors import DataFileError, SettingsError
 from geolookup.exports import geofeed, licences, rows
 from geolookup.exports.content import LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
@@ -18,6 +17,7 @@ from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import DataFileError, SettingsError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

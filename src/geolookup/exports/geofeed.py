@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from geolookup.base.text import harmless
-from geolookup.errors import SettingsError
 from geolookup.exports.content import Content, Places, Progress
 from geolookup.exports.public import first_private, public_parts
 from geolookup.exports.segments import Segments
 from geolookup.index.flatten import EMPTY, U32
 from geolookup.model.addresses import cidrs, to_text
+from geolookup.model.errors import SettingsError
 
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
 _REGION = re.compile(r"(?:([A-Z]{2})-)?([A-Z0-9]{1,3})", re.ASCII)  # ISO 3166-2, with its country or without

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from geolookup.errors import LicenceError
+from geolookup.model.errors import LicenceError
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import entries_of
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from geolookup.base.reasons import reason
-from geolookup.errors import DataFileError, MissingExtraError
 from geolookup.exports.content import Progress
 from geolookup.exports.rows import Rows
+from geolookup.model.errors import DataFileError, MissingExtraError
 from geolookup.model.fields import DEGREES
 
 try:

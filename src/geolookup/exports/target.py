@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from geolookup.base import disk
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, Final, cast
 
-from geolookup.errors import MissingExtraError
 from geolookup.files.streams import Stream
+from geolookup.model.errors import MissingExtraError
 
 
 @dataclass(frozen=True, slots=True)

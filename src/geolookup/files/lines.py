@@ -4,9 +4,9 @@ import codecs
 import io
 from collections.abc import Iterator
 
-from geolookup.errors import DataFileError
 from geolookup.files.opened import Member
 from geolookup.files.streams import Limits
+from geolookup.model.errors import DataFileError
 
 _BLOCK_BYTES = 1 << 20
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, BinaryIO, Final, cast
 
-from geolookup.errors import DataFileError
 from geolookup.files.formats import compression_of, is_tar, is_undecided, is_zip, utf16_of
 from geolookup.files.streams import BoundedStream, Chained, Limits, Stream, reading_errors
+from geolookup.model.errors import DataFileError
 
 #: How much of each file is looked at to tell its kind.
 HEAD_BYTES = 64 << 10

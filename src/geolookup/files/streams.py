@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from geolookup.base.reasons import reason
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

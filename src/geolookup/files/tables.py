@@ -15,10 +15,10 @@ from typing import Protocol
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.errors import DataFileError
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member
 from geolookup.files.streams import Limits
+from geolookup.model.errors import DataFileError
 
 CHUNK_ROWS = 32768
 _NAMED = 20

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from geolookup.base.reasons import reason
-from geolookup.errors import StateDamagedError
 from geolookup.history.held import find_held, is_held, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
+from geolookup.model.errors import StateDamagedError
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.parts import Part, parts_of, snapshot_path

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup.errors import IndexFileError, StateDamagedError, UnknownGenerationError
 from geolookup.history.impact import compiled
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
+from geolookup.model.errors import IndexFileError, StateDamagedError, UnknownGenerationError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.marks import Begun

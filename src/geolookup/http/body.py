@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 import httpx
 
 from geolookup.base.text import unchanged
-from geolookup.errors import UpstreamAnswerError
 from geolookup.http.errors import TotalTimeoutError, http_errors
+from geolookup.model.errors import UpstreamAnswerError
 
 #: Seconds for which the thread stays though nothing is due: the next request comes soon, or no more do.
 _IDLE_S = 5.0

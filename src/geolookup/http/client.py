@@ -16,7 +16,7 @@ import httpx
 
 from geolookup.base.reasons import reason
 from geolookup.base.version import __version__
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 
 _LOGGERS: Final = (
     "httpx",

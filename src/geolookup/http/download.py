@@ -8,11 +8,11 @@ import httpx
 import stamina
 
 from geolookup.base.text import harmless
-from geolookup.errors import SettingsError, UpstreamAnswerError
 from geolookup.http.body import Body, Watch
 from geolookup.http.client import Secrecy, certificates, new_client, secret_header
 from geolookup.http.errors import Waits, address_of, error_of, http_errors
 from geolookup.model import addresses
+from geolookup.model.errors import SettingsError, UpstreamAnswerError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
 

@@ -21,7 +21,7 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.errors import (
+from geolookup.model.errors import (
     SettingsError,
     UpstreamAnswerError,
     UpstreamAuthError,

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import stamina
 
-from geolookup.errors import GeoLookupError, UpstreamUnavailableError
 from geolookup.http.body import Watch
 from geolookup.http.client import Secrecy, certificates, new_client
 from geolookup.http.errors import address_of, http_errors, may_be_retried
+from geolookup.model.errors import GeoLookupError, UpstreamUnavailableError
 from geolookup.settings.table import Settings
 
 #: The longest time for one attempt: a slow monitor must not delay the run.

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from geolookup.base import plainjson
 from geolookup.base.text import harmless, unchanged
-from geolookup.errors import UpstreamAnswerError
+from geolookup.model.errors import UpstreamAnswerError
 
 #: The most bytes that one element may have, and the most levels that brackets may be nested in it.
 MAX_ELEMENT_BYTES = 256 << 20

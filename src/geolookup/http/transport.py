@@ -13,11 +13,11 @@ import stamina
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.http.body import Body, Watch
 from geolookup.http.client import Secrecy, certificates, new_client, secret_header
 from geolookup.http.errors import Waits, address_of, error_of, http_errors
 from geolookup.model import addresses
+from geolookup.model.errors import EditError, SettingsError, UpstreamAnswerError, UpstreamError
 from geolookup.settings.secrets import read_secret
 from geolookup.settings.table import Settings
 

@@ -439,7 +439,7 @@ static int module_exec(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     is_wide = has_wide();
-    PyObject *errors = PyImport_ImportModule("geolookup.errors");
+    PyObject *errors = PyImport_ImportModule("geolookup.model.errors");
     if (!errors)
         return -1;
     state->damaged_error = PyObject_GetAttrString(errors, "IndexDamagedError");

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from geolookup.errors import IndexFileError
 from geolookup.index import flatten
 from geolookup.index.layout import WIDE_EMPTY
 from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.writer import IndexSummary, string_table, unwritable, write_errors, write_index
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.errors import IndexFileError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, field_values
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import I64
 from geolookup.index.walk import Stretch, walk
+from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.compare import degrees_as_numbers, texts_of
 from geolookup.index.walk import Stretch, walk
+from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import DEGREES, FIRST_OWN_LOCID, TEXT_NAMES
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import os
 import sys
 
 from geolookup.base import plainjson
-from geolookup.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 from geolookup.index.layout import (
     ALIGNMENT,
     BIG_ENDIAN,
@@ -26,6 +25,7 @@ from geolookup.index.layout import (
     TABLE_LENGTH,
     WIDE_EMPTY,
 )
+from geolookup.model.errors import IndexDamagedError, IndexFileError, IndexTooNewError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from geolookup.errors import IndexFileError
 from geolookup.index.flatten import Array, in_order
+from geolookup.model.errors import IndexFileError
 
 #: Above this, the newest part of a column is moved from memory to its file.
 _KEPT_BYTES = 1 << 20

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import U32, U64, Array, Flags
 from geolookup.index.layout import EMPTY, NARROW_EMPTY, TABLE_LENGTH, WIDE_EMPTY
 from geolookup.index.scratch import Column
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.errors import IndexDamagedError
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader

@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import Array, Flags
 from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, MASKS, NARROW_EMPTY, SECTIONS
 from geolookup.index.reader import IndexReader
 from geolookup.index.segments import covered_v4, covered_v6, segments_v4, segments_v6, table_v4, table_v6
 from geolookup.index.writer import encode_header
+from geolookup.model.errors import IndexDamagedError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 _TEXT_COLUMNS = tuple(f"loc.{name}" for name in TEXT_NAMES)

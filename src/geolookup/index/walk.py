@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.flatten import I64, U64
 from geolookup.index.layout import EMPTY
 from geolookup.index.segments import segments_v4, segments_v6
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.errors import IndexDamagedError
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from geolookup.base import disk, plainjson
-from geolookup.errors import IndexFileError
 from geolookup.index import flatten
 from geolookup.index.layout import (
     ALIGNMENT,
@@ -36,6 +35,7 @@ from geolookup.index.layout import (
     VERSION,
 )
 from geolookup.index.scratch import Column
+from geolookup.model.errors import IndexFileError
 
 _LARGEST_I32 = (1 << 31) - 1
 _PART_BYTES = 1 << 20

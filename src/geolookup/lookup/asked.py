@@ -7,15 +7,15 @@ address with a port, brackets, quotes or blanks, or in a list of proxies.
 import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from geolookup.errors import InvalidAddressError
 from geolookup.model.addresses import explain, parse, parse_range
+from geolookup.model.errors import InvalidAddressError
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family
 
 from collections.abc import Iterable, Sequence
 
-from geolookup.errors import ColumnError
+from geolookup.model.errors import ColumnError
 
 #: Which addresses of a list are meant: the client (as it says itself), the last proxy's peer, or each.
 Pick: TypeAlias = Literal["first", "last", "all"]

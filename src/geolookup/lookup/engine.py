@@ -6,13 +6,13 @@ from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypeVar
 
-from geolookup.errors import IndexDamagedError, InvalidAddressError, SettingsError
 from geolookup.index.native import accelerator
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.follow import NO_LIMIT, Follower, Freshness
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model import addresses
 from geolookup.model.addresses import parse, parse_any
+from geolookup.model.errors import IndexDamagedError, InvalidAddressError, SettingsError
 from geolookup.model.types import Geolocation, Layer, Match, Segment
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from geolookup.errors import GeoLookupError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.lookup.snapshot import OpenLayer, Snapshot, match_in
 from geolookup.model import precedence
+from geolookup.model.errors import GeoLookupError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.model.fields import UNKNOWN
 from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation
 from geolookup.model.types import Geolocation, IPBlock, Layer, Match

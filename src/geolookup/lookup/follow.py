@@ -11,8 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from geolookup.base.stamp import stamp_of
-from geolookup.errors import GeoLookupError, IndexDamagedError, NoStateError, StaleDataError, StateError
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import GeoLookupError, IndexDamagedError, NoStateError, StaleDataError, StateError
 from geolookup.model.types import StaleRule
 from geolookup.state.base import notices
 from geolookup.state.generations.served import open_other, open_served

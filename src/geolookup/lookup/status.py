@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
-from geolookup.errors import StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError
 from geolookup.lookup.follow import Freshness
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import StateBusyError, StateDamagedError, StateUnreadableError, StateUnwritableError
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.clock import age_s

@@ -8,7 +8,7 @@ parser without the 12 ms that `socket` takes to import.
 
 from _socket import AF_INET, AF_INET6, inet_ntop, inet_pton
 
-from geolookup.errors import InvalidAddressError, InvalidRangeError
+from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

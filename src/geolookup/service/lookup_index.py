@@ -20,10 +20,10 @@ import anyio
 from sqlalchemy import Select, select
 
 from geolookup.base.reasons import reason
-from geolookup.errors import GeoLookupError, RequestRefusedError, ServiceError, StateBusyError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.snapshot import OpenLayer, match_in
+from geolookup.model.errors import GeoLookupError, RequestRefusedError, ServiceError, StateBusyError
 from geolookup.model.types import FIELD_NAMES, Layer, Match
 from geolookup.service.store.schema import geolocations, ipblocks
 from geolookup.service.store.store import Snapshot, Store

@@ -13,7 +13,7 @@ from litestar import get
 from sqlalchemy import func, select
 
 from geolookup.base.version import __version__
-from geolookup.errors import ServiceError
+from geolookup.model.errors import ServiceError
 from geolookup.service.geolocations import routes as geolocations_routes
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.geolocations.routes import Geolocations

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from geolookup.base.text import harmless
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 
 #: The environment variable of a setting ``x`` is ``GEOLOOKUP_X``.
 PREFIX = "GEOLOOKUP_"

@@ -21,7 +21,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT
 
 from geolookup.base import disk
-from geolookup.errors import SettingsError, StateBusyError, StateUnwritableError
+from geolookup.model.errors import SettingsError, StateBusyError, StateUnwritableError
 from geolookup.settings.load import check_service, load, read_sources
 from geolookup.settings.paths import settings_path
 from geolookup.settings.source import SERVICE, SOURCE_TABLE, SourceSettings

@@ -11,8 +11,8 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.errors import SettingsError
 from geolookup.model.addresses import is_loopback
+from geolookup.model.errors import SettingsError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.settings.describe import checked, unknown
 from geolookup.settings.paths import NOT_SETTINGS, settings_path

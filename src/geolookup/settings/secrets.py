@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 

@@ -13,7 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
 from geolookup.base import disk
-from geolookup.errors import GeoLookupError, NoStateError
+from geolookup.model.errors import GeoLookupError, NoStateError
 from geolookup.share.build import Edition, build, key_of
 from geolookup.share.shelf import Bench
 from geolookup.state.base.current import read_current

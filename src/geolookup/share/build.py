@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from geolookup.base.version import __version__
-from geolookup.errors import SettingsError
 from geolookup.exports import licences
 from geolookup.exports.content import Content, collect
 from geolookup.exports.export import database, feed
 from geolookup.exports.mmdb.records import Detail
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import SettingsError
 from geolookup.share.shelf import Bench, Item
 from geolookup.state.base.current import Current
 

@@ -15,7 +15,7 @@ from litestar.openapi.spec import OpenAPIResponse
 from litestar.params import FromPath
 from litestar.response.base import ASGIResponse
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.share.build import GEOFEED
 from geolookup.share.files import FILE_REFUSALS, LIST_REFUSALS, AnyRequest, Files
 from geolookup.share.shelf import Item

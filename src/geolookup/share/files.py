@@ -10,7 +10,7 @@ from typing import Any
 
 from litestar import Request
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.share.shelf import KEEP_S, Catalog, Item, Shelf
 from geolookup.share.state import State
 from geolookup.web.problems import RECORD

@@ -8,11 +8,11 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.response.base import ASGIResponse
 
-from geolookup.errors import InvalidAddressError, RequestRefusedError
 from geolookup.exports.mmdb.record import record
 from geolookup.exports.mmdb.records import Detail
 from geolookup.model import addresses
 from geolookup.model.addresses import cidrs, to_text
+from geolookup.model.errors import InvalidAddressError, RequestRefusedError
 from geolookup.model.types import Match
 from geolookup.share.files import AnyRequest
 from geolookup.share.state import State

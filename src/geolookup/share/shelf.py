@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from geolookup.base import disk
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 
 #: Seconds that a file stays after it was replaced: metadata may have named it just before.
 KEEP_S = 600.0

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from geolookup.errors import GeoLookupError, IndexDamagedError, RequestRefusedError, StaleDataError
 from geolookup.exports import licences
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.snapshot import Snapshot
+from geolookup.model.errors import GeoLookupError, IndexDamagedError, RequestRefusedError, StaleDataError
 from geolookup.model.types import Match
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.errors import DataFileError
 from geolookup.files.tables import BadRows
+from geolookup.model.errors import DataFileError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.sites.site import KEYS, Site, Where, block_text
 

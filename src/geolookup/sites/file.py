@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import BinaryIO, Literal, TypeAlias
 
-from geolookup.errors import DataFileError
 from geolookup.files.formats import compression_named
 from geolookup.files.opened import content_of
 from geolookup.files.streams import reading_errors
+from geolookup.model.errors import DataFileError
 from geolookup.sites import csv as sites_csv
 from geolookup.sites import toml as sites_toml
 from geolookup.sites.site import Problems, Site, refuse_repetitions, site_of

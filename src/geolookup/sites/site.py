@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.files.tables import BadRows
+from geolookup.model.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sources.outlines import misfits

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from geolookup.base.text import addresses, count, plain
-from geolookup.errors import TooMuchGoneError
+from geolookup.model.errors import TooMuchGoneError
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind

@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 
 from geolookup.base.reasons import reason
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.sites.site import KEYS, Site, Where, block_text
 
 _HEADER = """\

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from geolookup.errors import EditError
+from geolookup.model.errors import EditError
 from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.site import block_text

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.index.flatten import U32, U64, Flags
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 
 #: In a column of places: the addresses are known to have no location, which hides what lower sources say.
 MASKED = 0xFFFF_FFFF

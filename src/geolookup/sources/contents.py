@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from geolookup.errors import DataFileError, PullError
+from geolookup.model.errors import DataFileError, PullError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import MASKED
 from geolookup.sources.definition import file_name

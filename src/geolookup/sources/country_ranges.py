@@ -14,8 +14,8 @@ from typing import IO, Literal, NamedTuple, TypeAlias, cast
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.model import addresses
+from geolookup.model.errors import DataFileError, InvalidAddressError, InvalidRangeError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings.source import SERVICE, SourceSettings
 from geolookup.sources.providers import Terms, preset
 

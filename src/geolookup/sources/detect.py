@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from geolookup.base.text import harmless
-from geolookup.errors import DataFileError, SettingsError
 from geolookup.files.formats import utf16_of
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import Limits
+from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.kinds import dbip_csv, geofeed, geolite2_csv, ip2location_csv, legacy_csv, mmdb, ranges_csv, rir
 from geolookup.sources.kinds import list as saved_list

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from geolookup.base.text import harmless
-from geolookup.errors import DataFileError, SettingsError
 from geolookup.model.countries import is_code
+from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
 

@@ -15,9 +15,9 @@ import numpy as np
 from maxminddb.decoder import Decoder
 
 from geolookup.base.text import harmless
-from geolookup.errors import DataFileError
 from geolookup.files.streams import Limits
 from geolookup.index.flatten import U32, U64, Flags
+from geolookup.model.errors import DataFileError
 
 MARKER = b"\xab\xcd\xefMaxMind.com"
 #: The specification puts the metadata within the last 128 KiB.

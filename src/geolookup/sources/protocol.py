@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from geolookup.base.text import harmless
-from geolookup.errors import PullError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import Limits
+from geolookup.model.errors import PullError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import Batch
 from geolookup.sources.places import Places

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

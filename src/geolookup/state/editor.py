@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
-from geolookup.errors import EditError, StateBusyError, StateDamagedError, StateError
+from geolookup.model.errors import EditError, StateBusyError, StateDamagedError, StateError
 from geolookup.model.types import IPBlock, NewGeolocation
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import has_service

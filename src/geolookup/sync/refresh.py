@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from geolookup.errors import (
+from geolookup.http.transport import Transport
+from geolookup.index.fingerprint import fingerprint
+from geolookup.model.errors import (
     GeoLookupError,
     HeldError,
     IndexFileError,
@@ -21,8 +23,6 @@ from geolookup.errors import (
     UpstreamError,
     WrongUpstreamError,
 )
-from geolookup.http.transport import Transport
-from geolookup.index.fingerprint import fingerprint
 from geolookup.model.reports import Stage
 from geolookup.settings.table import Settings
 from geolookup.state.base import failures
@@ -50,7 +50,7 @@ class Failure:
     error: GeoLookupError | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it by name; the error by the name of its class in `geolookup.errors`."""
+        """All of it by name; the error by the name of its class in `geolookup.model.errors`."""
         kinds = [kind.__name__ for kind in type(self.error).__mro__ if kind.__module__ == GeoLookupError.__module__]
         return {"stage": self.stage, "error": kinds[0] if kinds else None, "message": self.message}
 

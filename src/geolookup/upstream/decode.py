@@ -20,9 +20,9 @@ import msgspec
 from geolookup.base import plainjson
 from geolookup.base.reasons import reason as reason_of
 from geolookup.base.text import harmless
-from geolookup.errors import InvalidAddressError, UpstreamAnswerError
 from geolookup.http.splitter import Splitter
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError, UpstreamAnswerError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import PROVISIONAL_LOCID, field_values
 

@@ -6,9 +6,9 @@ from typing import Any, Self, Unpack
 
 from geolookup.base import plainjson
 from geolookup.base.text import harmless
-from geolookup.errors import EditError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
 from geolookup.http.body import Body
 from geolookup.http.transport import Answer, Transport
+from geolookup.model.errors import EditError, UpstreamAnswerError, UpstreamError, UpstreamRefusedError
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID, ListFilters
 from geolookup.upstream.decode import PulledGeolocation, RejectedRow, RowDecoder, whole

@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
 from geolookup.base.text import harmless
-from geolookup.errors import SettingsError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import SettingsError
 from geolookup.model.types import Geolocation
 from geolookup.upstream.decode import whole
 from geolookup.upstream.records import record_of, records_of

@@ -12,8 +12,8 @@ from typing import Any, Final
 from geolookup.base import plainjson
 from geolookup.base.reasons import reason
 from geolookup.base.text import count, harmless, unchanged
-from geolookup.errors import UpstreamAnswerError
 from geolookup.http.splitter import Piece, Splitter
+from geolookup.model.errors import UpstreamAnswerError
 from geolookup.upstream.decode import PulledGeolocation, RowDecoder, load_array
 
 #: Names of members, in small letters and without what joins words in them.

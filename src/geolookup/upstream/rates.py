@@ -8,8 +8,8 @@ import msgspec
 from geolookup.base import plainjson
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.errors import EditError, UpstreamAnswerError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import EditError, UpstreamAnswerError
 from geolookup.upstream.records import record_of
 
 #: The possible outcomes for a rate plan that was sent.

@@ -9,8 +9,8 @@ import msgspec
 from geolookup.base import plainjson
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.errors import UpstreamAnswerError
 from geolookup.http.transport import Answer
+from geolookup.model.errors import UpstreamAnswerError
 
 
 def records_of(what: str, answer: Answer, mark: str) -> list[tuple[bytes, dict[str, Any]]]:

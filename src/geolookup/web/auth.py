@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 
 logger = logging.getLogger("geolookup.service")
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from geolookup.errors import RequestRefusedError
 from geolookup.model.addresses import is_loopback
+from geolookup.model.errors import RequestRefusedError
 from geolookup.web.application import SAFE, Answer, Paths, not_at_once, plain_path
 from geolookup.web.auth import Client, Scope, Tokens
 from geolookup.web.host import allowed_host, canonical_address, host_of

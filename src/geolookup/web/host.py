@@ -4,8 +4,8 @@ import re
 from functools import lru_cache
 
 from geolookup.base.text import harmless
-from geolookup.errors import InvalidAddressError, SettingsError
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError, SettingsError
 
 # RFC 9110, section 7.2: uri-host [":" port]. Of RFC 3986, section 3.2.2, it takes IP addresses and the
 # characters of names; a reg-name may also have percent-encoding and sub-delims, but the name of a service has neither.

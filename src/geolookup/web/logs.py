@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from geolookup.base.text import harmless, harmless_below, harmless_json
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 
 _MAX_TEXT = 300
 _MAX_LENGTH = 10_000

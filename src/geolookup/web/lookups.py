@@ -11,8 +11,8 @@ from litestar.openapi.spec import OpenAPIType, Schema
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
 
-from geolookup.errors import InvalidAddressError, RequestRefusedError
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import Match, flat_not_covered
 from geolookup.web import openapi, wire

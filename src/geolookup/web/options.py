@@ -6,7 +6,7 @@ import resource
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.web.host import allowed_host
 
 logger = logging.getLogger("geolookup.service")

@@ -17,7 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, G
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from geolookup.base.version import __version__
-from geolookup.errors import GeoLookupError, RequestRefusedError
+from geolookup.model.errors import GeoLookupError, RequestRefusedError
 from geolookup.web import openapi
 
 #: Names a directory in which the workers of one service share their counts. prometheus_client reads it when it is

@@ -10,7 +10,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException
 from litestar.response.base import ASGIResponse
 
 from geolookup.base.text import harmless
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 
 logger = logging.getLogger("geolookup.service")
 

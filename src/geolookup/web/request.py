@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import httptools
 
 from geolookup.base.reasons import reason
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 
 #: The minor version of httptools whose refusals were tested. pyproject.toml allows no other, and a test fails with any
 #: other.

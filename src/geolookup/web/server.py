@@ -11,8 +11,8 @@ from typing import Any, cast
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from geolookup.errors import ServiceError
 from geolookup.model.addresses import is_loopback
+from geolookup.model.errors import ServiceError
 from geolookup.web.application import Application, ignore
 from geolookup.web.auth import VARIABLE, Tokens
 from geolookup.web.guard import Guard

@@ -17,7 +17,7 @@ from anyio import to_thread
 from litestar.response.base import ASGIResponse
 from litestar.types import Receive, Send
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.web import wire
 from geolookup.web.problems import note, problem
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from geolookup.base import disk
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 
 logger = logging.getLogger("geolookup.service")
 

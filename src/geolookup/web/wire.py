@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from geolookup.base.reasons import reason
-from geolookup.errors import GeoLookupError, RequestRefusedError
 from geolookup.model import addresses
+from geolookup.model.errors import GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import IPBlock
 

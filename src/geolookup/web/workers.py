@@ -18,7 +18,7 @@ from types import FrameType
 
 from prometheus_client.multiprocess import mark_process_dead
 
-from geolookup.errors import GeoLookupError, ServiceError
+from geolookup.model.errors import GeoLookupError, ServiceError
 from geolookup.web.logs import log_to_standard_error
 from geolookup.web.probes import SHARED_DIRECTORY
 

@@ -12,7 +12,7 @@ import pytest
 
 from geolookup.cli import units
 from geolookup.cli.units import Job
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.table import described
 from tests.cli.edits.test_custom import Command

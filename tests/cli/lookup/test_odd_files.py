@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from geolookup.cli.app import run
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.sites.file import read_sites
 from geolookup.sources.country_ranges import CsvRows
 from tests.support.data.states import place, publish

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.console.pages import generations as page
-from geolookup.errors import HeldError
+from geolookup.model.errors import HeldError
 from tests.console.files_console import HOSTILE, FilesConsole
 from tests.support.users.running_console import Visitor, hidden
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import StateBusyError
+from geolookup.model.errors import StateBusyError
 from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.row import State

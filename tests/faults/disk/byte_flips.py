@@ -16,9 +16,9 @@ from copy import copy
 from typing import Any
 
 import geolookup
-from geolookup.errors import GeoLookupError
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.publishing.verify import verify
 from tests.state.generations.staged import stamped
 from tests.support.data.states import publish

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory

@@ -16,8 +16,8 @@ import pytest
 import geolookup
 from geolookup.cli import exit_codes
 from geolookup.cli.app import run as run_command
-from geolookup.errors import GeoLookupError, StateError, StateUnwritableError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import GeoLookupError, StateError, StateUnwritableError
 from geolookup.settings.table import Settings
 from geolookup.state.base import files
 from geolookup.state.editor import Editor

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup.errors import NoStateError
+from geolookup.model.errors import NoStateError
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import generation_path

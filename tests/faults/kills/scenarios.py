@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.cli.app import run as run_here
-from geolookup.errors import NoStateError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import NoStateError
 from geolookup.state.base.current import open_published
 from geolookup.state.editor import Editor
 from tests.faults.service_process import ServiceProcess, stamped_csv

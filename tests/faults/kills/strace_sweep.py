@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from geolookup.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
 from tests.faults.kills.scenarios import SCENARIOS, Facts, Workshop, facts

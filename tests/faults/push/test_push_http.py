@@ -12,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from geolookup.cli.exit_codes import of_push
-from geolookup.errors import EditError
+from geolookup.model.errors import EditError
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.editor import Editor

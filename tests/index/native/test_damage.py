@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import IndexDamagedError
 from geolookup.index.native import OVERLAY, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.lookup.snapshot import view_type
 from geolookup.model import addresses
+from geolookup.model.errors import IndexDamagedError
 from tests.index.building import ADDRESSES, build
 from tests.index.native.searchers import CUSTOM, DEFAULT, native, needs_native, slots, strings
 from tests.oracle.linear_scan import Block

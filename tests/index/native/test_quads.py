@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from geolookup.errors import InvalidAddressError
 from geolookup.index.native import accelerator
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError
 
 native = accelerator()
 pytestmark = pytest.mark.skipif(

@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from geolookup.errors import InvalidAddressError
 from geolookup.model import addresses
+from geolookup.model.errors import InvalidAddressError
 from tests.index.native.searchers import native, needs_native
 
 DIGITS = st.sampled_from(

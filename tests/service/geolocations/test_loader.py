@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.store.store import Store

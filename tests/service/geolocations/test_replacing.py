@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.service.geolocations.loader import Loaded, load_files
 from geolookup.service.store.store import Store
 from tests.service.geolocations.loading import HEADER, places, write

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.service.hotels.records import MAX_DEPTH, MAX_LINE_BYTES, LoadedHotels, load_demo_hotels, load_hotels
 from geolookup.service.store.schema import hotel_amenities, hotels, rate_plans
 from geolookup.service.store.store import Store

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from geolookup.errors import MissingExtraError, RequestRefusedError, ServiceError
+from geolookup.model.errors import MissingExtraError, RequestRefusedError, ServiceError
 from geolookup.service.geolocations import search, writes
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter

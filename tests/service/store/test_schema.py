@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, inspect
 
-from geolookup.errors import ServiceError
+from geolookup.model.errors import ServiceError
 from geolookup.service.store import schema
 from geolookup.service.store.sqlite import SQLite
 from geolookup.service.store.store import Store

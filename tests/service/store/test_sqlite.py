@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import RequestRefusedError, ServiceError
+from geolookup.model.errors import RequestRefusedError, ServiceError
 from geolookup.service.geolocations import writes
 from geolookup.service.store.sqlite import SQLite
 from geolookup.service.store.store import Store

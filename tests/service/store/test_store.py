@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.service.geolocations import writes
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.store.schema import geolocations, ipblocks

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.types import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.store import store as store_module

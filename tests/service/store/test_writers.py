@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.types import IPBlock
 from geolookup.service.geolocations import writes
 from geolookup.service.store.store import Store

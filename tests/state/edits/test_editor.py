@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from geolookup.errors import (
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import (
     BlockError,
     StateUnwritableError,
     UnknownGeolocationError,
 )
-from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.editor import Editor

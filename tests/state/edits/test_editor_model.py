@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from geolookup.errors import BlockError, UnknownGeolocationError
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import to_text
+from geolookup.model.errors import BlockError, UnknownGeolocationError
 from geolookup.model.types import FIELD_NAMES, IPBlock
 from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import geolookup
-from geolookup.errors import EditError, InvalidAddressError, InvalidRangeError
+from geolookup.model.errors import EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
 from tests.state.edits.editing import BERLIN, DEFAULTS

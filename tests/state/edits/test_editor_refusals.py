@@ -11,7 +11,8 @@ import pytest
 
 import geolookup
 from geolookup.cli.app import run
-from geolookup.errors import (
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import (
     BlockError,
     DefaultGeolocationError,
     EditError,
@@ -25,7 +26,6 @@ from geolookup.errors import (
     StateUnwritableError,
     UnknownGeolocationError,
 )
-from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.sites.undo import undo
 from geolookup.state.editor import Editor

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from geolookup.errors import EditError, StateBusyError
+from geolookup.model.errors import EditError, StateBusyError
 from geolookup.state import editor as editing
 from geolookup.state.editor import Editor
 from tests.state.edits.editing import BERLIN, DEFAULTS

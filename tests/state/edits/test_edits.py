@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import (
+from geolookup.model.errors import (
     EditsDamagedError,
     StateBusyError,
     StateDamagedError,

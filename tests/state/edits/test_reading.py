@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from geolookup.errors import EditError, NoStateError, StateBusyError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import EditError, NoStateError, StateBusyError
 from geolookup.model.types import IPBlock
 from geolookup.sites.plan import export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Site

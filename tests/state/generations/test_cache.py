@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import StateDamagedError, StateTooNewError, StateUnwritableError
 from geolookup.model.addresses import to_text
+from geolookup.model.errors import StateDamagedError, StateTooNewError, StateUnwritableError
 from geolookup.state.generations.cache import Cache, CacheWriter, stored_number
 from geolookup.state.generations.cache_compare import compare, row_differences
 from tests.oracle import cache_rows

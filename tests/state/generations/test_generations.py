@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import (
+from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import (
     NoStateError,
     StateBusyError,
     StateDamagedError,
     UnknownGenerationError,
 )
-from geolookup.lookup.engine import GeoLookup
 from geolookup.state.base import clock
 from geolookup.state.base.current import read_current
 from geolookup.state.base.parts import SERVICE

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import StateDamagedError, StateUnwritableError
 from geolookup.history.diff import opened
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import StateDamagedError, StateUnwritableError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import CONTENT

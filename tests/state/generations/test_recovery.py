@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import geolookup
-from geolookup.errors import IndexTooNewError, StateDamagedError, StateError, StateTooNewError
 from geolookup.index.reader import IndexReader
 from geolookup.index.writer import encode_header
+from geolookup.model.errors import IndexTooNewError, StateDamagedError, StateError, StateTooNewError
 from geolookup.state.base.current import parse_current, read_current
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.publishing import verify as verify_module

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import StateDamagedError
 from geolookup.index.builder import IndexBuilder
+from geolookup.model.errors import StateDamagedError
 from geolookup.state.packs import forms
 from geolookup.state.packs.patch import apply_patch, check_patch, read_patch, whole_file, write_patch
 

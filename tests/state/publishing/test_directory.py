@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from geolookup.base import disk
-from geolookup.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
+from geolookup.model.errors import NoStateError, StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.state.base.current import read_current
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.edits.store import Edits

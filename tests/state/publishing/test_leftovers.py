@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from geolookup.errors import StateDamagedError
+from geolookup.model.errors import StateDamagedError
 from geolookup.state.base.parts import SERVICE
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running

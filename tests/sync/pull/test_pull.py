@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup.errors import (
+from geolookup.model.errors import (
     GeoLookupError,
     HeldError,
     PullError,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import geolookup
-from geolookup.errors import (
+from geolookup.model.errors import (
     GeoLookupError,
     HeldError,
     SettingsError,

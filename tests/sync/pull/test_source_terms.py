@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import geolookup
-from geolookup.errors import DataFileError, PullError, StaleDataError
+from geolookup.model.errors import DataFileError, PullError, StaleDataError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import geolookup
-from geolookup.errors import DataFileError, HeldError, PullError, SettingsError, StateError
+from geolookup.model.errors import DataFileError, HeldError, PullError, SettingsError, StateError
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import PullError
 from geolookup.model import addresses
+from geolookup.model.errors import PullError
 from geolookup.state.base.candidate import Candidate
 from geolookup.sync.pull import staging
 from geolookup.sync.pull.staging import Staging

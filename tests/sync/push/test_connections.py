@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from geolookup.cli.exit_codes import of_push
-from geolookup.errors import UpstreamRefusedError, UpstreamUnavailableError
+from geolookup.model.errors import UpstreamRefusedError, UpstreamUnavailableError
 from geolookup.state.base import clock
 from geolookup.sync.push import connections as connections_module
 from geolookup.sync.push import group

@@ -8,7 +8,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.cli.exit_codes import of_push
-from geolookup.errors import UpstreamUnavailableError
+from geolookup.model.errors import UpstreamUnavailableError
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.row import State
 from geolookup.sync.push.push import push

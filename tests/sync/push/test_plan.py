@@ -9,7 +9,7 @@ import pytest
 
 from geolookup.cli.app import run
 from geolookup.cli.exit_codes import of_push
-from geolookup.errors import PlanError
+from geolookup.model.errors import PlanError
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.outbox import Outbox

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from geolookup.cli.exit_codes import of_push
-from geolookup.errors import StateDamagedError, WrongUpstreamError
+from geolookup.model.errors import StateDamagedError, WrongUpstreamError
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import Create

@@ -20,10 +20,10 @@ from geolookup.cli.options import (
     load_settings,
     state_directory,
 )
-from geolookup.errors import DataFileError, SettingsError, UpstreamRefusedError
 from geolookup.files.streams import Limits
 from geolookup.http.download import Downloader
 from geolookup.http.transport import Transport
+from geolookup.model.errors import DataFileError, SettingsError, UpstreamRefusedError
 from geolookup.settings.secrets import read_source_secret
 from geolookup.settings.table import Settings
 from geolookup.sources.contents import Contents, contents_of

@@ -7,9 +7,9 @@ import click
 from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.inputs import Tally, read_addresses
-from geolookup.errors import InvalidAddressError
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.lookup.asked import read_field
+from geolookup.model.errors import InvalidAddressError
 from geolookup.model.types import Match
 
 addresses_option = click.option(

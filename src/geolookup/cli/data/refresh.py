@@ -27,8 +27,8 @@ from geolookup.cli.options import (
     url_option,
     wait_option,
 )
-from geolookup.errors import GeoLookupError, StateBusyError, StateUnreadableError
 from geolookup.http.ping import Monitor
+from geolookup.model.errors import GeoLookupError, StateBusyError, StateUnreadableError
 from geolookup.settings.secrets import read_ping_url
 from geolookup.settings.table import Settings
 from geolookup.state.base import files

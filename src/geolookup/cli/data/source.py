@@ -20,7 +20,7 @@ from geolookup.cli.options import (
     load_settings,
     state_directory,
 )
-from geolookup.errors import SettingsError
+from geolookup.model.errors import SettingsError
 from geolookup.settings import edit
 from geolookup.settings.paths import settings_path
 from geolookup.settings.secrets import holds_secret, read_source_secret, without_secret

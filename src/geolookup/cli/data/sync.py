@@ -21,11 +21,11 @@ from geolookup.cli.options import (
     url_option,
     wait_option,
 )
-from geolookup.errors import HeldError, SettingsError
 from geolookup.history.impact import Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import preview_pull
 from geolookup.index.compare import LayerPair
+from geolookup.model.errors import HeldError, SettingsError
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import given

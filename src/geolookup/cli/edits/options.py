@@ -10,9 +10,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from geolookup.cli.options import load_settings, state_directory
-from geolookup.errors import InvalidAddressError
 from geolookup.model.addresses import of_mask
 from geolookup.model.countries import in_capitals
+from geolookup.model.errors import InvalidAddressError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import range_ends
 from geolookup.opening import open_editor

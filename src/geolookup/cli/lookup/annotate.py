@@ -11,8 +11,8 @@ from geolookup.cli import inputs, interrupt
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.columns.common import DEFAULT_FIELDS, checked_fields
 from geolookup.columns.text import CANDIDATE, is_punctuation, pieces
-from geolookup.errors import ColumnError, InvalidAddressError
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.types import FIELD_NAMES
 
 

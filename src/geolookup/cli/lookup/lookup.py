@@ -11,10 +11,10 @@ from geolookup import opening
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
-from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.lookup.asked import Pick, read_field, read_range
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.ranges import parts_of_range
+from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 from geolookup.model.types import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from geolookup.errors import ServiceError
+from geolookup.model.errors import ServiceError
 
 if TYPE_CHECKING:
     from geolookup.web.options import Options

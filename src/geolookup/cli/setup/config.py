@@ -18,8 +18,8 @@ import msgspec
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import json_option, load_settings, url_option
-from geolookup.errors import GeoLookupError, SettingsError, StateUnwritableError
 from geolookup.model.addresses import is_loopback
+from geolookup.model.errors import GeoLookupError, SettingsError, StateUnwritableError
 from geolookup.settings import edit
 from geolookup.settings.describe import unknown
 from geolookup.settings.edit import write_secret

@@ -26,7 +26,9 @@ from geolookup.base import disk
 from geolookup.base.version import __version__
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, url_option
-from geolookup.errors import (
+from geolookup.http.transport import Transport
+from geolookup.index import native
+from geolookup.model.errors import (
     GeoLookupError,
     NoStateError,
     SettingsError,
@@ -34,8 +36,6 @@ from geolookup.errors import (
     UpstreamAuthError,
     UpstreamError,
 )
-from geolookup.http.transport import Transport
-from geolookup.index import native
 from geolookup.model.reports import Status
 from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, settings_path

@@ -16,8 +16,8 @@ from geolookup.console.editing import Edit, Values, field_texts, handle, require
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
 from geolookup.edits import Made
-from geolookup.errors import EditError, RequestRefusedError
 from geolookup.model.countries import in_capitals
+from geolookup.model.errors import EditError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELDS
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sites.site import block_text

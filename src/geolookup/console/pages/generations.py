@@ -9,11 +9,11 @@ from litestar.di import NamedDependency
 from geolookup import words
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query
-from geolookup.errors import GeoLookupError, InvalidAddressError
 from geolookup.history import diff as history
 from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
+from geolookup.model.errors import GeoLookupError, InvalidAddressError
 from geolookup.settings.times import shown
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
 from geolookup.sync.pull.accept import accept

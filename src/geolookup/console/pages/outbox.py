@@ -18,8 +18,8 @@ from geolookup.console.editing import Edit, Values, field_texts, handle, require
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
 from geolookup.console.proposals import Does
 from geolookup.console.runs import Run
-from geolookup.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.countries import in_capitals
+from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, range_ends
 from geolookup.sites.site import block_text

@@ -9,7 +9,7 @@ from geolookup import words
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest
 from geolookup.console.runs import Run
-from geolookup.errors import HeldError, NoStateError, StateBusyError
+from geolookup.model.errors import HeldError, NoStateError, StateBusyError
 from geolookup.model.reports import SourceStatus, Status
 from geolookup.settings.times import shown
 from geolookup.sources.bundled import BUNDLED, MORE

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from geolookup.errors import DataFileError
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.flatten import EMPTY, U32, U64, Array
+from geolookup.model.errors import DataFileError
 
 #: What stands in a tree for a place that points at the IPv4 part: unlike any record's number.
 ALIAS = 0xFFFF_FFFE

@@ -15,10 +15,10 @@ import numpy as np
 from sqlalchemy import Table, select
 
 from geolookup.base.reasons import reason
-from geolookup.errors import DataFileError, PullError
 from geolookup.files.tables import BadRows
 from geolookup.index.flatten import Flags
 from geolookup.model import addresses
+from geolookup.model.errors import DataFileError, PullError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, TEXT_NAMES, UNKNOWN
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.service.geolocations import merge

@@ -18,7 +18,7 @@ from sqlalchemy import (
     update,
 )
 
-from geolookup.errors import DataFileError
+from geolookup.model.errors import DataFileError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, TEXT_NAMES
 from geolookup.service.store.schema import NUMBER, geolocations, ipblocks, place_columns
 from geolookup.service.store.store import Transaction

@@ -11,7 +11,7 @@ from litestar.openapi.spec import OpenAPIResponse, OpenAPIType, Schema
 from litestar.params import RawBody
 from litestar.response.base import ASGIResponse
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, FILTER_NAMES
 from geolookup.service.geolocations import search, writes
 from geolookup.service.store.store import Store, Transaction

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, delete, func, insert, select, update
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import IPBlock
 from geolookup.service.store import schema

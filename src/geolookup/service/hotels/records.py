@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import harmless
-from geolookup.errors import DataFileError, RequestRefusedError
+from geolookup.model.errors import DataFileError, RequestRefusedError
 from geolookup.service.store.schema import ADDRESS, ADDRESS_KEYS, fold, hotel_amenities, hotels
 from geolookup.service.store.store import OnRows, Store, counted
 from geolookup.web import wire

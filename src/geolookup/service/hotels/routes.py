@@ -10,7 +10,7 @@ from litestar.response.base import ASGIResponse
 from sqlalchemy import insert, select, update
 
 from geolookup.base.reasons import reason
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.service.hotels import records
 from geolookup.service.hotels import search as hotels
 from geolookup.service.hotels.records import SECTIONS, Document

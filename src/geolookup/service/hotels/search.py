@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from sqlalchemy import ColumnElement, Connection, exists, select
 
-from geolookup.errors import RequestRefusedError
+from geolookup.model.errors import RequestRefusedError
 from geolookup.service.hotels import records
 from geolookup.service.hotels.records import MAX_NAME, SECTIONS, identifier
 from geolookup.service.store.schema import ADDRESS_KEYS, fold, hotel_amenities, hotels

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.engine import ExceptionContext
 
-from geolookup.errors import RequestRefusedError, ServiceError
+from geolookup.model.errors import RequestRefusedError, ServiceError
 
 #: Seconds that a write waits for those before it, unless its caller gives more.
 WAIT_S = 10.0

@@ -9,7 +9,7 @@ import sqlalchemy
 from sqlalchemy import URL, Connection, Engine, MetaData, Table, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError
 
-from geolookup.errors import MissingExtraError, ServiceError
+from geolookup.model.errors import MissingExtraError, ServiceError
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.service.store.database import WAIT_S, Database
 

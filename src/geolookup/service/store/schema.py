@@ -25,7 +25,7 @@ from sqlalchemy import (
     select,
 )
 
-from geolookup.errors import ServiceError
+from geolookup.model.errors import ServiceError
 from geolookup.model.fields import FIELDS, FILTER_NAMES
 from geolookup.service.store.database import Database
 

@@ -11,7 +11,7 @@ from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, ins
 from sqlalchemy.pool import QueuePool
 
 from geolookup.base import disk
-from geolookup.errors import ServiceError
+from geolookup.model.errors import ServiceError
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.schema import meta
 

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from geolookup.errors import RequestRefusedError, ServiceError
+from geolookup.model.errors import RequestRefusedError, ServiceError
 from geolookup.service.store import postgres, schema
 from geolookup.service.store.database import WAIT_S, Database
 from geolookup.service.store.sqlite import SQLite

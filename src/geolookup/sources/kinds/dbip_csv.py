@@ -3,10 +3,10 @@
 import csv
 from collections.abc import Iterator
 
-from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model import addresses
+from geolookup.model.errors import DataFileError, InvalidAddressError
 from geolookup.sources import blocks
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from geolookup.base.reasons import reason
-from geolookup.errors import InvalidAddressError, InvalidRangeError
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import CHUNK_ROWS, NOT_UTF8
 from geolookup.model import addresses
 from geolookup.model.countries import not_a_code
+from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, PlaceFields, text
 from geolookup.sources.protocol import Gathered, Kind, Request

@@ -6,9 +6,9 @@ block's. A block without ``geoname_id`` has no place: the place of registration 
 
 from collections.abc import Iterator
 
-from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
+from geolookup.model.errors import DataFileError
 from geolookup.sources import blocks
 from geolookup.sources.kinds.ranges_csv import first_line
 from geolookup.sources.places import BadFieldError, PlaceFields, place_of

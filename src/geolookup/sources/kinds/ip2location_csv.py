@@ -6,10 +6,10 @@ The files have no header. The ends of ranges are quoted decimal numbers, and ``-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.addresses import IPV4_MAX
+from geolookup.model.errors import DataFileError
 from geolookup.sources import blocks
 from geolookup.sources.kinds.dbip_csv import sample_rows
 from geolookup.sources.places import PlaceFields, place_of

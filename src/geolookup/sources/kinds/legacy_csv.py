@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from geolookup.base.reasons import reason
-from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Chunk, Table
+from geolookup.model.errors import DataFileError
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request

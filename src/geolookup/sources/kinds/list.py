@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from geolookup.base.reasons import reason
-from geolookup.errors import DataFileError, PullError, UpstreamAnswerError
 from geolookup.files.opened import Member, Opened
+from geolookup.model.errors import DataFileError, PullError, UpstreamAnswerError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import Batch, from_ranges
 from geolookup.sources.places import PlaceFields

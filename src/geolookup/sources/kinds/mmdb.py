@@ -8,10 +8,10 @@ from typing import IO
 import numpy as np
 from maxminddb.decoder import Decoder
 
-from geolookup.errors import DataFileError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import reading_errors
 from geolookup.index.flatten import U32, Flags
+from geolookup.model.errors import DataFileError
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
 from geolookup.sources.mmdb_records import Recogniser
 from geolookup.sources.mmdb_tree import (

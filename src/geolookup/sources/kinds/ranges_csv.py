@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from geolookup.base.text import harmless
-from geolookup.errors import DataFileError, SettingsError
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
+from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.types import FIELD_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.bundled import bundled_date

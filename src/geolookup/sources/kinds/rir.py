@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 from geolookup.base.text import count
-from geolookup.errors import DataFileError, InvalidAddressError
 from geolookup.files.lines import Lines, has_surrogates
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import CHUNK_ROWS, NOT_UTF8
 from geolookup.model import addresses
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.countries import not_a_code
+from geolookup.model.errors import DataFileError, InvalidAddressError
 from geolookup.sources import blocks
 from geolookup.sources.places import BadFieldError, PlaceFields
 from geolookup.sources.protocol import Gathered, Kind, Request

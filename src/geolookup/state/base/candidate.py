@@ -8,7 +8,7 @@ from typing import Any
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
-from geolookup.errors import StateDamagedError
+from geolookup.model.errors import StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.current import FORMAT_VERSION, require_version
 

@@ -3,7 +3,9 @@
 import os
 
 from geolookup.base import plainjson
-from geolookup.errors import (
+from geolookup.index.mapped import header_of
+from geolookup.index.reader import IndexReader
+from geolookup.model.errors import (
     IndexDamagedError,
     IndexFileError,
     IndexTooNewError,
@@ -12,8 +14,6 @@ from geolookup.errors import (
     StateTooNewError,
     StateUnreadableError,
 )
-from geolookup.index.mapped import header_of
-from geolookup.index.reader import IndexReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from geolookup.base.text import harmless
-from geolookup.errors import GeoLookupError, HeldError, StateError
+from geolookup.model.errors import GeoLookupError, HeldError, StateError
 from geolookup.model.reports import RunFailure, Stage
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 
 from geolookup.base import disk
-from geolookup.errors import (
+from geolookup.model.errors import (
     IndexFileError,
     StateBusyError,
     StateTooNewError,

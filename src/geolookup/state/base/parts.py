@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from geolookup.errors import StateDamagedError
+from geolookup.model.errors import StateDamagedError
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import generation_name
 

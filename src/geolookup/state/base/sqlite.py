@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
-from geolookup.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
+from geolookup.model.errors import StateBusyError, StateDamagedError, StateError, StateUnwritableError
 from geolookup.model.fields import FIELDS
 from geolookup.state.base import files
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolookup.errors import EditError
+from geolookup.model.errors import EditError
 from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.fields import meant_fields

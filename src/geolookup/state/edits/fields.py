@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from geolookup.errors import EditError
 from geolookup.model.countries import wrong_country
+from geolookup.model.errors import EditError
 from geolookup.model.fields import FIELD_NAMES, FIELDS
 
 #: No field of a real geolocation is longer, and the service may refuse more.

@@ -2,8 +2,8 @@
 
 from operator import index
 
-from geolookup.errors import EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.addresses import parse_any, to_text
+from geolookup.model.errors import EditError, InvalidAddressError, InvalidRangeError
 from geolookup.model.types import IPBlock, range_ends
 
 TYPE_CHECKING = False

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from geolookup.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
+from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
 from geolookup.model.types import Geolocation, IPBlock, is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path

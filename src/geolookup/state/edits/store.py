@@ -12,7 +12,7 @@ from urllib.parse import quote
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.base.stamp import Stamp, stamp_of
-from geolookup.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
+from geolookup.model.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Mark, Start

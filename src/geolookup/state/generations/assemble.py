@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.base import disk
-from geolookup.errors import IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, write_stack
+from geolookup.model.errors import IndexFileError, StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import quote
 
 from geolookup.base import disk
-from geolookup.errors import StateDamagedError, StateTooNewError
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.errors import StateDamagedError, StateTooNewError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, TEXT_NAMES
 from geolookup.model.types import Geolocation, IPBlock, ListFilters, field_values
 from geolookup.state.base import files

@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 from geolookup.base import disk
-from geolookup.errors import StateDamagedError
+from geolookup.model.errors import StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import HELD_MARK, Candidate, dump
 from geolookup.state.generations import retention

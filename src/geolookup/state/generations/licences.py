@@ -3,7 +3,7 @@
 import os
 from datetime import timedelta
 
-from geolookup.errors import StateError
+from geolookup.model.errors import StateError
 from geolookup.state.base import clock
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, generation_path

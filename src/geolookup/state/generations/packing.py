@@ -16,7 +16,7 @@ from typing import Any
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
-from geolookup.errors import IndexFileError, StateDamagedError, StateError
+from geolookup.model.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.state.base import files, readers
 from geolookup.state.base.candidate import CONTENT, read_report
 from geolookup.state.base.current import Current, generation_path, read_current

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from geolookup.base.reasons import reason
-from geolookup.errors import (
+from geolookup.index.mapped import header_of
+from geolookup.model.errors import (
     IndexFileError,
     IndexTooNewError,
     NoStateError,
@@ -14,7 +15,6 @@ from geolookup.errors import (
     StateError,
     StateTooNewError,
 )
-from geolookup.index.mapped import header_of
 from geolookup.state.base import files
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import (

@@ -5,8 +5,8 @@ import os
 import secrets
 from collections.abc import Collection, Mapping
 
-from geolookup.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.index.mapped import header_of
+from geolookup.model.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, HELD_MARK, read_report
 from geolookup.state.base.current import Current, generation_path, overlay_path

@@ -2,7 +2,7 @@
 
 import os
 
-from geolookup.errors import NoStateError, StateDamagedError
+from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.settings.paths import default_home
 from geolookup.state.base.current import Current, Published, open_published, read_current
 

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 from geolookup.base import disk
 from geolookup.base.reasons import reason
-from geolookup.errors import GeoLookupError, StateDamagedError
+from geolookup.model.errors import GeoLookupError, StateDamagedError
 from geolookup.state.packs.forms import Pages, PagesAgain, Source, Target
 from geolookup.state.packs.sections import Sections, SectionsAgain
 

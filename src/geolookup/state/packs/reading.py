@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 
-from geolookup.errors import StateError
+from geolookup.model.errors import StateError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.files import PACKED, UNPACKED

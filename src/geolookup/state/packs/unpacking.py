@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.base import disk
-from geolookup.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
+from geolookup.model.errors import IndexFileError, StateDamagedError, StateError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, read_report
 from geolookup.state.base.files import PACKED, UNPACKED

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
 
-from geolookup.errors import NoStateError, StateError, UnknownGenerationError
+from geolookup.model.errors import NoStateError, StateError, UnknownGenerationError
 from geolookup.settings import times
 from geolookup.state.base import clock, files
 from geolookup.state.base.current import Current, Published, generation_path

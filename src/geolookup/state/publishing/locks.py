@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from io import FileIO
 
-from geolookup.errors import NoStateError, StateDamagedError
+from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, read_current
 from geolookup.state.base.parts import SNAPSHOTS

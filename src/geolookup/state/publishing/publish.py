@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from geolookup.base import disk
-from geolookup.errors import NoStateError, StateDamagedError, StateError
 from geolookup.index.builder import IndexBuilder
+from geolookup.model.errors import NoStateError, StateDamagedError, StateError
 from geolookup.state.base import files, notices, readers
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.clock import now_text

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from geolookup.base import disk
-from geolookup.errors import EditsDamagedError, StateError
 from geolookup.model.addresses import to_text
+from geolookup.model.errors import EditsDamagedError, StateError
 from geolookup.model.types import FIELD_NAMES, Geolocation
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text

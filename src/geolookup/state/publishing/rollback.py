@@ -4,7 +4,7 @@ import logging
 import os
 from typing import Any
 
-from geolookup.errors import StateDamagedError, StateError, UnknownGenerationError
+from geolookup.model.errors import StateDamagedError, StateError, UnknownGenerationError
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.current import Current, generation_path

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from geolookup.errors import NoStateError, StateDamagedError
+from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.state.base import files, marks
 from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text

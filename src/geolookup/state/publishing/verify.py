@@ -5,9 +5,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from geolookup.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.index.reader import IndexReader
 from geolookup.index.verify import verify_index
+from geolookup.model.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.state.base import files
 from geolookup.state.base.candidate import CONTENT, read_report

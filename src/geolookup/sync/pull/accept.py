@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from geolookup.errors import StateError
+from geolookup.model.errors import StateError
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.model.reports import unwatched
 from geolookup.settings.table import Settings

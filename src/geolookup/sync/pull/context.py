@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from geolookup.errors import GeoLookupError, StateDamagedError
+from geolookup.model.errors import GeoLookupError, StateDamagedError
 from geolookup.model.reports import Progress
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import Definition

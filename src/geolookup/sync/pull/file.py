@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from geolookup.errors import DataFileError, IndexFileError, PullError, UpstreamRefusedError
 from geolookup.files.streams import Limits
 from geolookup.http.download import Downloader, Fetched
 from geolookup.index.reader import IndexReader
+from geolookup.model.errors import DataFileError, IndexFileError, PullError, UpstreamRefusedError
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.secrets import read_source_secret
 from geolookup.sources.bundled import bundled_ranges_path

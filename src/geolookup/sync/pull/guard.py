@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.index.compare import changed_country_addresses
 from geolookup.index.reader import IndexReader
+from geolookup.model.errors import IndexFileError, StateError, StateTooNewError
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.index.reader import IndexReader
+from geolookup.model.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.settings.times import shown
 from geolookup.sources.providers import Terms
 from geolookup.state.base.candidate import Candidate

@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.errors import GeoLookupError, HeldError, SettingsError, StateDamagedError, StateError, WrongUpstreamError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import (
+    GeoLookupError,
+    HeldError,
+    SettingsError,
+    StateDamagedError,
+    StateError,
+    WrongUpstreamError,
+)
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings

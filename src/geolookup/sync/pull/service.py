@@ -6,8 +6,8 @@ A twin is a geolocation that a request made in addition to what was meant: it wa
 import time
 from typing import Any
 
-from geolookup.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import PullError, UpstreamAnswerError, UpstreamRefusedError
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from geolookup.errors import HeldError, IndexFileError, StateDamagedError
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import answered_by, hidden_by_masks
+from geolookup.model.errors import HeldError, IndexFileError, StateDamagedError
 from geolookup.settings.table import Settings
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import (

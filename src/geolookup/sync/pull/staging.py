@@ -13,10 +13,10 @@ from typing import Any, Literal, Self
 import msgspec
 import numpy as np
 
-from geolookup.errors import PullError, StateDamagedError
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import I64, U32, U64, Array
 from geolookup.index.scratch import Seen
+from geolookup.model.errors import PullError, StateDamagedError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import MASKED, Batch, BlocksV6
 from geolookup.sources.locids import Numbering, place_digest

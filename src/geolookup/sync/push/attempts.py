@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, TypeVar
 
-from geolookup.errors import (
+from geolookup.http.errors import ASKS_TO_WAIT, NOT_CARRIED_OUT
+from geolookup.model.errors import (
     UpstreamAnswerError,
     UpstreamAuthError,
     UpstreamError,
     UpstreamRefusedError,
     UpstreamUnavailableError,
 )
-from geolookup.http.errors import ASKS_TO_WAIT, NOT_CARRIED_OUT
 from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from geolookup.errors import UpstreamError, UpstreamRefusedError
+from geolookup.model.errors import UpstreamError, UpstreamRefusedError
 from geolookup.model.types import is_provisional
 from geolookup.state.base import clock
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from geolookup.errors import UpstreamError
+from geolookup.model.errors import UpstreamError
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Mark, is_conclusive
 from geolookup.state.edits.layer import blocks_had

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from geolookup.errors import PlanError
 from geolookup.http.transport import Transport
+from geolookup.model.errors import PlanError
 from geolookup.model.types import Geolocation, is_provisional
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.operations import Create, RemoveBlock, Requests, SingleRequest

@@ -8,12 +8,12 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from geolookup.errors import (
+from geolookup.http.transport import Transport
+from geolookup.model.errors import (
     UpstreamAuthError,
     UpstreamUnavailableError,
     WrongUpstreamError,
 )
-from geolookup.http.transport import Transport
 from geolookup.model.reports import Progress, unwatched
 from geolookup.model.types import is_provisional
 from geolookup.settings.table import Settings

@@ -3,7 +3,7 @@
 from functools import partial
 
 from geolookup.base.text import count
-from geolookup.errors import UpstreamRefusedError
+from geolookup.model.errors import UpstreamRefusedError
 from geolookup.state.edits.outbox.payload import ends_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from geolookup.errors import UpstreamAnswerError, UpstreamRefusedError
+from geolookup.model.errors import UpstreamAnswerError, UpstreamRefusedError
 from geolookup.model.types import Geolocation, is_provisional
 from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Overwriting, RemoveBlock, ReplaceBlock
 from geolookup.state.edits.outbox.outbox import Outbox

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from geolookup.errors import UpstreamAnswerError
+from geolookup.model.errors import UpstreamAnswerError
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.model.types import Geolocation, IPBlock, field_values
 from geolookup.settings.table import Settings

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup.errors import StateDamagedError
+from geolookup.model.errors import StateDamagedError
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import (

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 from geolookup.base.reasons import reason
-from geolookup.errors import GeoLookupError
+from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.outbox.payload import block_of, blocks_of, ends_of, geolocation

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolookup.errors import EditError
+from geolookup.model.errors import EditError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base import marks

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from geolookup.base.reasons import reason
-from geolookup.errors import EditsDamagedError
+from geolookup.model.errors import EditsDamagedError
 from geolookup.model.types import PROVISIONAL_LOCID, Geolocation
 from geolookup.state.base.marks import Mark
 from geolookup.state.edits.outbox.journal import is_half_done, laid_over

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from geolookup.base.reasons import reason
-from geolookup.errors import EditsDamagedError
+from geolookup.model.errors import EditsDamagedError
 from geolookup.model.types import IPBlock
 from geolookup.state.base.marks import Mark
 from geolookup.state.edits.outbox.row import read_row

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from geolookup.base.reasons import reason
-from geolookup.errors import EditsDamagedError
+from geolookup.model.errors import EditsDamagedError
 from geolookup.state.edits.outbox.schema import RESTORING
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from geolookup import edits, words
+from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.options import (
     WithLocids,
@@ -19,9 +19,10 @@ from geolookup.cli.edits.options import (
 from geolookup.cli.edits.showing import edit_object, pending_objects, say_pending, show_preview
 from geolookup.cli.groups import Announced, LazyGroup
 from geolookup.cli.options import chosen_fields, json_option
-from geolookup.edits import Made
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import IPBlock
+from geolookup.state import custom_edits as edits
+from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint

@@ -9,18 +9,19 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup import edits, words
+from geolookup import words
 from geolookup.console import proposals
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.console.proposals import Does
-from geolookup.edits import Made
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELDS
 from geolookup.model.types import IPBlock, range_ends
 from geolookup.sites.site import block_text
+from geolookup.state import custom_edits as edits
+from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 

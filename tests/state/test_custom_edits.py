@@ -4,7 +4,7 @@ import click
 
 from geolookup.cli.edits.custom import custom
 from geolookup.console.pages import edits as pages
-from geolookup.edits import CREATE, EDITS
+from geolookup.state.custom_edits import CREATE, EDITS
 
 ONLY_READ = {"check", "list", "show"}
 

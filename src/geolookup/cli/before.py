@@ -3,12 +3,12 @@
 import contextlib
 from collections import Counter
 
-from geolookup import words
 from geolookup.model.errors import GeoLookupError
 from geolookup.state.base.current import Current
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, UNDER_WAY, State
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import words
 
 #: A person waits for no other process, neither before a command nor after Ctrl-C.
 _WAIT_S = 0.2

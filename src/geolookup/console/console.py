@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from litestar import Response
 
-from geolookup import opening, words
+from geolookup import opening
 from geolookup.base.version import __version__
 from geolookup.console import files
 from geolookup.console.entry import Session
@@ -25,6 +25,7 @@ from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import words
 
 #: The answer of a page's handler.
 Html: TypeAlias = Response[str]

@@ -7,11 +7,11 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from geolookup import words
 from geolookup.base.text import harmless
 from geolookup.settings.times import in_words
 from geolookup.settings.times import shown as moment
 from geolookup.sites.site import block_text
+from geolookup.sync import words
 
 #: No text that a page shows is longer; the rest can be seen in the file, or by the command line.
 _MAX_SHOWN = 300

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from geolookup import opening, words
+from geolookup import opening
 from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import as_of_option, json_option
@@ -15,6 +15,7 @@ from geolookup.exports.content import LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
 from geolookup.exports.export import export as write
 from geolookup.exports.rows import DEFAULT_FIELDS, FIELDS
+from geolookup.sync import words
 
 _BINARY = ("mmdb", "parquet")
 

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from geolookup import words
 from geolookup.base.text import fields_text
 from geolookup.cli import output
 from geolookup.cli.data import impact
@@ -15,6 +14,7 @@ from geolookup.settings.times import shown
 from geolookup.state.base.current import Current
 from geolookup.state.generations.cache_compare import RowDifferences
 from geolookup.state.publishing.catalogue import Kept
+from geolookup.sync import words
 
 _DIGEST_SHOWN = 16
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import generation_text, impact
 from geolookup.cli.groups import LazyGroup
@@ -28,6 +27,7 @@ from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import words
 
 _TOP = 20
 

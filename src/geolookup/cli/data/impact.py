@@ -4,13 +4,13 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.inputs import Tally, read_addresses
 from geolookup.history.impact import ChangedAnswer, Comparison, Impact
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import InvalidAddressError
 from geolookup.model.types import Match
+from geolookup.sync import words
 
 addresses_option = click.option(
     "--addresses",

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 import click
 
-from geolookup import words
 from geolookup.cli import exit_codes, interrupt, logs, output, units
 from geolookup.cli.options import (
     json_option,
@@ -35,6 +34,7 @@ from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import words
 from geolookup.sync.refresh import Failure, NextAction, RefreshReport, next_action
 from geolookup.sync.refresh import refresh as run_refresh
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import impact
 from geolookup.cli.inputs import Tally
@@ -31,6 +30,7 @@ from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import given
 from geolookup.sources.detect import named
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import words
 from geolookup.sync.first import build_bundled_state
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull

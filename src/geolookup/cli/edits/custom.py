@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.options import (
     WithLocids,
@@ -27,6 +26,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import lint
 from geolookup.state.edits.winners import winners
+from geolookup.sync import words
 
 _OF_FILES = {
     "plan": Announced("edits.sites", "plan", "Show what `custom apply` would change, and for whom."),

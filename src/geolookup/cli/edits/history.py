@@ -5,7 +5,6 @@ Edits that were not sent are taken back; of edits that were sent, the reverse is
 
 import click
 
-from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.edits.options import WithLocids, locid_of, pass_editor
 from geolookup.cli.edits.showing import pending_objects, say_changes, say_pending
@@ -15,6 +14,7 @@ from geolookup.sites.changes import Kind
 from geolookup.sites.undo import Undone, plan_undo
 from geolookup.sites.undo import undo as undo_edits
 from geolookup.state.editor import Editor
+from geolookup.sync import words
 
 _NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.edits.options import WithLocids, field_options, pass_editor, require_fitting
 from geolookup.cli.edits.showing import edit_object, edit_text, pending_objects, say_pending
@@ -20,6 +19,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, SHOWN, OutboxRow, State
 from geolookup.state.publishing.restore import restore as restore_edits
+from geolookup.sync import words
 
 _NAMES = (*SHOWN, "description", "site")
 _DROPPED_STATES = (State.QUEUED, *PERSON_STATES)

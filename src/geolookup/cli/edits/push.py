@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import (
     json_option,
@@ -16,6 +15,7 @@ from geolookup.cli.options import (
     wait_option,
 )
 from geolookup.state.edits.outbox.row import PERSON_STATES, State
+from geolookup.sync import words
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push as push_edits
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from geolookup import words
 from geolookup.cli import output
 from geolookup.cli.options import load_settings, state_directory
 from geolookup.model.types import IPBlock
@@ -11,6 +10,7 @@ from geolookup.sites.changes import Change, Kind
 from geolookup.sites.site import block_text, blocks_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import OutboxRow
+from geolookup.sync import words
 
 if TYPE_CHECKING:
     from geolookup.history.impact import PlaceChange, ServedPlace

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from geolookup import words
 from geolookup.cli import interrupt, output
 from geolookup.cli.data import impact
 from geolookup.cli.edits.options import pass_editor
@@ -20,6 +19,7 @@ from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Problems, Site
 from geolookup.state.editor import Editor
+from geolookup.sync import words
 
 _format_option = click.option(
     "--format", "form", type=click.Choice(["toml", "csv"]), help="The format of FILE, if its name does not tell."

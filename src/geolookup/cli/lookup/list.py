@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from geolookup import opening, words
+from geolookup import opening
 from geolookup.base.text import fields_text, harmless
 from geolookup.cli import output
 from geolookup.cli.options import chosen_fields, json_option
@@ -21,6 +21,7 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.parts import Part, parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync import words
 
 if TYPE_CHECKING:
     from geolookup.exports.content import LayerChoice

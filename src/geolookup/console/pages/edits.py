@@ -9,7 +9,6 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup import words
 from geolookup.console import proposals
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
@@ -24,6 +23,7 @@ from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+from geolookup.sync import words
 
 
 def _does(edit: Callable[[Editor], Made]) -> Does:

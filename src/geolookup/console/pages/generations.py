@@ -6,7 +6,6 @@ from typing import Any
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from geolookup import words
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query
 from geolookup.history import diff as history
@@ -16,6 +15,7 @@ from geolookup.lookup.asked import read_field
 from geolookup.model.errors import GeoLookupError, InvalidAddressError
 from geolookup.settings.times import shown
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
+from geolookup.sync import words
 from geolookup.sync.pull.accept import accept
 
 PAGE = Page(title="Generations", path="/generations")

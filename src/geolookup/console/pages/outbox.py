@@ -11,7 +11,6 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup import words
 from geolookup.console import proposals
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
@@ -28,6 +27,7 @@ from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
 from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.sync import words
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
 from geolookup.sync.push.report import PushReport

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from litestar import get, post
 from litestar.di import NamedDependency
 
-from geolookup import words
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest
 from geolookup.console.runs import Run
@@ -15,6 +14,7 @@ from geolookup.settings.times import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define
 from geolookup.state.base.parts import REGISTRY
+from geolookup.sync import words
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
 

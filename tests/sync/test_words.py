@@ -2,7 +2,7 @@
 
 import pytest
 
-from geolookup import words
+from geolookup.sync import words
 from geolookup.sync.push.report import PushReport
 
 ROWS = {"added": 1, "removed": 2, "changed": 3}

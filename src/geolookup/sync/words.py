@@ -1,4 +1,4 @@
-"""Words that commands and pages share: counts, the outcome of a pull, and the edits that a push left over."""
+"""Words of a pull and a push that commands and pages share: counts, the outcome, and the edits that are left over."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

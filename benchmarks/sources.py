@@ -26,12 +26,12 @@ from benchmarks.data import PEER, DataSet
 from benchmarks.figures import record
 from benchmarks.lookup import per_call_us
 from benchmarks.mmdb_networks import disagreements, some_networks
-from geolookup.opening import open as open_state
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.sources.definition import given
 from geolookup.state.base.current import index_path
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.opening import open as open_state
 from geolookup.sync.pull.pull import pull
 
 _ASKED = 100_000

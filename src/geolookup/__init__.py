@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     )
     from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
     from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
-    from geolookup.opening import (
-        open,  # noqa: A004 - `geolookup.open` is the library's front door
-        open_editor,
-    )
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
     from geolookup.state.editor import Editor
@@ -62,6 +58,10 @@ if TYPE_CHECKING:
     from geolookup.state.edits.outbox.row import OutboxRow
     from geolookup.state.edits.outbox.row import State as EditState
     from geolookup.state.publishing.catalogue import Reference
+    from geolookup.sync.opening import (
+        open,  # noqa: A004 - `geolookup.open` is the library's front door
+        open_editor,
+    )
 
 __all__ = [
     "AnswerSince",
@@ -161,8 +161,8 @@ _HOMES = {
     "Status": "model.reports",
     "__version__": "base.version",
     "export": "exports.export",
-    "open": "opening",
-    "open_editor": "opening",
+    "open": "sync.opening",
+    "open_editor": "sync.opening",
 }
 
 

@@ -5,9 +5,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.support.services.running_service import FIELDS, RunningService

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push.push import push
 from tests.support.data.two_sources import NOTHING

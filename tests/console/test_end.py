@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.support.data.states import place, publish
 from tests.support.data.two_sources import NOTHING
 from tests.support.services.plain_http import PLAIN

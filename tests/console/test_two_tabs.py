@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from geolookup.model.types import Geolocation
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.console.pages.test_custom import new
 from tests.support.users.running_console import RunningConsole
 

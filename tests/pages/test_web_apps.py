@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.support.data.states import place, publish
 from tests.support.services.plain_http import PLAIN
 from tests.support.users.page_commands import ROOT, SHELL, Block, PageShell, blocks_of

@@ -13,7 +13,6 @@ import pytest
 
 from geolookup.lookup.follow import Freshness
 from geolookup.model.errors import LicenceError, SettingsError
-from geolookup.opening import open_editor
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings
 from geolookup.share.background import BackgroundBuilds, shelf_folder
@@ -21,6 +20,7 @@ from geolookup.share.build import OWN, editions
 from geolookup.share.run import prepared
 from geolookup.share.shelf import Shelf
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.pull import pull
 from tests.exports.states import publish_sources
 from tests.support.data.two_sources import NAMES, NOTHING, state

@@ -10,7 +10,7 @@ import pytest
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import IndexDamagedError
 from geolookup.model.types import flat_not_covered
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.support.data.states import place, publish
 from tests.support.data.two_sources import state
 from tests.support.services.running_share import RunningShare, ShareCommand

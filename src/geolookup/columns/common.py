@@ -9,13 +9,13 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from geolookup import opening
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
 from geolookup.settings.load import load
+from geolookup.sync import opening
 
 #: The answer for a malformed address: null, or an error.
 Errors: TypeAlias = Literal["null", "raise"]

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from litestar import Response
 
-from geolookup import opening
 from geolookup.base.version import __version__
 from geolookup.console import files
 from geolookup.console.entry import Session
@@ -18,14 +17,14 @@ from geolookup.console.html import Templates
 from geolookup.console.runs import Runs
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError
-from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync import words
+from geolookup.sync import opening, words
+from geolookup.sync.opening import open_editor
 
 #: The answer of a page's handler.
 Html: TypeAlias = Response[str]

@@ -8,14 +8,12 @@ from functools import partial
 
 from litestar import get
 
-from geolookup import opening
 from geolookup.base.version import __version__
 from geolookup.exports import licences
 from geolookup.exports.content import collect
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import Freshness
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.opening import resolve
 from geolookup.share import downloads, geoip2
 from geolookup.share.background import BackgroundBuilds, shelf_folder
 from geolookup.share.build import INSTEAD, Edition
@@ -23,6 +21,8 @@ from geolookup.share.build import editions as editions_of
 from geolookup.share.files import Files
 from geolookup.share.shelf import Shelf
 from geolookup.share.state import State
+from geolookup.sync import opening
+from geolookup.sync.opening import resolve
 from geolookup.web import lookups as lookups_routes
 from geolookup.web.application import Application, Opens, Paths, ignore
 from geolookup.web.launch import launch

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from geolookup import opening
 from geolookup.cli.app import run
 from geolookup.cli.inputs import Tally
 from geolookup.cli.lookup.annotate import Annotator
+from geolookup.sync import opening
 from tests.support.data.states import place, publish
 from tests.support.users.quick_commands import forked
 

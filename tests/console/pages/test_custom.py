@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from geolookup.console.console import Console
-from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.session import EditSession
+from geolookup.sync.opening import open_editor
 from tests.support.data.two_sources import NOTHING
 from tests.support.users.running_console import RunningConsole, Visitor, hidden
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.console.files_console import HOSTILE
 from tests.support.data.states import place, publish
 from tests.support.users.running_console import RunningConsole, Visitor

@@ -14,7 +14,7 @@ from geolookup.columns.map_content import CountryTotals
 from geolookup.console.pages import map as page
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import parse
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.console.files_console import HOSTILE
 from tests.support.data.two_sources import NOTHING, state
 from tests.support.users.running_console import RunningConsole, Visitor, hidden

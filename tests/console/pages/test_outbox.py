@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from geolookup.model.errors import StateBusyError
-from geolookup.opening import open_editor
 from geolookup.settings.table import Settings
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.opening import open_editor
 from geolookup.sync.pull.pull import pull
 from tests.support.data.two_sources import NOTHING
 from tests.support.services.running_service import FIELDS, RunningService

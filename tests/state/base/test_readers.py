@@ -18,8 +18,8 @@ import pytest
 
 import geolookup.cli
 from geolookup.cli.app import run
-from geolookup.opening import open as open_lookup
 from geolookup.state.base import readers
+from geolookup.sync.opening import open as open_lookup
 from tests.support.data.states import place, publish
 
 GROUP = "daemon"

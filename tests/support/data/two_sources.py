@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from geolookup.opening import open_editor
+from geolookup.sync.opening import open_editor
 from tests.exports.states import publish_sources
 
 #: A place of which little is known.

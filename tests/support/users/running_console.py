@@ -12,9 +12,9 @@ import httpx
 from geolookup.console.app import application
 from geolookup.console.console import Console
 from geolookup.console.forms import TOKEN
-from geolookup.opening import open_editor
 from geolookup.settings.load import load
 from geolookup.settings.table import Settings
+from geolookup.sync.opening import open_editor
 from geolookup.web.options import Limits, Options
 from tests.support.services.plain_http import PLAIN
 from tests.support.services.server_thread import PATIENCE_S, ServerThread, client_of

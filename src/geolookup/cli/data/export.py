@@ -6,7 +6,6 @@ from typing import Any, BinaryIO, cast
 
 import click
 
-from geolookup import opening
 from geolookup.cli import interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import as_of_option, json_option
@@ -15,7 +14,7 @@ from geolookup.exports.content import LAYERS, LayerChoice
 from geolookup.exports.export import ExportForm
 from geolookup.exports.export import export as write
 from geolookup.exports.rows import DEFAULT_FIELDS, FIELDS
-from geolookup.sync import words
+from geolookup.sync import opening, words
 
 _BINARY = ("mmdb", "parquet")
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import click
 
-from geolookup import opening
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, load_settings
 from geolookup.model.reports import RunFailure, SourceStatus, Status
@@ -16,7 +15,7 @@ from geolookup.settings.times import in_words, shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
 from geolookup.state.base.parts import REGISTRY
-from geolookup.sync import words
+from geolookup.sync import opening, words
 
 
 def _source_line(source: SourceStatus, *, bundled: bool) -> str:

@@ -15,9 +15,9 @@ from geolookup.model.countries import in_capitals
 from geolookup.model.errors import InvalidAddressError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import range_ends
-from geolookup.opening import open_editor
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
+from geolookup.sync.opening import open_editor
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -5,7 +5,6 @@ from typing import BinaryIO
 
 import click
 
-from geolookup import opening
 from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt
 from geolookup.cli.inputs import Tally, ok_options
@@ -14,6 +13,7 @@ from geolookup.columns.text import CANDIDATE, is_punctuation, pieces
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.types import FIELD_NAMES
+from geolookup.sync import opening
 
 
 @click.command()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypedDict, Unpa
 
 import click
 
-from geolookup import opening
 from geolookup.base.text import harmless
 from geolookup.cli import exit_codes, inputs, interrupt, output
 from geolookup.cli.inputs import Tally
@@ -20,7 +19,7 @@ from geolookup.exports.countries import countries
 from geolookup.exports.target import open_target
 from geolookup.lookup.asked import Pick
 from geolookup.lookup.engine import GeoLookup
-from geolookup.sync import words
+from geolookup.sync import opening, words
 
 if TYPE_CHECKING:
     from geolookup.columns.maps import Form as MapForm

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
 
-from geolookup import opening
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.inputs import Tally, ok_options
 from geolookup.cli.options import delimiter_option
@@ -17,6 +16,7 @@ from geolookup.columns.common import DEFAULT_FIELDS, FIELDS, checked_fields
 from geolookup.exports.target import open_target
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
+from geolookup.sync import opening
 
 if TYPE_CHECKING:
     from geolookup.columns.readers import Form, Reader

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from geolookup import opening
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import as_of_option, json_option
 from geolookup.model.reports import AnswerSince, Explanation
 from geolookup.settings.times import in_words, shown
+from geolookup.sync import opening
 
 
 @click.command()
@@ -34,7 +34,7 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
 
 
 def _site_names() -> dict[int, str]:
-    from geolookup.opening import open_editor  # late: most answers need no edits
+    from geolookup.sync.opening import open_editor  # late: most answers need no edits
 
     with open_editor() as editor:
         return editor.site_names()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from geolookup import opening
 from geolookup.base.text import fields_text, harmless
 from geolookup.cli import output
 from geolookup.cli.options import chosen_fields, json_option
@@ -21,7 +20,7 @@ from geolookup.state.base.current import Current
 from geolookup.state.base.parts import Part, parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync import words
+from geolookup.sync import opening, words
 
 if TYPE_CHECKING:
     from geolookup.exports.content import LayerChoice

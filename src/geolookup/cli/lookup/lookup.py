@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from geolookup import opening
 from geolookup.cli import interrupt, output
 from geolookup.cli.inputs import Tally, ok_options, read_addresses
 from geolookup.cli.options import as_of_option, chosen_fields, delimiter_option, formats
@@ -17,6 +16,7 @@ from geolookup.lookup.ranges import parts_of_range
 from geolookup.model.errors import InvalidAddressError, InvalidRangeError
 from geolookup.model.types import FLAT_NAMES
 from geolookup.sources.bundled import BUNDLED, MORE
+from geolookup.sync import opening
 
 if TYPE_CHECKING:
     from geolookup.model.addresses import Family

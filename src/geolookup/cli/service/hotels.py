@@ -12,12 +12,12 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from geolookup import opening
 from geolookup.cli import exit_codes, inputs, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import format_option, load_service_settings, url_option
 from geolookup.http.transport import Transport
 from geolookup.model.errors import EditError, UpstreamError, UpstreamRefusedError
+from geolookup.sync import opening
 from geolookup.upstream.hotels import SECTIONS, Hotel, HotelsClient, Nearby, hotels_near
 from geolookup.upstream.rates import RatePlan, RatesClient
 

@@ -21,7 +21,6 @@ from typing import Literal
 import click
 import msgspec
 
-from geolookup import opening
 from geolookup.base import disk
 from geolookup.base.version import __version__
 from geolookup.cli import exit_codes, output
@@ -46,7 +45,7 @@ from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.state.base import files, readers, sqlite
 from geolookup.state.base.clock import wall
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync import words
+from geolookup.sync import opening, words
 
 #: A clock that differs from the service's by more than this is wrong, and one that is earlier than this release, too.
 _SKEW_S = 60.0

@@ -1,17 +1,19 @@
 """Forms that edit: what was typed, then what it would change, then it is saved, unless the form was overtaken."""
 
-from collections.abc import Mapping
-from typing import Any
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
-from geolookup.console import proposals
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
-from geolookup.console.proposals import Does, OvertakenError
 from geolookup.history.preview import preview_edit
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import FIELDS
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
+from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.outbox.payload import described
 
 #: Edits of the outbox with which a page still says at once what another one would change: all of them are laid for it.
 _AT_ONCE_EDITS = 500
@@ -20,6 +22,35 @@ _AT_ONCE_SEGMENTS = 2_000
 
 #: What was typed, by the name of the input.
 Values = dict[str, str]
+
+#: Makes an edit; returns the locid that it is about, and what it did in words.
+Does: TypeAlias = Callable[[Editor], tuple[int, str]]
+
+
+class OvertakenError(EditError):
+    """The geolocation that a form showed was changed by others meanwhile. Nothing was saved."""
+
+
+def version(laid: Laid) -> str:
+    """The form's mark of the geolocation that it shows: another text after any change of it."""
+    edits = [(row.id, str(row.state)) for row in laid.edits]
+    return digest_of([laid.place.locid, described(laid.place), edits])
+
+
+def digest_of(value: Any) -> str:
+    """A short text that is another one for another value of JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def make(editor: Editor, does: Does, *, unchanged: Callable[[], None]) -> tuple[int, str]:
+    """Make an edit, unless its form was overtaken: ``unchanged`` is asked while nobody else can edit.
+
+    :raises OvertakenError: if it says so
+    :raises EditError: if it cannot be made
+    """
+    with editor.transaction():
+        unchanged()
+        return does(editor)
 
 
 class Edit:
@@ -120,7 +151,7 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
     editor = console.editor()
     if form.text("step") == "save" and form.text("checked") == _digest(values):
         try:
-            locid, told = proposals.make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
+            locid, told = make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
             return _page(request, console, edit, values, error=str(error), overtaken=True, status=409)
         except GeoLookupError as error:
@@ -146,7 +177,7 @@ _OVERTAKEN = (
 
 def _digest(values: Values) -> str:
     """The edit that was shown: it is saved as it was shown, and nothing that was typed since."""
-    return proposals.digest_of(sorted(values.items()))
+    return digest_of(sorted(values.items()))
 
 
 def _page(

@@ -9,11 +9,9 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup.console import proposals
 from geolookup.console.console import Console, Html
-from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
+from geolookup.console.editing import Does, Edit, Values, field_texts, handle, require_fitting, show, version
 from geolookup.console.forms import AnyRequest, query, typed
-from geolookup.console.proposals import Does
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELDS
@@ -92,11 +90,11 @@ class _OfOne(Edit):
 
     def seen(self, editor: Editor) -> str:
         """See `Edit`."""
-        return proposals.version(editor.get(self.locid))
+        return version(editor.get(self.locid))
 
     def shown(self, console: Console) -> str:
         """See `Edit`."""
-        return proposals.version(_laid(console, self.locid))
+        return version(_laid(console, self.locid))
 
     def now(self) -> dict[str, str]:
         """See `Edit`."""

@@ -11,11 +11,9 @@ from litestar import get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
-from geolookup.console import proposals
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.editing import Edit, Values, field_texts, handle, require_fitting, show
+from geolookup.console.editing import Does, Edit, Values, digest_of, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
-from geolookup.console.proposals import Does
 from geolookup.console.runs import Run
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
@@ -201,7 +199,7 @@ class Decision(Edit):
     def seen(self, editor: Editor) -> str:
         """See `Edit`."""
         row = editor.edit(self.row.id)
-        return proposals.digest_of([row.id, str(row.state), row.attempts, row.payload, row.journal, row.problem])
+        return digest_of([row.id, str(row.state), row.attempts, row.payload, row.journal, row.problem])
 
     def now(self) -> dict[str, str]:
         """See `Edit`."""

@@ -1,4 +1,4 @@
-"""What `tests.test_fields` runs in a copy of the sources that has a ninth field, ``timezone``."""
+"""What `tests.model.test_fields` runs in a copy of the sources that has a ninth field, ``timezone``."""
 
 import contextlib
 import csv

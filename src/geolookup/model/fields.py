@@ -6,7 +6,7 @@ Its names are imported from here.
 
 To add a field: an entry here; its attribute in `types.Geolocation` and `types.NewGeolocation`, in
 `upstream.decode.PulledGeolocation` and in `sources.places.PlaceFields`, so that types are checked.
-`tests/test_fields.py` does all of that in a copy.
+`tests/model/test_fields.py` does all of that in a copy.
 """
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ from geolookup.model.types import Geolocation, ListFilters, NewGeolocation
 from geolookup.sources.places import PlaceFields
 from geolookup.upstream.decode import PulledGeolocation
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MOST_FILES = 4
 
 #: All that adding the field ``timezone`` takes: (file, what stands there, what takes its place).

@@ -288,6 +288,13 @@ def published_rows(home: str) -> dict[str, Any]:
     return rows
 
 
+def mmdb_files(path: str) -> list[str]:
+    """The file, or the MaxMind DBs of a folder."""
+    if os.path.isfile(path):
+        return [path]
+    return sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith(".mmdb"))
+
+
 def main() -> None:
     """Make everything that the benchmarks need, and say how large it is."""
     parser = arguments(__doc__)

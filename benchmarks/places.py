@@ -170,7 +170,7 @@ def main() -> None:
             reader, home, texts, *files = words
             print(json.dumps(meet(reader, home, texts, files)))
         return
-    from benchmarks.sources import mmdb_files
+    from benchmarks.data import mmdb_files
 
     home, path = options.words
     measure(home, mmdb_files(os.path.abspath(path)), os.path.basename(path), options.data)

@@ -22,7 +22,7 @@ import numpy as np
 import geolookup
 from benchmarks import places
 from benchmarks.common import arguments, child, load_average, peak_mib, print_table
-from benchmarks.data import PEER, DataSet
+from benchmarks.data import PEER, DataSet, mmdb_files
 from benchmarks.figures import record
 from benchmarks.lookup import per_call_us
 from benchmarks.mmdb_networks import disagreements, some_networks
@@ -38,13 +38,6 @@ _ASKED = 100_000
 _ROUNDS = 11
 _NIGHTS = 7
 _SMALL = 2000
-
-
-def mmdb_files(path: str) -> list[str]:
-    """The file, or the MaxMind DBs of a folder."""
-    if os.path.isfile(path):
-        return [path]
-    return sorted(os.path.join(path, name) for name in os.listdir(path) if name.endswith(".mmdb"))
 
 
 def publish(path: str, home: str) -> dict[str, Any]:

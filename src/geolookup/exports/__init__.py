@@ -1,1 +1,1 @@
-"""What lookups answer, written as files that other programs read: MMDB, geofeed, CSV, Parquet."""
+"""The answers of lookups, written as files that other programs read: MMDB, geofeed, CSV, Parquet."""

@@ -1,4 +1,4 @@
-"""What is exported, taken from one snapshot into memory: the segments of both families, and the places they name."""
+"""The content of an export, read from one snapshot into memory: the segments of both families, and their places."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Content:
     answering: tuple[str, ...]
 
     def covered(self) -> int:
-        """How many segments are not gaps."""
+        """The number of segments that are not gaps."""
         return self.four.covered() + self.six.covered()
 
 

@@ -41,7 +41,7 @@ _COLLECTED, _RECORDED, _ALL = 300, 500, 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What was written: ``ranges`` of addresses with one answer, ``size_bytes`` before any compression.
+    """The outcome: ``ranges`` of addresses with one answer, ``size_bytes`` before any compression.
 
     ``attributions`` are the lines that the licences of the sources in it want shown. ``warnings`` say what could not be
     written as it is.
@@ -196,7 +196,7 @@ def _writer(
     postal_codes: bool,
     public_only: bool,
 ) -> _Write:
-    """What writes the format, its options checked.
+    """The writer of the format, its options checked.
 
     :raises SettingsError: if an option cannot be used
     :raises ColumnError: if a column is unknown
@@ -228,7 +228,7 @@ def _published(content: Content) -> str:
 
 
 def _describe(content: Content, attributions: tuple[str, ...]) -> str:
-    """What a file says of itself: where it is from, and whom to credit."""
+    """The description in a file: where it is from, and whom to credit."""
     sources = ", ".join(content.answering) or "nothing"
     return ". ".join((f"What geolookup answers, from {sources}", *(line.rstrip(".") for line in attributions))) + "."
 

@@ -24,7 +24,7 @@ _LINES_AT_ONCE = 4096
 
 @dataclass(slots=True)
 class Left:
-    """What could not be written as it is: numbers of places; and ``ranges``, how many were written, if only in part."""
+    """Numbers of places that could not be written as they are, and of the ``ranges`` written, if only in part."""
 
     ranges: int = 0
     out: int = 0
@@ -32,7 +32,7 @@ class Left:
     changed_cities: int = 0
 
     def warnings(self) -> Iterator[str]:
-        """What a person should know of it."""
+        """Notes on it for a person."""
         if self.out:
             yield f"{_places(self.out)} neither a country nor a city, and {'is' if self.out == 1 else 'are'} left out"
         if self.without_country:
@@ -100,7 +100,7 @@ def _lines(
 
 
 def _fields(places: Places, left: Left, *, postal_codes: bool) -> tuple[list[str], U32]:
-    """What follows the prefix of each distinct line, and its number for each place: `EMPTY` if it is left out."""
+    """The rest of each distinct line after its prefix, and its number for each place: `EMPTY` if it is left out."""
     known: dict[str, int] = {}
     numbers = np.empty(len(places), np.uint32)
     columns = [places.column(name) for name in ("country", "region", "city", "postalcode")]

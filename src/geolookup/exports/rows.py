@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 1 << 13
 
 
 class Rows:
-    """What is exported as rows. Neighbouring ranges with the same values are one row.
+    """The rows of an export. Neighbouring ranges with the same values are one row.
 
     ``names`` are the columns; ``values`` has the values of each distinct answer, in the order of the fields. Without
     fields, all neighbours are one row. If there is ``wanted``, only the places that fit these filters are written.

@@ -25,7 +25,7 @@ class Segments(NamedTuple):
         return int(self.hi[position]) << 64 | int(self.lo[position])
 
     def position(self, address: int) -> int:
-        """How many segments begin before an address."""
+        """The number of segments that begin before an address."""
         return bisect_left(range(len(self.value)), address, key=self.start)
 
     def part(self, begin: int, end: int | None) -> "Segments":
@@ -45,7 +45,7 @@ class Segments(NamedTuple):
         return Segments(self.hi, self.lo, known[numbers]).merged()
 
     def covered(self) -> int:
-        """How many segments are not gaps."""
+        """The number of segments that are not gaps."""
         return int(np.count_nonzero(self.value != EMPTY))
 
     def ranges(self, version: int) -> Iterator[tuple[int, int, int]]:

@@ -1,4 +1,4 @@
-"""How two index files, or two pairs of them, differ: for how many addresses, and from which country to which."""
+"""The difference of two index files, or two pairs of them: numbers of addresses, from one country to another."""
 
 import itertools
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _NOTHING = -1
 
 
 def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[int, int]:
-    """How many IPv4 and how many IPv6 addresses have a different country in ``new`` than in ``old``.
+    """The numbers of IPv4 and of IPv6 addresses that have a different country in ``new`` than in ``old``.
 
     Not covered counts as a country of its own; a geolocation without a country has the country "".
 
@@ -42,8 +42,7 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
 
 
 def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[Change, int]]:
-    """How many addresses of each family have a different answer in ``new`` than in ``old``, by country before and
-    after.
+    """The addresses of each family whose answer differs from ``old`` to ``new``, counted by country before and after.
 
     Answers differ if any field of the geolocation differs, its locid included; so both countries may be the same.
     Exact, in memory that grows with the geolocations only: some seconds for millions of blocks.

@@ -1,4 +1,4 @@
-"""What the index file's writer and reader share: its sections, its header, and the rules for both.
+"""The index file, as its writer and reader share it: its sections, its header, and the rules for both.
 
 The file is in the safetensors layout (https://huggingface.co/docs/safetensors, "Format"): the header's length as a
 little-endian u64, a JSON header padded with spaces, then the sections without holes. On top of that, data begin at a

@@ -42,7 +42,7 @@ class Column:
 
     @property
     def nbytes(self) -> int:
-        """How many bytes all numbers have."""
+        """The bytes of all numbers."""
         return self._stored + len(self._newest)
 
     def append(self, values: Array) -> None:
@@ -235,7 +235,7 @@ def _address(halves: Sequence[Array], row: int) -> int:
 
 
 def _count_to(halves: Sequence[Array], bound: int) -> int:
-    """How many of the sorted addresses are not above ``bound``."""
+    """The number of sorted addresses that are not above ``bound``."""
     if len(halves) == 1:
         return int(np.searchsorted(halves[0], halves[0].dtype.type(bound), "right"))
     hi, lo = halves

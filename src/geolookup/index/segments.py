@@ -129,7 +129,7 @@ class SegmentSections:
 
 
 class _Counted:
-    """What is known of one family's segments so far; ``start`` and ``slot`` are of the newest."""
+    """One family's segments as far as they are known; ``start`` and ``slot`` are of the newest."""
 
     def __init__(self) -> None:
         self.is_empty = True
@@ -167,14 +167,14 @@ class _Counted:
 
 
 def covered_v4(first: U32, slot: U32) -> int:
-    """How many IPv4 addresses the segments cover, without gaps: exact."""
+    """The number of IPv4 addresses that the segments cover, without gaps: exact."""
     covered = slot != EMPTY
     total = int(np.sum(first[1:] - first[:-1], where=covered[:-1], dtype=np.uint64))
     return total + (IPV4_MAX + 1 - int(first[-1]) if covered[-1] else 0)
 
 
 def covered_v6(hi: U64, lo: U64, slot: U32) -> int:
-    """How many IPv6 addresses the segments cover, without gaps: exact."""
+    """The number of IPv6 addresses that the segments cover, without gaps: exact."""
     covered = slot != EMPTY
     total = _span_v6(hi, lo, covered[:-1])
     return total + (IPV6_MAX + 1 - (int(hi[-1]) << 64 | int(lo[-1])) if covered[-1] else 0)

@@ -65,7 +65,7 @@ def write_stack(
 
 
 def hidden_by_masks(served: "IndexReader", readers: "Sequence[IndexReader]") -> tuple[int, int]:
-    """How many IPv4 and IPv6 addresses have an answer in ``served``, and would be masked in a stack of ``readers``.
+    """The numbers of IPv4 and IPv6 addresses with an answer in ``served`` that a stack of ``readers`` would mask.
 
     :raises IndexDamagedError: if an index is damaged
     """
@@ -87,7 +87,7 @@ def _hidden(stretch: Stretch, masks: "Sequence[Array]") -> int:
 
 
 def answered_by(reader: "IndexReader") -> dict[str, tuple[int, int]]:
-    """How many IPv4 and IPv6 addresses each source answers, by its name; of a file that names none, by "".
+    """The numbers of IPv4 and IPv6 addresses that each source answers, by its name; of a file that names none, by "".
 
     :raises IndexDamagedError: if the index cannot be followed
     """
@@ -173,7 +173,7 @@ def _laid_over(
 
 
 def _winners(stretch: Stretch, slots: Sequence[I64]) -> tuple[Array, Array, I64]:
-    """What wins from each start on. Of several starts at one address only the last reaches anywhere, so it stays."""
+    """The winner from each start on. Of several starts at one address only the last reaches anywhere, so it stays."""
     hi, lo = stretch.hi, stretch.lo
     reaches = np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True)
     winner = np.full(int(np.count_nonzero(reaches)), _NOTHING, np.int64)

@@ -39,7 +39,7 @@ class Stretch:
     slots: tuple[I64, ...]
 
     def lengths(self) -> list[tuple[U64, int]]:
-        """How many addresses each start reaches: limbs of 32 bits at most, each with its shift."""
+        """The number of addresses that each start reaches: limbs of 32 bits at most, each with its shift."""
         after_hi = np.append(self.hi[1:], np.uint64(self.end >> 64 & _LOW64))
         after_lo = np.append(self.lo[1:], np.uint64(self.end & _LOW64))
         lo = after_lo - self.lo  # modulo 2**64: the line below has the borrow
@@ -82,7 +82,7 @@ class _File:
         return self.reader.first(self.family, position)
 
     def position(self, address: int) -> int:
-        """How many segments begin before an address."""
+        """The number of segments that begin before an address."""
         return bisect_left(range(self.count), address, key=self.start)
 
     def between(self, begin: int, end: int) -> tuple[U64, U64, I64]:

@@ -118,7 +118,7 @@ class UnknownGenerationError(StateError):
 
 
 class StaleDataError(StateError):
-    """What is served is older than ``max_age``, and ``stale`` says to refuse it; ``age_s`` is in seconds."""
+    """The served data are older than ``max_age``, and ``stale`` says to refuse them; ``age_s`` is in seconds."""
 
     def __init__(self, message: str, *, age_s: float) -> None:
         super().__init__(message)

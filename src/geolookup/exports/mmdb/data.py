@@ -70,7 +70,7 @@ def map_of(members: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def map_head(count: int) -> bytes:
-    """What a map of so many members begins with."""
+    """The first bytes of a map of so many members."""
     return _control(_MAP, count)
 
 
@@ -102,7 +102,7 @@ class Pool:
         return len(self._octets)
 
     def shared(self, value: bytes) -> bytes:
-        """What stands for a value: a pointer to it, or the value itself if that is not longer."""
+        """The bytes for a value: a pointer to it, or the value itself if that is not longer."""
         known = self._known.get(value)
         if known is None:
             known = pointer(len(self._octets))

@@ -43,7 +43,7 @@ class Encoded:
         }
 
     def metadata(self, database_type: str) -> bytes:
-        """What follows the body in a database of this type."""
+        """The metadata that follow the body in a database of this type."""
         known = {**self._metadata, "database_type": data.text(database_type)}
         return _MARKER + data.map_of((data.text(key), value) for key, value in known.items())
 

@@ -57,7 +57,7 @@ class Tree:
         self.node_count = max(1, int(lengths.sum()))
 
     def packed(self, offsets: Array, progress: Callable[[int, int], None]) -> tuple[int, Iterator[bytes]]:
-        """How many bits a record of the tree has, and the bytes of the tree.
+        """The bits of a record of the tree, and the bytes of the tree.
 
         ``offsets`` has the place in the data section of each record. ``progress`` is told (depths done, all).
 

@@ -111,7 +111,7 @@ def test_every_setting_that_code_for_lookups_reads_is_marked_as_bearing_on_looku
     read: set[str] = set()
     root = Path(geolookup.__file__).parent
     rooms = [path for room in ("lookup", "index", "state") for path in (root / room).rglob("*.py")]
-    for path in [root / "opening.py", *rooms]:
+    for path in [root / "sync" / "opening.py", *rooms]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "settings":
                 # Without a state the bundled one is built, unless there is an upstream: the fast path builds none.

@@ -70,13 +70,13 @@ def test_bytes_are_durable_before_the_name(
     geo: geolookup.GeoLookup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = []
-    for name in ("fsync", "replace"):
+    for name in ("fsync", "rename"):
         original = getattr(os, name)
         monkeypatch.setattr(
             target.os, name, lambda *given, name=name, original=original: (order.append(name), original(*given))
         )
     geolookup.export(geo, "csv", tmp_path / "x.csv")
-    assert order == ["fsync", "replace", "fsync"]
+    assert order == ["fsync", "rename", "fsync"]
 
 
 def test_a_full_disk_is_said(geo: geolookup.GeoLookup) -> None:

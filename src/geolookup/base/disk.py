@@ -5,6 +5,7 @@ import fcntl
 import os
 import random
 import time
+from collections.abc import Iterator
 from io import FileIO
 from typing import TypeAlias
 
@@ -53,17 +54,36 @@ def rename(path: str, target: str) -> None:
     sync_directory(os.path.dirname(target))
 
 
-def replace(path: str, data: bytes, *, mode: int = 0o600) -> None:
-    """Put a new file in the place of any that is there, so that readers see the old bytes or the new ones."""
-    temporary = f"{path}.tmp-{os.getpid()}-{time.monotonic_ns():x}"
+@contextlib.contextmanager
+def replacing(path: str, *, mode: int = 0o600, hidden: bool = False) -> Iterator[int]:
+    """The descriptor of a new file that takes the place of any at ``path`` at the end, so that readers see old or new.
+
+    Its bytes are durable before its name is. On a failure it goes, and the old file stays. Until the end it stands
+    beside ``path``; ``hidden`` is for folders of people, where a kill may leave it.
+    """
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f"{'.' if hidden else ''}{name}.tmp-{os.getpid()}-{time.monotonic_ns():x}")
     try:
-        write_new(temporary, data, mode=mode)
+        descriptor = open_private(temporary)
+        try:
+            if mode != 0o600:
+                os.fchmod(descriptor, mode)  # the umask may take some of it away
+            yield descriptor
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         os.rename(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    sync_directory(os.path.dirname(path))
+    sync_directory(folder)
+
+
+def replace(path: str, data: bytes, *, mode: int = 0o600) -> None:
+    """Put a new file with these bytes in the place of any that is there: see `replacing`."""
+    with replacing(path, mode=mode) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
 
 
 def stamp(path: str) -> Stamp | None:

@@ -5,7 +5,6 @@ import gzip
 import io
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -66,24 +65,13 @@ def open_target(name: str) -> Iterator[BinaryIO]:
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
         raise DataFileError(f"{name}: its folder is not there: make it first, or name another")
-    with _writing_errors(name):
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-    try:
-        with _Target(name, open(descriptor, "wb", buffering=0)) as out:
-            with _writing_errors(name):
-                os.fchmod(descriptor, _mode(path))
-            yield out
-            out.flush()
-            with _writing_errors(name):
-                os.fsync(descriptor)
+    with contextlib.ExitStack() as replacing:
         with _writing_errors(name):
-            os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    with _writing_errors(name):
-        disk.sync_directory(folder)
+            descriptor = replacing.enter_context(disk.replacing(path, mode=_mode(path), hidden=True))
+        with _Target(name, open(descriptor, "wb", buffering=0, closefd=False)) as out:
+            yield out
+        with _writing_errors(name):
+            replacing.close()
 
 
 def _mode(path: str) -> int:

@@ -9,7 +9,6 @@ One process at a time writes. A file is replaced by rename, with its mode and ow
 import contextlib
 import os
 import re
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -366,29 +365,16 @@ def _read(path: str) -> bytes | None:
 
 def replace(path: str, before: bytes | None, after: bytes) -> None:
     """Replace the file by rename, and keep its mode and owner, unless it was changed meanwhile."""
-    folder = os.path.dirname(path)
-    with _writing_errors(path):
-        descriptor, temporary = tempfile.mkstemp(prefix=".geolookup.toml.", dir=folder)
-        try:
-            with open(descriptor, "wb") as file:
-                if before is None:
-                    os.fchmod(descriptor, _NEW_MODE)
-                else:
-                    status = os.stat(path)
-                    os.fchmod(descriptor, status.st_mode & 0o7777)
-                    with contextlib.suppress(PermissionError):  # only root can give a file to its owner
-                        os.fchown(descriptor, status.st_uid, status.st_gid)
-                file.write(after)
-                file.flush()
-                os.fsync(descriptor)
-            if _read(path) != before:
-                raise SettingsError(f"{path}: the file was changed meanwhile: run the command again")
-            os.rename(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        disk.sync_directory(folder)
+    with _writing_errors(path), disk.replacing(path, mode=_NEW_MODE, hidden=True) as descriptor:
+        if before is not None:
+            status = os.stat(path)
+            os.fchmod(descriptor, status.st_mode & 0o7777)
+            with contextlib.suppress(PermissionError):  # only root can give a file to its owner
+                os.fchown(descriptor, status.st_uid, status.st_gid)
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(after)
+        if _read(path) != before:
+            raise SettingsError(f"{path}: the file was changed meanwhile: run the command again")
 
 
 def write_secret(path: str, secret: str) -> None:

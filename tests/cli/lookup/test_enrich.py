@@ -368,10 +368,10 @@ def test_an_error_from_writing_names_the_file(tmp_path: Path, form: str) -> None
 def test_an_error_from_putting_the_file_in_its_place_names_it_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def replace(_source: str, _target: str) -> None:
+    def rename(_source: str, _target: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(os, "rename", rename)
     assert enriched(tmp_path, b"ip\n8.8.8.8\n", "in.csv", "out.csv") == (1, b"")
     assert capsys.readouterr().err == f"geolookup: {tmp_path / 'out.csv'}: writing failed: Input/output error\n"
     assert sorted(os.listdir(tmp_path)) == ["in.csv", "state"]

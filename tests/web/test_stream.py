@@ -15,7 +15,7 @@ import pytest
 from geolookup.service.geolocations import search
 from geolookup.service.geolocations.loader import load_files
 from geolookup.service.geolocations.search import Filter
-from geolookup.service.store.store import Snapshot, Store
+from geolookup.service.store.store import ReadTransaction, Store
 from geolookup.web.stream import SnapshotStream
 from tests.support.services.long_lists import LONG, many
 from tests.support.services.postgres import PostgresServer
@@ -146,7 +146,7 @@ def test_a_304_reads_no_rows(service: RunningService, monkeypatch: pytest.Monkey
 def test_a_failure_in_mid_stream_cuts_the_answer_short(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_snapshot: Snapshot, _wanted: Filter) -> object:
+    def fail(_snapshot: ReadTransaction, _wanted: Filter) -> object:
         yield b"["
         raise RuntimeError("the disk is gone")
 

@@ -15,7 +15,7 @@ from geolookup.state.base import files
 from geolookup.state.base.current import Current, Published
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import SERVICE, Part, parts_of, snapshot_path
-from geolookup.state.generations.assemble import Layer, about_of
+from geolookup.state.generations.assemble import StackedSource, about_of
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.catalogue import HELD
 from geolookup.state.publishing.directory import StateDirectory
@@ -123,29 +123,29 @@ def opened_held(directory: StateDirectory, held: HeldItem) -> Iterator[tuple[Pub
         yield published, {layer.part: layer.path for layer in layers}
 
 
-def _layers(directory: StateDirectory, current: Current, held: HeldItem) -> list[Layer]:
+def _layers(directory: StateDirectory, current: Current, held: HeldItem) -> list[StackedSource]:
     """The stack that would be served, each source with its place."""
     layers = {
-        part.name: Layer(part=part, path=snapshot_path(directory.home, part.snapshot))
+        part.name: StackedSource(part=part, path=snapshot_path(directory.home, part.snapshot))
         for part in parts_of(current.published)
     }
     if held.name is not None:
         kind = str(held.record.get("kind", SERVICE))
         # The number that it would get: a stack names its parts by their numbers.
         part = Part(held.name, kind, 1 + current.newest_snapshot, held.digest)
-        layers[held.name] = Layer(part=part, path=held.path)
+        layers[held.name] = StackedSource(part=part, path=held.path)
         return [layers[name] for name in served_names(current) or [held.name]]
     for entry in current.sources:
         if entry["name"] in held.names and entry.get("digest"):
             part = Part(str(entry["name"]), str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
-            layers[part.name] = Layer(part=part, path=snapshot_path(directory.home, part.snapshot))
+            layers[part.name] = StackedSource(part=part, path=snapshot_path(directory.home, part.snapshot))
     missing = [name for name in held.names if name not in layers]
     if missing:
         raise UnknownGenerationError(f"{held.reference}: {', '.join(missing)} has no snapshot yet: sync first")
     return [layers[name] for name in held.names]
 
 
-def _custom(directory: StateDirectory, current: Current, layers: list[Layer]) -> str:
+def _custom(directory: StateDirectory, current: Current, layers: list[StackedSource]) -> str:
     """The cache.db whose custom geolocations would be served: see `assemble`."""
     service = next((layer for layer in layers if layer.part.kind == SERVICE), None)
     left = directory.custom_of(current) if service is None else None
@@ -153,7 +153,7 @@ def _custom(directory: StateDirectory, current: Current, layers: list[Layer]) ->
 
 
 @contextlib.contextmanager
-def _base(layers: list[Layer]) -> Iterator[IndexReader]:
+def _base(layers: list[StackedSource]) -> Iterator[IndexReader]:
     """The default layer of a stack: the one index, or all of them as one temporary file."""
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(IndexReader.open(os.path.join(layer.path, "index"))) for layer in layers]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolookup.index.compare import Change, LayerPair, changed_answers
+from geolookup.index.compare import CountryChange, LayerPair, changed_answers
 from geolookup.index.reader import EMPTY, IndexReader, source_of
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.addresses import parse
@@ -30,8 +30,8 @@ NAMED_RANGES = 3
 class Impact:
     """Counts of the addresses of each family with another answer, by country before and after (None: not covered)."""
 
-    ipv4: dict[Change, int]
-    ipv6: dict[Change, int]
+    ipv4: dict[CountryChange, int]
+    ipv6: dict[CountryChange, int]
 
     def rows(self) -> list[tuple[str | None, str | None, int, int]]:
         """(before, after, IPv4 addresses, IPv6 addresses), the most first."""

@@ -125,7 +125,7 @@ def _raw(error: BaseException) -> str:
     return "\n".join(texts)
 
 
-class Answer(Protocol):
+class StreamedAnswer(Protocol):
     """An answer whose body streams in; `body.Body` is one."""
 
     @property
@@ -169,7 +169,9 @@ def _read_problem(body: bytes, clean: Callable[[str], str]) -> _Problem:
     return _Problem(harmless(clean(name), 80), text(value, "title"), text(value, "detail"), tuple(pairs))
 
 
-def error_of(what: str, answer: Answer, clean: Callable[[str], str], *, location: str | None = None) -> UpstreamError:
+def error_of(
+    what: str, answer: StreamedAnswer, clean: Callable[[str], str], *, location: str | None = None
+) -> UpstreamError:
     """The error that an unsuccessful answer stands for; its first bytes are read for the problem that they tell."""
     kept = bytearray()
     try:

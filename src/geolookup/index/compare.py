@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: The default and the custom layer that answer together.
 LayerPair: TypeAlias = "tuple[IndexReader, IndexReader]"
 #: (before, after), each a country's code, "" if the geolocation has none, None if no block covers the address.
-Change: TypeAlias = tuple[str | None, str | None]
+CountryChange: TypeAlias = tuple[str | None, str | None]
 
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
 _NOTHING = -1
@@ -41,7 +41,7 @@ def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[i
     return v4, v6
 
 
-def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[Change, int]]:
+def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[CountryChange, int]]:
     """The addresses of each family whose answer differs from ``old`` to ``new``, counted by country before and after.
 
     Answers differ if any field of the geolocation differs, its locid included; so both countries may be the same.
@@ -66,8 +66,8 @@ def _by_country(
     answer: tuple[I64, ...],
     country: list[I64],
     names: list[str | None],
-) -> dict[Change, int]:
-    found: dict[Change, int] = {}
+) -> dict[CountryChange, int]:
+    found: dict[CountryChange, int] = {}
     for stretch in walk(layers, family):
         base_before, over_before, base_after, over_after = stretch.slots
         before = _laid_over(answer[0][base_before], answer[1][over_before], over_before)

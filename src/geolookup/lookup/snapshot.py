@@ -63,7 +63,7 @@ def view_type(module: "ModuleType") -> type[Geolocation]:
 MAX_RECORDS = 1 << 17
 
 
-class Kept(dict[int, Geolocation]):
+class CachedPlaces(dict[int, Geolocation]):
     """Geolocations by slot, each made when it is first asked for and kept. They do not need the file once made."""
 
     def __init__(self, reader: IndexReader) -> None:
@@ -85,7 +85,7 @@ class OpenLayer:
 
     def __init__(self, reader: IndexReader, places: "_native.Places[Geolocation] | None" = None) -> None:
         self.reader = reader
-        self._places: _native.Places[Geolocation] | Kept = Kept(reader) if places is None else places
+        self._places: _native.Places[Geolocation] | CachedPlaces = CachedPlaces(reader) if places is None else places
 
     def geolocation(self, slot: int) -> Geolocation:
         try:

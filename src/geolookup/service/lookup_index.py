@@ -26,7 +26,7 @@ from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.errors import GeoLookupError, RequestRefusedError, ServiceError, StateBusyError
 from geolookup.model.types import FIELD_NAMES, Layer, Match
 from geolookup.service.store.schema import geolocations, ipblocks
-from geolookup.service.store.store import Snapshot, Store
+from geolookup.service.store.store import ReadTransaction, Store
 from geolookup.state.base import files
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Compiler:
                     self._publish(snapshot, path)
                 return revision, IndexReader.open(path)
 
-    def custom_layer(self, snapshot: Snapshot) -> IndexReader:
+    def custom_layer(self, snapshot: ReadTransaction) -> IndexReader:
         """The custom layer of the snapshot.
 
         :raises GeoLookupError: as `default_layer`
@@ -88,7 +88,7 @@ class Compiler:
                     continue
             yield
 
-    def _publish(self, snapshot: Snapshot, path: str) -> None:
+    def _publish(self, snapshot: ReadTransaction, path: str) -> None:
         folder = os.path.dirname(path)
         others = os.listdir(folder)
         for name in others:
@@ -101,13 +101,13 @@ class Compiler:
             if name.startswith(_PREFIX):  # processes that have it mapped keep it
                 files.remove_file(os.path.join(folder, name))
 
-    def _private(self, snapshot: Snapshot, layer: Layer) -> IndexReader:
+    def _private(self, snapshot: ReadTransaction, layer: Layer) -> IndexReader:
         with files.file_errors("the directory for temporary files"), tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, layer)
             self._write(snapshot, layer, path)
             return IndexReader.open(path)
 
-    def _write(self, snapshot: Snapshot, layer: Layer, path: str) -> None:
+    def _write(self, snapshot: ReadTransaction, layer: Layer, path: str) -> None:
         builder = IndexBuilder(layer, source="service" if layer == "default" else "", folder=os.path.dirname(path))
         slots = {}
         places = select(*(geolocations.c[name] for name in ("locid", *FIELD_NAMES)))
@@ -120,7 +120,7 @@ class Compiler:
             extend(slots[locid], list(map(int, firsts)), list(map(int, lasts)))
         builder.write(path)
 
-    def _rows(self, snapshot: Snapshot, query: Select[Any], layer: Layer) -> Iterator[Any]:
+    def _rows(self, snapshot: ReadTransaction, query: Select[Any], layer: Layer) -> Iterator[Any]:
         # In the database's own order: sorting millions of rows takes some databases longer than it saves here.
         (locid, *_) = query.selected_columns
         result = snapshot.connection.execution_options(yield_per=_ROWS).execute(

@@ -20,7 +20,7 @@ class State:
         self._licence_allows = licence_allows
         self._forbidden: tuple[object, frozenset[str]] = (None, frozenset())
 
-    async def layers(self) -> "Held":
+    async def layers(self) -> "Moment":
         """The published snapshot.
 
         :raises RequestRefusedError: ``stale-data`` if it is older than the settings allow, ``index-not-ready`` if it
@@ -28,10 +28,10 @@ class State:
         """
         return self.layers_at_once()
 
-    def layers_at_once(self) -> "Held":
+    def layers_at_once(self) -> "Moment":
         """The same: nothing is waited for."""
         snapshot = self.fresh()
-        return Held(self, snapshot, self.forbidden(snapshot))
+        return Moment(self, snapshot, self.forbidden(snapshot))
 
     def fresh(self) -> Snapshot:
         """The published snapshot; the errors are those of `layers`."""
@@ -65,7 +65,7 @@ class State:
         return names
 
 
-class Held:
+class Moment:
     """The answers of one moment."""
 
     __slots__ = ("_forbidden", "_snapshot", "_state", "_used")

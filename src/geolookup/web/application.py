@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from geolookup.web.probes import Health, Metrics
 
 #: The JSON of a 200, from a request's scope, given without waiting. If it is None, or raises, the framework is asked.
-Answer: TypeAlias = Callable[[Any], bytes | None]
+AnswerAtOnce: TypeAlias = Callable[[Any], bytes | None]
 #: Renders a problem in another form than its own: (name, status, detail) to a value for JSON.
 ErrorForm: TypeAlias = Callable[[str, int, str], Any]
 #: Renders a problem for a person: (name, status, detail) to a page of HTML and the headers that it needs.
@@ -117,7 +117,7 @@ class Application:
     """
 
     asgi: Any
-    at_once: Answer = not_at_once
+    at_once: AnswerAtOnce = not_at_once
     paths: Paths = field(default_factory=Paths)
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)

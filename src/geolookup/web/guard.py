@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from geolookup.model.addresses import is_loopback
 from geolookup.model.errors import RequestRefusedError
-from geolookup.web.application import SAFE, Answer, Paths, not_at_once, plain_path
+from geolookup.web.application import SAFE, AnswerAtOnce, Paths, not_at_once, plain_path
 from geolookup.web.auth import Client, Scope, Tokens
 from geolookup.web.host import allowed_host, canonical_address, host_of
 from geolookup.web.options import Limits
@@ -54,7 +54,7 @@ class Guard:
         limits: Limits | None = None,
         health: Health | None = None,
         beyond_loopback: bool = False,
-        at_once: Answer = not_at_once,
+        at_once: AnswerAtOnce = not_at_once,
     ) -> None:
         self.app = app
         self._at_once = at_once

@@ -16,7 +16,7 @@ from geolookup.model.errors import InvalidAddressError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import Match, flat_not_covered
 from geolookup.web import openapi, wire
-from geolookup.web.application import Answer, Paths
+from geolookup.web.application import AnswerAtOnce, Paths
 from geolookup.web.openapi import ADDRESS, NULLABLE_NUMBER
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def lookup_address(request: Request[Any, Any, Any], lookups: NamedDependen
         raise RequestRefusedError(str(error), problem="invalid-address") from error
 
 
-def quick(lookups: Lookups) -> dict[str, tuple[Any, Answer]]:
+def quick(lookups: Lookups) -> dict[str, tuple[Any, AnswerAtOnce]]:
     """`lookup_address` for `geolookup.web.routing.Quick`."""
 
     def answer(scope: Any) -> bytes | None:

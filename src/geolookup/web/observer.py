@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from geolookup.web.application import Answer, Paths, not_at_once
+from geolookup.web.application import AnswerAtOnce, Paths, not_at_once
 from geolookup.web.logs import AccessLog, Entry, now, shown
 from geolookup.web.probes import FREE_PATHS, Metrics
 from geolookup.web.problems import PROBLEMS, RECORD
@@ -45,7 +45,7 @@ class Observer:
         log: AccessLog | None = None,
         paths: Paths | None = None,
         *,
-        at_once: Answer = not_at_once,
+        at_once: AnswerAtOnce = not_at_once,
     ) -> None:
         self.app = app
         self._at_once = at_once

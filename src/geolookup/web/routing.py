@@ -13,7 +13,7 @@ from litestar.openapi.plugins import JsonRenderPlugin, YamlRenderPlugin
 
 from geolookup.base.version import __version__
 from geolookup.web import openapi, problems, wire
-from geolookup.web.application import Answer
+from geolookup.web.application import AnswerAtOnce
 from geolookup.web.probes import Health, Metrics, healthz, metrics_page, quick_healthz, readyz
 from geolookup.web.problems import ASKS_FOR_METHODS
 
@@ -78,7 +78,7 @@ class Quick:
     otherwise: the access log and the metrics read from it which operation it was.
     """
 
-    def __init__(self, app: Any, answers: Mapping[str, tuple[Any, Answer]]) -> None:
+    def __init__(self, app: Any, answers: Mapping[str, tuple[Any, AnswerAtOnce]]) -> None:
         self.app = app
         self._answers = dict(answers)
 
@@ -115,7 +115,7 @@ def routed(
     dependencies: Mapping[str, Any],
     *,
     title: str,
-    quick: Mapping[str, tuple[Any, Answer]] | None = None,
+    quick: Mapping[str, tuple[Any, AnswerAtOnce]] | None = None,
     health: Health | None = None,
     metrics: Metrics | None = None,
 ) -> Methods:

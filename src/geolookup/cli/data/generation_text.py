@@ -13,7 +13,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.times import shown
 from geolookup.state.base.current import Current
 from geolookup.state.generations.cache_compare import RowDifferences
-from geolookup.state.publishing.catalogue import Kept
+from geolookup.state.publishing.catalogue import KeptGeneration
 from geolookup.sync import words
 
 _DIGEST_SHOWN = 16
@@ -59,7 +59,7 @@ def held_object(held: HeldItem) -> dict[str, Any]:
     }
 
 
-def kept_lines(kept: Kept, document: Mapping[str, Any]) -> list[str]:
+def kept_lines(kept: KeptGeneration, document: Mapping[str, Any]) -> list[str]:
     """The lines about a kept generation; ``document`` is its report.json, empty if that cannot be read."""
     marks = [name for name in ("served", "pinned", "packed", "refused") if getattr(kept, name)]
     lines = [_line("generation", f"{kept.number} ({', '.join(marks) or 'kept'})")]

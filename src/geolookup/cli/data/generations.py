@@ -25,7 +25,7 @@ from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
 from geolookup.state.base.clock import age_s
 from geolookup.state.base.current import Current
-from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
+from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import words
 
@@ -51,7 +51,7 @@ def generations() -> None:
 
 
 @generations.command("list")
-@chosen_fields(Kept.__slots__)
+@chosen_fields(KeptGeneration.__slots__)
 @format_option
 def list_kept(form: str, only: tuple[str, ...] | None) -> None:
     """List the generations that are kept, oldest first, and what is held.
@@ -66,14 +66,16 @@ def list_kept(form: str, only: tuple[str, ...] | None) -> None:
             found = each.as_dict()
             sys.stdout.write(f"{output.json_line({name: found[name] for name in only or found})}\n")
     elif form == "json" or only is not None:
-        output.chosen_results((each.as_dict() for each in kept), only or Kept.__slots__, as_json=form == "json")
+        output.chosen_results(
+            (each.as_dict() for each in kept), only or KeptGeneration.__slots__, as_json=form == "json"
+        )
     else:
         with output.table("number", "when", "geolocations", "blocks", "size", "digest", "marks") as row:
             for each in kept:
                 row(*_cells(each))
 
 
-def _cells(each: Kept) -> Sequence[str]:
+def _cells(each: KeptGeneration) -> Sequence[str]:
     marks = [name for name in ("served", "pinned", "packed", "refused", "held") if getattr(each, name)]
     when = f"pulled {shown(each.pulled_at or '?')}"
     if each.published_at:

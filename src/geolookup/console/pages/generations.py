@@ -14,7 +14,7 @@ from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
 from geolookup.model.errors import GeoLookupError, InvalidAddressError
 from geolookup.settings.times import shown
-from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, Kept
+from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
 from geolookup.sync import words
 from geolookup.sync.pull.accept import accept
 
@@ -58,7 +58,7 @@ def _table(request: AnyRequest, console: Console, status: int = 200, error: str 
     )
 
 
-def _contents(each: Kept) -> str:
+def _contents(each: KeptGeneration) -> str:
     return words.contents(each.rows) if each.rows else ""
 
 

@@ -247,7 +247,7 @@ def _once(
     locid: int | None,
     value: Any,
     create: Callable[[Transaction], int],
-) -> writes.Answer:
+) -> writes.KeptAnswer:
     """Create, or repeat the earlier answer to the request's idempotency key: both in one transaction."""
     key = None if geolocations.ignore_idempotency_keys else wire.idempotency_key(request.headers.get("idempotency-key"))
     with geolocations.store.write() as transaction:
@@ -255,7 +255,7 @@ def _once(
         if key is not None and (first := writes.find_answer(transaction, key, wanted)) is not None:
             return first
         _check_precondition(request, geolocations, transaction)
-        answer = writes.Answer(201, _locid_answer(create(transaction)))
+        answer = writes.KeptAnswer(201, _locid_answer(create(transaction)))
         if key is not None:
             writes.keep_answer(transaction, key, wanted, answer)
         return answer

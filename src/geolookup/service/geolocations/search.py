@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, literal, select
 
 from geolookup.model.fields import FIELD_NAMES, FILTER_NAMES
 from geolookup.service.store.schema import fold, geolocations, ipblocks, unpadded
-from geolookup.service.store.store import Snapshot, Store
+from geolookup.service.store.store import ReadTransaction, Store
 from geolookup.web import wire
 
 #: Bytes of a piece of the answer, about.
@@ -73,12 +73,12 @@ def revision_tag(store: Store, revision: int) -> str:
     return f"{store.uuid}-{_WIRE_VERSION}-{revision}"
 
 
-def count(snapshot: Snapshot, wanted: Filter) -> int:
+def count(snapshot: ReadTransaction, wanted: Filter) -> int:
     """The number of geolocations in the answer."""
     return int(snapshot.connection.execute(select(func.count()).select_from(wanted.locids().subquery())).scalar_one())
 
 
-def encode(snapshot: Snapshot, wanted: Filter) -> Iterator[bytes]:
+def encode(snapshot: ReadTransaction, wanted: Filter) -> Iterator[bytes]:
     """The answer's JSON in pieces of about `CHUNK_BYTES`, also if one geolocation is larger.
 
     Geolocations come by ascending locid, their blocks by family, first and last address. Two ordered results are

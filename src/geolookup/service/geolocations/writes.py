@@ -157,7 +157,7 @@ _KEEP = insert(idempotency)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class KeptAnswer:
     """An answer as it was first given."""
 
     status: int
@@ -169,7 +169,7 @@ def request_digest(operation: str, locid: int | None, body: Any) -> str:
     return hashlib.sha256(json.dumps([operation, locid, body], sort_keys=True).encode()).hexdigest()
 
 
-def find_answer(transaction: Transaction, key: str, wanted: str) -> Answer | None:
+def find_answer(transaction: Transaction, key: str, wanted: str) -> KeptAnswer | None:
     """The first answer to the key, None if there is none.
 
     Refusals are not kept: they changed nothing, and their cause may be gone when the client asks again.
@@ -184,10 +184,10 @@ def find_answer(transaction: Transaction, key: str, wanted: str) -> Answer | Non
             "this Idempotency-Key came with another operation, locid or body: choose a new one",
             problem="idempotency-key-reused",
         )
-    return Answer(row.status, row.answer)
+    return KeptAnswer(row.status, row.answer)
 
 
-def keep_answer(transaction: Transaction, key: str, wanted: str, answer: Answer) -> None:
+def keep_answer(transaction: Transaction, key: str, wanted: str, answer: KeptAnswer) -> None:
     """Remember the answer, in the transaction that did what it says; forget what is old."""
     now = int(time.time())
     connection = transaction.connection

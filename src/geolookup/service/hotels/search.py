@@ -10,7 +10,7 @@ from geolookup.model.errors import RequestRefusedError
 from geolookup.service.hotels import records
 from geolookup.service.hotels.records import MAX_NAME, SECTIONS, identifier
 from geolookup.service.store.schema import ADDRESS_KEYS, fold, hotel_amenities, hotels
-from geolookup.service.store.store import Snapshot
+from geolookup.service.store.store import ReadTransaction
 from geolookup.web import wire
 
 INCLUDE = "@include"
@@ -99,7 +99,7 @@ def one(connection: Connection, hotel_id: str, hidden: frozenset[str]) -> bytes:
     return records.without(text, hidden)
 
 
-def missing(snapshot: Snapshot, search: Search) -> list[str]:
+def missing(snapshot: ReadTransaction, search: Search) -> list[str]:
     """The requested identifiers that no hotel has, in their order, as they were given."""
     if not search.ids:
         return []
@@ -116,7 +116,7 @@ def header_list(items: list[str]) -> str:
     return ",".join(quote(item, safe="") for item in items)
 
 
-def encode(snapshot: Snapshot, search: Search) -> Iterator[bytes]:
+def encode(snapshot: ReadTransaction, search: Search) -> Iterator[bytes]:
     """Operation 9: the JSON array in pieces, in the order of the identifiers or by ``hotelId``."""
     pieces, size, separator = [b"["], 1, b""
     for text in _contents(snapshot, search):
@@ -131,7 +131,7 @@ def encode(snapshot: Snapshot, search: Search) -> Iterator[bytes]:
     yield b"".join(pieces)
 
 
-def _contents(snapshot: Snapshot, search: Search) -> Iterator[str]:
+def _contents(snapshot: ReadTransaction, search: Search) -> Iterator[str]:
     query = select(hotels.c.content).where(*search.condition())
     if not search.ids:
         connection = snapshot.connection.execution_options(yield_per=_ROWS)

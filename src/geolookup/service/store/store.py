@@ -133,7 +133,7 @@ class _Shared:
             raise RequestRefusedError(str(self._error), problem=problem) from self._error
 
 
-class Snapshot:
+class ReadTransaction:
     """A read transaction that outlives the function that opened it: close it, from any one thread at a time.
 
     ``revision`` counts the changes of geolocations and blocks, ``default_revision`` those that the default layer had.
@@ -299,7 +299,7 @@ class Store:
             else:
                 return connection, int(revision)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ReadTransaction:
         """The database as it is now, without what is written later.
 
         :raises RequestRefusedError: ``storage-unavailable`` if the database cannot be read
@@ -309,7 +309,7 @@ class Store:
             connection = self._database.reader.connect()
             try:
                 row = connection.execute(select(meta.revision, meta.default_revision)).one()
-                return Snapshot(connection, int(row.revision), int(row.default_revision))
+                return ReadTransaction(connection, int(row.revision), int(row.default_revision))
             except BaseException:
                 connection.close()
                 raise

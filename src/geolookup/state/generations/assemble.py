@@ -23,7 +23,7 @@ _NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class StackedSource:
     """One source in a stack that is being made: its part, and the directory in which its snapshot stands now."""
 
     part: Part
@@ -38,7 +38,12 @@ class Layer:
 
 
 def assemble(
-    into: Candidate, layers: Sequence[Layer], *, custom: str | None, about: dict[str, Any], report: dict[str, Any]
+    into: Candidate,
+    layers: Sequence[StackedSource],
+    *,
+    custom: str | None,
+    about: dict[str, Any],
+    report: dict[str, Any],
 ) -> dict[str, Any]:
     """Fill a generation's empty directory and seal it; returns its record.
 
@@ -96,7 +101,7 @@ def assemble(
     return into.seal(record, report, known=found)
 
 
-def about_of(before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
+def about_of(before: Current | None, stack: Sequence[StackedSource]) -> dict[str, Any]:
     """The list's facts in a generation's record: that of the service in it, else of the one that has left."""
     records = [layer.record() for layer in stack]
     service = next((own for own, layer in zip(records, stack, strict=True) if layer.part.kind == SERVICE), None)
@@ -120,7 +125,7 @@ def about_of(before: Current | None, stack: Sequence[Layer]) -> dict[str, Any]:
 
 
 def entries_with(
-    layers: Iterable[Layer], entries: Sequence[Mapping[str, Any]], checked_at: str
+    layers: Iterable[StackedSource], entries: Sequence[Mapping[str, Any]], checked_at: str
 ) -> tuple[dict[str, Any], ...]:
     """The entry of each source once these layers are placed: ``entries`` over what their records say."""
     known = {str(entry["name"]): entry for entry in entries}
@@ -137,7 +142,7 @@ def _can_stand_alone(name: str, reader: IndexReader) -> bool:
     return not reader.has_masks and reader.sources in ((), (name,))
 
 
-def _open(opened: contextlib.ExitStack, layer: Layer) -> IndexReader:
+def _open(opened: contextlib.ExitStack, layer: StackedSource) -> IndexReader:
     try:
         return opened.enter_context(IndexReader.open(os.path.join(layer.path, "index")))
     except IndexFileError as error:

@@ -29,7 +29,7 @@ _OPEN_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptGeneration:
     """One kept generation, or what is held (``number`` None): a source's snapshot, or a change of the stack.
 
     ``published_at`` is the moment since which it was served last, None if that is not known; ``pulled_at`` when
@@ -66,7 +66,7 @@ class Generations:
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[KeptGeneration]:
         """Every kept generation, oldest first; then what is held of each source, and the held change of the stack.
 
         :raises NoStateError: if nothing has been published
@@ -83,12 +83,12 @@ class Generations:
             found.append(_held_change(stack))
         return found
 
-    def _kept(self, current: Current, number: int) -> Kept:
+    def _kept(self, current: Current, number: int) -> KeptGeneration:
         path = generation_path(self._directory.home, number)
         try:
             record = self._directory.report(number)["published"]
         except StateError as error:
-            return Kept(
+            return KeptGeneration(
                 number=number,
                 published_at=served_since(current.served, number),
                 pulled_at=None,
@@ -207,8 +207,8 @@ class Generations:
         raise NoStateError(f"{self._directory.home}: generations come and go faster than they can be opened")
 
 
-def _held_change(stack: dict[str, Any]) -> Kept:
-    return Kept(
+def _held_change(stack: dict[str, Any]) -> KeptGeneration:
+    return KeptGeneration(
         number=None,
         published_at=None,
         pulled_at=None,
@@ -221,12 +221,12 @@ def _held_change(stack: dict[str, Any]) -> Kept:
     )
 
 
-def _described(current: Current, record: dict[str, Any], path: str, *, number: int | None = None) -> Kept:
+def _described(current: Current, record: dict[str, Any], path: str, *, number: int | None = None) -> KeptGeneration:
     """A generation; without a number, a held snapshot."""
     parts, refused = _held_part(record), False
     if number is not None:
         parts, refused = parts_of(record), refused_in(record, current.refused)
-    return Kept(
+    return KeptGeneration(
         number=number,
         published_at=None if number is None else served_since(current.served, number),
         pulled_at=record.get("pulled_at"),

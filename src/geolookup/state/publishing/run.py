@@ -22,7 +22,7 @@ from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.generations import retention
-from geolookup.state.generations.assemble import Layer, about_of, assemble, entries_with
+from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with
 from geolookup.state.generations.cache import Cache, digest
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.generations.served import open_served
@@ -152,14 +152,14 @@ class Run:
         kind = REGISTRY if record["source"] == BUNDLED else SERVICE
         kind = str(record.get("kind", kind))
         part = Part(str(record.get("name", kind)), kind, 0, record["digest"])
-        layer = Layer(part=part, path=candidate.path)
+        layer = StackedSource(part=part, path=candidate.path)
         return self.publish_stack([layer], checked_at=checked_at, refused=refused, report=document["report"])
 
     def publish_stack(
         self,
-        layers: Sequence[Layer],
+        layers: Sequence[StackedSource],
         *,
-        spare: Sequence[Layer] = (),
+        spare: Sequence[StackedSource] = (),
         entries: Sequence[Mapping[str, Any]] = (),
         checked_at: str | None = None,
         refused: tuple[str, ...] | None = None,
@@ -215,7 +215,7 @@ class Run:
         self._published = published
         return published
 
-    def _carry_over(self, before: Current, stack: Sequence[Layer]) -> None:
+    def _carry_over(self, before: Current, stack: Sequence[StackedSource]) -> None:
         """Queue what a service that comes has never had, of the custom layer of one that has left."""
         origin = before.published.get("custom")
         service = next((layer for layer in stack if layer.part.kind == SERVICE), None)
@@ -232,23 +232,25 @@ class Run:
             made = keep_published(database, str(record["digest"]), lambda: theirs)
             carry_over(outbox, layer, origin=str(origin), url=url, made=made)
 
-    def _numbered_layers(self, layers: Iterable[Layer]) -> tuple[dict[str, Layer], list[tuple[str, str]]]:
+    def _numbered_layers(
+        self, layers: Iterable[StackedSource]
+    ) -> tuple[dict[str, StackedSource], list[tuple[str, str]]]:
         """The layers by name, candidates with the number that they get, and the moves that give it to them."""
         current = self.current
         number = max([current.newest_snapshot if current else 0, *numbered(self.directory.path(SNAPSHOTS))])
         moves: list[tuple[str, str]] = []
-        placed: dict[str, Layer] = {}
+        placed: dict[str, StackedSource] = {}
         for layer in layers:
             if layer.part.snapshot:
                 placed[layer.part.name] = layer
                 continue
             number += 1
             moves.append((layer.path, snapshot_path(self.home, number)))
-            placed[layer.part.name] = Layer(part=layer.part._replace(snapshot=number), path=layer.path)
+            placed[layer.part.name] = StackedSource(part=layer.part._replace(snapshot=number), path=layer.path)
         return placed, moves
 
     def note_sources(
-        self, entries: Sequence[Mapping[str, Any]], *, spare: Sequence[Layer] = (), next_locid: int = 0
+        self, entries: Sequence[Mapping[str, Any]], *, spare: Sequence[StackedSource] = (), next_locid: int = 0
     ) -> Current:
         """Note what is known of each source; what answers stays as it is.
 

@@ -9,7 +9,7 @@ from geolookup.model.reports import unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
-from geolookup.state.generations.assemble import Layer
+from geolookup.state.generations.assemble import StackedSource
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
 from geolookup.sync.pull.context import Pull, PullReport
@@ -64,7 +64,7 @@ def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
     report = PullReport(url=record.get("url"), name=name, outcome="published", digest=record["digest"])
     report.rows = record["rows"]
     part = Part(name, str(record.get("kind", SERVICE)), 0, str(record["digest"]))
-    new = Layer(part=part, path=candidate.path)
+    new = StackedSource(part=part, path=candidate.path)
     served = served_names(current)
     layers = _served_layers(pull)
     layers[name] = new
@@ -92,7 +92,7 @@ def _accept_stack(pull: Pull, names: list[str], digest: str) -> PullReport:
     for name in names:
         before = pull.baseline(name)
         if before is not None:
-            layers[name] = Layer(part=before.part, path=before.path)
+            layers[name] = StackedSource(part=before.part, path=before.path)
     missing = [name for name in names if name not in layers]
     if missing:
         raise StateError(f"{directory.home}: {', '.join(missing)} has no snapshot yet: sync first")
@@ -109,7 +109,10 @@ def _accept_stack(pull: Pull, names: list[str], digest: str) -> PullReport:
     return report
 
 
-def _served_layers(pull: Pull) -> dict[str, Layer]:
+def _served_layers(pull: Pull) -> dict[str, StackedSource]:
     if pull.current is None:
         return {}
-    return {part.name: Layer(part=part, path=part_directory(pull, part)) for part in parts_of(pull.current.published)}
+    return {
+        part.name: StackedSource(part=part, path=part_directory(pull, part))
+        for part in parts_of(pull.current.published)
+    }

@@ -14,7 +14,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.parts import parts_of, refusal_of_stack
-from geolookup.state.generations.assemble import Layer, about_of, assemble
+from geolookup.state.generations.assemble import StackedSource, about_of, assemble
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run
 from geolookup.sync.pull.context import Pull, PullReport, Result
@@ -50,7 +50,7 @@ def publish(
     if current is not None and served and not given:
         old = {part.name: part for part in parts_of(current.published)}
         for part in old.values():  # one that is configured no more goes on in the old stack
-            layers.setdefault(part.name, Layer(part=part, path=part_directory(pull, part)))
+            layers.setdefault(part.name, StackedSource(part=part, path=part_directory(pull, part)))
         _hold_what_hides(pull, results, layers, served)
         change = change_of(_base(pull), pull.settings, current, layers, wanted, served)
     names = change.names
@@ -152,7 +152,9 @@ def _base(pull: Pull) -> IndexReader:
     return found.base
 
 
-def _hold_what_hides(pull: Pull, results: Sequence[Result], layers: dict[str, Layer], served: list[str]) -> None:
+def _hold_what_hides(
+    pull: Pull, results: Sequence[Result], layers: dict[str, StackedSource], served: list[str]
+) -> None:
     """Hold each new snapshot whose masks would hide too much of what is served."""
     for result in results:
         name = result.definition.name
@@ -163,10 +165,10 @@ def _hold_what_hides(pull: Pull, results: Sequence[Result], layers: dict[str, La
             result.reasons = tuple(reasons)
             before = pull.baseline(name)
             assert before is not None, "it is served"
-            layers[name] = Layer(part=before.part, path=before.path)
+            layers[name] = StackedSource(part=before.part, path=before.path)
 
 
-def _show(pull: Pull, layers: Sequence[Layer], preview: Preview) -> dict[str, Any]:
+def _show(pull: Pull, layers: Sequence[StackedSource], preview: Preview) -> dict[str, Any]:
     """Show what would be published, made where nobody looks; returns its record."""
     candidate = pull.candidate()
     custom = pull.run.custom_cache()

@@ -18,7 +18,7 @@ from geolookup.state.base.parts import (
     refusal_of_stack,
     snapshot_path,
 )
-from geolookup.state.generations.assemble import Layer
+from geolookup.state.generations.assemble import StackedSource
 from geolookup.sync.pull.context import Pull, Result
 
 _DIGEST_SHOWN = 16
@@ -27,16 +27,18 @@ _DIGEST_SHOWN = 16
 _MOST_HIDDEN = 0.02
 
 
-def layer_of(pull: Pull, result: Result) -> Layer | None:
+def layer_of(pull: Pull, result: Result) -> StackedSource | None:
     """The layer that a source answers with now: its new snapshot, else the one that it had; None if it has none."""
     candidate = result.candidate if pull.preview else result.published
     if candidate is not None:
         record = candidate.document()["published"]
-        return Layer(part=Part(result.definition.name, record["kind"], 0, record["digest"]), path=candidate.path)
+        return StackedSource(
+            part=Part(result.definition.name, record["kind"], 0, record["digest"]), path=candidate.path
+        )
     before = pull.baseline(result.definition.name)
     if before is None or (before.record["source"] == BUNDLED and result.definition.kind != REGISTRY):
         return None
-    return Layer(part=before.part, path=before.path)
+    return StackedSource(part=before.part, path=before.path)
 
 
 def part_directory(pull: Pull, part: Part) -> str:
@@ -58,7 +60,7 @@ def served_names(current: Current | None) -> list[str]:
     return [part.name for part in parts]
 
 
-def is_changed(pull: Pull, names: list[str], layers: dict[str, Layer], served: list[str]) -> bool:
+def is_changed(pull: Pull, names: list[str], layers: dict[str, StackedSource], served: list[str]) -> bool:
     """True if these sources, with these layers, are another stack than the served one."""
     current = pull.current
     if current is None or current.recovered is not None or pull.damaged or names != served:
@@ -84,7 +86,7 @@ def change_of(
     base: IndexReader,
     settings: Settings,
     current: Current,
-    layers: Mapping[str, Layer],
+    layers: Mapping[str, StackedSource],
     wanted: Sequence[str],
     served: Sequence[str],
 ) -> StackChange:
@@ -116,7 +118,7 @@ def change_of(
 def _reasons(
     base: IndexReader,
     settings: Settings,
-    layers: Mapping[str, Layer],
+    layers: Mapping[str, StackedSource],
     wanted: Sequence[str],
     served: Sequence[str],
 ) -> list[str]:
@@ -132,7 +134,7 @@ def _reasons(
     return reasons + hidden_reasons(base, [layers[name] for name in wanted])
 
 
-def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
+def hidden_reasons(base: IndexReader, layers: Sequence[StackedSource]) -> list[str]:
     """Reasons to hold a stack for what its masks hide of what is served.
 
     :raises IndexFileError: if an index cannot be followed
@@ -150,7 +152,7 @@ def hidden_reasons(base: IndexReader, layers: Sequence[Layer]) -> list[str]:
     ]
 
 
-def pulls_that_hide(base: IndexReader, stack: Sequence[Layer]) -> list[str]:
+def pulls_that_hide(base: IndexReader, stack: Sequence[StackedSource]) -> list[str]:
     """`hidden_reasons` of a stack in which a new snapshot stands in its source's place.
 
     :raises StateDamagedError: if an index cannot be followed

@@ -139,7 +139,7 @@ def test_enrich_says_that_its_file_is_as_before(tmp_path: Path, old: bytes | Non
 @pytest.mark.parametrize(("before", "became"), [(True, "was not written"), (False, "is complete")])
 def test_an_export_says_whether_its_file_is_there(tmp_path: Path, before: bool, became: str) -> None:
     target = tmp_path / "out.csv"
-    words = signalled("geolookup.exports.target:os.replace", "export", "csv", target, before=before)
+    words = signalled("geolookup.base.disk:os.rename", "export", "csv", target, before=before)
     assert words == f" after 100 % of the work: {target} {became}; run it again"
     assert target.exists() != before
 
@@ -147,7 +147,7 @@ def test_an_export_says_whether_its_file_is_there(tmp_path: Path, before: bool, 
 def test_an_export_of_sites_leaves_the_file_that_was_there(tmp_path: Path) -> None:
     target = tmp_path / "sites.toml"
     target.write_text("old")
-    words = signalled("geolookup.exports.target:os.replace", "custom", "export", target)
+    words = signalled("geolookup.base.disk:os.rename", "custom", "export", target)
     assert words == f": {target} is as before; run it again"
     assert target.read_text() == "old"
 

@@ -186,7 +186,7 @@ def test_what_another_process_publishes_is_seen_once_it_is_time_to_look(
     geo: GeoLookup, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert geo.lookup("9.9.9.9") is None
-    monkeypatch.setattr("geolookup.state.base.notices.published", lambda home: None)
+    monkeypatch.setattr("geolookup.state.publishing.publish.tell_followers", lambda home: None)
     monkeypatch.setattr("geolookup.lookup.follow.LOOK_INTERVAL_S", 3600.0)
     look_now(geo)
     assert geo.lookup("9.9.9.9") is None

@@ -7,10 +7,6 @@ import random
 import time
 from collections.abc import Iterator
 from io import FileIO
-from typing import TypeAlias
-
-#: Inode, time of the last change in nanoseconds, bytes.
-Stamp: TypeAlias = tuple[int, int, int]
 
 
 def _sync(path: str, flags: int) -> None:
@@ -84,15 +80,6 @@ def replace(path: str, data: bytes, *, mode: int = 0o600) -> None:
     """Put a new file with these bytes in the place of any that is there: see `replacing`."""
     with replacing(path, mode=mode) as descriptor, open(descriptor, "wb", closefd=False) as file:
         file.write(data)
-
-
-def stamp(path: str) -> Stamp | None:
-    """The numbers that change when a file is replaced or written to; None if it cannot be looked at."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def open_lock(path: str) -> int:

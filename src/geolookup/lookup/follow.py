@@ -14,8 +14,7 @@ from geolookup.base.stamp import stamp_of
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import GeoLookupError, IndexDamagedError, NoStateError, StaleDataError, StateError
 from geolookup.model.types import StaleRule
-from geolookup.state.base import notices
-from geolookup.state.generations.served import open_other, open_served
+from geolookup.state.generations.served import be_told, open_other, open_served
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -140,7 +139,7 @@ class Follower:
             self._note(current.recovered)
         # The first lookup says if the data are too old.
         self._look_at = 0.0 if self.freshness.has_limits(current) else monotonic() + LOOK_INTERVAL_S
-        notices.follow(self, home)
+        be_told(self, home)
 
     def serve_by(self, finder: "_native.Finder") -> None:
         """Have the accelerator answer from what is served too."""

@@ -13,6 +13,7 @@ from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 
 from geolookup.base import disk
+from geolookup.base.stamp import stamp_of
 from geolookup.model.errors import GeoLookupError, NoStateError
 from geolookup.share.build import Edition, build, key_of
 from geolookup.share.shelf import Bench
@@ -112,7 +113,7 @@ class BackgroundBuilds:
     def _wanted(self) -> str | None:
         """The key of what must be built; None if it is there."""
         catalog = self._bench.catalog()
-        stamp = disk.stamp(os.path.join(self._home, "CURRENT"))
+        stamp = stamp_of(os.path.join(self._home, "CURRENT"))
         if stamp is not None and stamp == self._built_of and catalog is not None:
             return None  # without reading it
         try:

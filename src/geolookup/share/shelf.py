@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from geolookup.base import disk
+from geolookup.base.stamp import Stamp, stamp_of
 from geolookup.model.errors import DataFileError
 
 #: Seconds that a file stays after it was replaced: metadata may have named it just before.
@@ -84,13 +85,13 @@ class Shelf:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         self._path = os.path.join(folder, _CATALOG)
-        self._seen: disk.Stamp | None = None
+        self._seen: Stamp | None = None
         self._catalog: Catalog | None = None
         self._lock = threading.Lock()
 
     def catalog(self) -> Catalog | None:
         """The newest catalog; None if nothing was built yet."""
-        seen = disk.stamp(self._path)
+        seen = stamp_of(self._path)
         if seen is not None and seen != self._seen:
             with self._lock, contextlib.suppress(OSError, msgspec.DecodeError), open(self._path, "rb") as file:
                 self._catalog = msgspec.json.decode(file.read(), type=Catalog)

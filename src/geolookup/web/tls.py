@@ -8,7 +8,7 @@ from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from typing import Any
 
-from geolookup.base import disk
+from geolookup.base.stamp import stamp_of
 from geolookup.model.errors import SettingsError
 
 logger = logging.getLogger("geolookup.service")
@@ -64,7 +64,7 @@ class Certificate:
             ) from error
 
     def _look(self) -> Seen:
-        return tuple(map(disk.stamp, self._paths))
+        return tuple(map(stamp_of, self._paths))
 
 
 def _no_password() -> str:

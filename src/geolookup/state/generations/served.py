@@ -1,6 +1,11 @@
-"""Opening what is served: what CURRENT names, or the newest whole generation if that is damaged."""
+"""Opening what is served: what CURRENT names, or the newest whole generation if that is damaged.
+
+Lookups that are open in this process are told of its publishes here: they need not wait for their next look at CURRENT.
+"""
 
 import os
+import weakref
+from typing import Protocol
 
 from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.settings.paths import default_home
@@ -122,3 +127,26 @@ def open_other(home: str, problem: str, *, skip: frozenset[int] = frozenset()) -
     from geolookup.state.generations.recovery import open_newest_whole
 
     return open_newest_whole(home, problem, skip=skip)
+
+
+class Follower(Protocol):
+    """Something that follows what is published in a state directory."""
+
+    def look_soon(self) -> None:
+        """Look at CURRENT before the next answer."""
+
+
+_followers: "weakref.WeakKeyDictionary[Follower, str]" = weakref.WeakKeyDictionary()
+
+
+def be_told(follower: Follower, home: str) -> None:
+    """Have ``follower`` told of publishes in ``home`` for as long as it lives."""
+    _followers[follower] = os.path.realpath(home)
+
+
+def tell_followers(home: str) -> None:
+    """Tell everyone in this process who follows ``home``."""
+    where = os.path.realpath(home)
+    for follower, followed in list(_followers.items()):
+        if followed == where:
+            follower.look_soon()

@@ -13,7 +13,7 @@ from typing import Any
 from geolookup.base import disk
 from geolookup.index.builder import IndexBuilder
 from geolookup.model.errors import NoStateError, StateDamagedError, StateError
-from geolookup.state.base import files, notices, readers
+from geolookup.state.base import files, readers
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import (
@@ -30,7 +30,7 @@ from geolookup.state.edits.local import LocalEdits
 from geolookup.state.generations import retention
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.recovery import MEMORY, advanced, memory_text, remembered
-from geolookup.state.generations.served import nothing_published, open_other
+from geolookup.state.generations.served import nothing_published, open_other, tell_followers
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S, Locks
 
 
@@ -224,7 +224,7 @@ class Publish:
         """Replace CURRENT, durably, and tell the lookups of this process."""
         mode = 0o600 if self._group is None else 0o640
         files.replace_durably(self._path("CURRENT"), current.encoded(), mode=mode)
-        notices.published(self.home)
+        tell_followers(self.home)
 
     def clean(self, published: Current, *, keep_generations: int | None) -> None:
         """Remove overlays no longer needed and, unless ``keep_generations`` is None, generations past retention."""

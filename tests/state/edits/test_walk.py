@@ -20,7 +20,7 @@ from tests.support.walks import opened_by_the_system, walked
 def test_the_system_is_asked_once_for_each_file(home: str, tmp_path: Path) -> None:
     publish(home, [place(1, "8.0.0.0/8", country="US")])
     walked(home, "create")  # the first edit makes edits.db
-    counted = opened_by_the_system(home, tmp_path / "trace", "create")
+    counted, _ = opened_by_the_system(home, tmp_path / "trace", "create")
     assert {"CURRENT", "edits.db", "generations/000001/index", "generations/000001/cache.db"} <= counted.keys()
     assert set(counted.values()) == {1}, counted
 

@@ -249,6 +249,11 @@ def test_a_file_and_a_table_are_not_taken_for_a_column(geo: GeoLookup) -> None:
             maps.draw(table, geo=geo)
 
 
+def test_one_is_one(geo: GeoLookup) -> None:
+    assert maps.draw(COLUMN[:1], geo=geo).summary == "1 request; 1 country; 0 not covered"
+    assert maps.draw(COLUMN[:1], geo=geo, by="addresses").summary == "1 address; 1 country; 0 not covered"
+
+
 def test_a_map_of_nothing_is_drawn(geo: GeoLookup) -> None:
     empty = maps.draw([], geo=geo)
     assert empty.summary == "0 requests; 0 countries; 0 not covered"

@@ -103,7 +103,7 @@ def of_counts(counts: Counts, *, title: str, focus: Focus, top: int, drawn: str)
         for title, label, groups in (("Countries", _country, by_country), ("Cities", _city, named))
         if groups and not (title == "Countries" and focus.is_country)
     ]
-    parts = [f"{counts.counted:,} {counts.by}"]
+    parts = [_plural(counts.counted, "request" if counts.by == "requests" else "address", counts.by)]
     if focus.codes is not None:
         parts.append(f"{inside:,} in {focus.name}, {counts.covered - inside:,} elsewhere")
     else:

@@ -33,15 +33,12 @@ def open_private(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
-def write_new(path: str, data: bytes, *, mode: int = 0o600) -> None:
+def write_new(path: str, data: bytes) -> None:
     """Write a file that must not exist yet, durably; its name is durable once the directory is synced."""
-    descriptor = open_private(path)
-    with open(descriptor, "wb") as file:
-        if mode != 0o600:
-            os.fchmod(descriptor, mode)  # the umask may take some of it away
+    with open(open_private(path), "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(descriptor)
+        os.fsync(file.fileno())
 
 
 def rename(path: str, target: str) -> None:
@@ -126,9 +123,9 @@ def locked(path: str, deadline: float) -> FileIO | None:
 
 
 def is_locked(path: str) -> bool:
-    """True if another process holds the flock on a file now; false if there is no such file, or it cannot be opened.
+    """True if another process has the file locked now (flock). False if the file is missing or cannot be opened.
 
-    To know it, the lock is shared for an instant.
+    The check takes a shared lock for an instant.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

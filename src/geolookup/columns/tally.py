@@ -1,4 +1,4 @@
-"""Counts of addresses by location: one number a location, whatever the length of the input.
+"""Counts of addresses by location. They take one number for each location, for an input of any length.
 
 `Distinct` is the exact set of the addresses, in bounded memory: what exceeds it goes to files.
 """

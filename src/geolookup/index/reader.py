@@ -1,7 +1,7 @@
 """The reference reader: an index file, memory-mapped and searched by bisection.
 
 This module stands on the path of ``geolookup 8.8.8.8``: it imports only what costs nothing, and opening takes the
-same time whatever the file's size. However damaged the file is, it does not crash or read outside the file. Two readers
+same time for a file of any size. A damaged file never makes it crash or read outside the file. Two readers
 answer as one by `segment_of_both`: the custom layer first.
 """
 

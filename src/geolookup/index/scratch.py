@@ -222,7 +222,7 @@ class _Cursor:
 
 
 def _bound(taking: Sequence[_Cursor]) -> int:
-    """Up to which first address all rows were read: whatever stands there in several runs may come in any order."""
+    """The greatest first address up to which every run was read. Rows of several runs up to there come in any order."""
     unfinished = [cursor.newest for cursor in taking if cursor.more]
     return min(unfinished) if unfinished else max(cursor.newest for cursor in taking)
 

@@ -28,7 +28,7 @@ _OF_STORAGE = frozenset(
 
 
 def detached(place: Geolocation) -> Geolocation:
-    """An equal one that has its values itself, whatever becomes of the file."""
+    """A copy that holds its own values, so that it does not need the file any more."""
     return geolocation_of((place.locid, *field_values(place)))
 
 

@@ -146,7 +146,7 @@ class NewGeolocation(TypedDict):
 
 
 class ListFilters(TypedDict, total=False):
-    """Filters for a list of geolocations: those of `fields.FIELDS` that are filtered; None or "" is no filter."""
+    """Filters for a list of geolocations, one a filtered field of `fields.FIELDS`. None or "" filters nothing."""
 
     country: str | None
     region: str | None

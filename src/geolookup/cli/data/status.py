@@ -87,7 +87,7 @@ def _too_old(found: Status, limit_s: float | None, *, given: bool, has_sources: 
 
 
 def _problems(found: Status, never: list[str]) -> list[str]:
-    """The problems besides the age: failed runs, unusable sources. A held list is none: it waits for a person."""
+    """The problems besides the age: failed runs, unusable sources. A held list is not one: it waits for a person."""
     told = [f"the last {each.run} failed: {each.message}" for each in found.failures]
     told += [
         f"source {source.name} could not be used since {shown(source.problem_since or '')}: {source.problem}"

@@ -118,7 +118,7 @@ def list_geolocations(
 
 
 def _nothing_fits(what: str, filters: dict[str, Any]) -> str | None:
-    """The message that nothing fits the filters, with the reason if it is known; None if there are no filters."""
+    """The message "nothing fits", with the reason if it is known. None if no filter was given."""
     if not any(filters.values()):
         return None
     why = wrong_country(filters["country"] or "", "the")

@@ -71,22 +71,26 @@ DEFINE_FILL(uint64_t)
 static int answer(const uint32_t *slots, Py_ssize_t rows, const uint32_t *limits, const Field *fields, Py_ssize_t count,
                   unsigned char *validity, Counts *counts)
 {
+    /* Each slot is read once: another thread may write into the array between the check of a slot and its use, and a
+     * field's values may go where the slots stand. */
+    uint32_t own[STRETCH];
     for (Py_ssize_t begin = 0; begin < rows; begin += STRETCH) {
         int n = rows - begin < STRETCH ? (int)(rows - begin) : STRETCH;
-        int found = survey(slots + begin, n, limits, validity + begin / 8, counts);
+        memcpy(own, slots + begin, 4 * (size_t)n);
+        int found = survey(own, n, limits, validity + begin / 8, counts);
         if (found == NOWHERE)
             return 0;
         for (Py_ssize_t i = 0; i < count; i++) {
             const Field *field = &fields[i];
             char *out = (char *)field->out + begin * field->item_bytes;
             if (field->item_bytes == 1)
-                fill_uint8_t(slots + begin, n, found, field->base, field->overlay, (uint8_t *)out);
+                fill_uint8_t(own, n, found, field->base, field->overlay, (uint8_t *)out);
             else if (field->item_bytes == 2)
-                fill_uint16_t(slots + begin, n, found, field->base, field->overlay, (uint16_t *)out);
+                fill_uint16_t(own, n, found, field->base, field->overlay, (uint16_t *)out);
             else if (field->item_bytes == 4)
-                fill_uint32_t(slots + begin, n, found, field->base, field->overlay, (uint32_t *)out);
+                fill_uint32_t(own, n, found, field->base, field->overlay, (uint32_t *)out);
             else
-                fill_uint64_t(slots + begin, n, found, field->base, field->overlay, (uint64_t *)out);
+                fill_uint64_t(own, n, found, field->base, field->overlay, (uint64_t *)out);
         }
     }
     return 1;

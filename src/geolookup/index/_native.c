@@ -429,11 +429,10 @@ static PyType_Slot finder_slots[] = {
     {0, NULL},
 };
 
-static PyType_Spec layer_spec = {"geolookup.index._native.Layer", sizeof(Layer), 0, Py_TPFLAGS_DEFAULT, layer_slots};
-static PyType_Spec searcher_spec = {"geolookup.index._native.Searcher", sizeof(Searcher), 0, Py_TPFLAGS_DEFAULT,
-                                    searcher_slots};
+static PyType_Spec layer_spec = {"geolookup.index._native.Layer", sizeof(Layer), 0, IMMUTABLE, layer_slots};
+static PyType_Spec searcher_spec = {"geolookup.index._native.Searcher", sizeof(Searcher), 0, IMMUTABLE, searcher_slots};
 static PyType_Spec finder_spec = {"geolookup.index._native.Finder", sizeof(Finder), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, finder_slots};
+                                  IMMUTABLE | Py_TPFLAGS_HAVE_GC, finder_slots};
 
 static int module_exec(PyObject *module)
 {
@@ -444,7 +443,8 @@ static int module_exec(PyObject *module)
         return -1;
     state->damaged_error = PyObject_GetAttrString(errors, "IndexDamagedError");
     Py_DECREF(errors);
-    if (!state->damaged_error)
+    state->of_views = PyList_New(0);
+    if (!state->damaged_error || !state->of_views)
         return -1;
     PyObject *finder_type = PyType_FromModuleAndSpec(module, &finder_spec, NULL);
     state->layer_type = PyType_FromModuleAndSpec(module, &layer_spec, NULL);
@@ -467,6 +467,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->searcher_type);
     Py_VISIT(state->places_type);
     Py_VISIT(state->damaged_error);
+    Py_VISIT(state->of_views);
     return 0;
 }
 
@@ -477,7 +478,16 @@ static int module_clear(PyObject *module)
     Py_CLEAR(state->searcher_type);
     Py_CLEAR(state->places_type);
     Py_CLEAR(state->damaged_error);
-    return 0;
+    return 0; /* a type may still look into `of_views` */
+}
+
+static void module_free(void *module)
+{
+    State *state = PyModule_GetState(module);
+    if (state) {
+        module_clear(module);
+        Py_CLEAR(state->of_views);
+    }
 }
 
 static PyObject *parsed(int family, uint64_t hi, uint64_t lo)
@@ -623,6 +633,7 @@ static struct PyModuleDef module_definition = {
     .m_slots = module_slots,
     .m_traverse = module_traverse,
     .m_clear = module_clear,
+    .m_free = module_free,
 };
 
 PyMODINIT_FUNC PyInit__native(void)

@@ -272,12 +272,13 @@ static PyObject *View_get_class(PyObject *Py_UNUSED(object), void *closure)
 }
 
 /* A type of views with these names: of the locid, and of the fields in the order of `Places`. They say that they are of
- * another class. */
+ * another class. It is not immutable, since its methods are given to it later, in Python. */
 static PyObject *module_view_type(PyObject *module, PyObject *arguments)
 {
     PyObject *names, *class;
     if (!PyArg_ParseTuple(arguments, "O!O!", &PyTuple_Type, &names, &PyType_Type, &class))
         return NULL;
+    State *state = PyModule_GetState(module);
     /* The type looks into this memory for as long as it lives: getters, a last one that is empty, and their names. */
     Py_ssize_t count = PyTuple_Size(names), bytes = (count + 2) * (Py_ssize_t)sizeof(PyGetSetDef), length;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -293,6 +294,11 @@ static PyObject *module_view_type(PyObject *module, PyObject *arguments)
         PyMem_Free(getters);
         return NULL;
     }
+    if (PyList_Append(state->of_views, memory) < 0 || PyList_Append(state->of_views, class) < 0) {
+        Py_DECREF(memory);
+        return NULL;
+    }
+    Py_DECREF(memory); /* the list has it */
     getters[count] = (PyGetSetDef){.name = "__class__", .get = View_get_class, .closure = class};
     char *name = (char *)&getters[count + 2];
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -303,11 +309,7 @@ static PyObject *module_view_type(PyObject *module, PyObject *arguments)
     }
     PyType_Slot slots[] = {{Py_tp_dealloc, View_dealloc}, {Py_tp_getset, getters}, {0, NULL}};
     PyType_Spec spec = {"geolookup.index._native.GeolocationView", sizeof(View), 0, Py_TPFLAGS_DEFAULT, slots};
-    PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-    if (type && (PyObject_SetAttrString(type, "_getters", memory) < 0 || PyObject_SetAttrString(type, "_class", class) < 0))
-        Py_CLEAR(type);
-    Py_DECREF(memory);
-    return type;
+    return PyType_FromModuleAndSpec(module, &spec, NULL);
 }
 
 static PyType_Slot places_slots[] = {
@@ -318,4 +320,4 @@ static PyType_Slot places_slots[] = {
     {Py_tp_doc, "The places of one open index file, each as an object that looks there for its fields."},
     {0, NULL},
 };
-static PyType_Spec places_spec = {"geolookup.index._native.Places", sizeof(Places), 0, Py_TPFLAGS_DEFAULT, places_slots};
+static PyType_Spec places_spec = {"geolookup.index._native.Places", sizeof(Places), 0, IMMUTABLE, places_slots};

@@ -7,7 +7,13 @@
 
 typedef struct {
     PyObject *layer_type, *searcher_type, *places_type, *damaged_error;
+    /* What the types of `view_type` look into. No attribute of theirs holds it: attributes can be deleted. Each type
+     * holds the module, so this outlives them. */
+    PyObject *of_views;
 } State;
+
+/* Their attributes can neither be set nor deleted. */
+#define IMMUTABLE (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE)
 
 /* Raise that the file which `self`, of a type of this module, looks into is damaged. */
 static PyObject *damaged(PyObject *self)

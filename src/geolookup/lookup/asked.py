@@ -7,7 +7,7 @@ address with a port, brackets, quotes or blanks, or in a list of proxies.
 import re
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from geolookup.model.addresses import explain, parse, parse_range
+from geolookup.model.addresses import explain, parse, parse_range, range_ends
 from geolookup.model.errors import InvalidAddressError
 
 if TYPE_CHECKING:
@@ -72,10 +72,8 @@ def read_range(text: str) -> "tuple[Family, int, int] | None":
     :raises InvalidAddressError: if an end is not an address
     :raises InvalidRangeError: if the two make no range, or the network has host bits
     """
-    first, hyphen, last = text.strip().partition("-")
-    if hyphen:
-        return parse_range(first.strip(), last.strip())
-    return parse_range(first) if "/" in first else None
+    first, last = range_ends(text)
+    return parse_range(first, last) if "/" in text or (last is not None and "-" in text) else None
 
 
 def checked_fields(fields: str | Iterable[str], known: Sequence[str]) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def _custom_of_then(
         for block in place.ipblocks
         if block.family == family and block.first <= value <= block.last
     ]
-    won = min(blocks, key=lambda block: block.last - block.first, default=IPBlock.parse(match.first, match.last))
+    won = min(blocks, key=lambda block: block.last - block.first, default=IPBlock.from_ends(match.first, match.last))
     return [Laid(place=replace(match.geolocation, ipblocks=(won,)))]
 
 
@@ -279,5 +279,5 @@ def _edit_behind(
 
 def _concerns(row: OutboxRow, family: "Family", value: int) -> bool:
     """True if an edit can have changed the answer of an address: if it names blocks, one of them must hold it."""
-    named = [IPBlock.parse(*row.payload[name]) for name in ("block", "new_block") if name in row.payload]
+    named = [IPBlock.from_ends(*row.payload[name]) for name in ("block", "new_block") if name in row.payload]
     return not named or any(block.family == family and block.first <= value <= block.last for block in named)

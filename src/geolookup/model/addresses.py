@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 IPV4_MAX = (1 << 32) - 1
 IPV6_MAX = (1 << 128) - 1
+#: The mask of a /8: masks of larger networks are addresses that ranges do end at.
+FIRST_NETMASK = 0xFF000000
 
 _MAPPED_FIRST = 0xFFFF << 32
 _MAPPED_LAST = _MAPPED_FIRST | IPV4_MAX
@@ -146,20 +148,34 @@ def parse_range(first: str, last: str | None = None) -> "tuple[Family, int, int]
     A range whose two ends are IPv4-mapped is the IPv4 range.
 
     :raises InvalidAddressError: if an end is not an address
-    :raises InvalidRangeError: if the ends are of two families or out of order, or the network has host bits
+    :raises InvalidRangeError: if the ends are of two families or out of order, if the second is a netmask or its
+        inverse, or the network has host bits
     """
     if last is None:
         if "/" not in first:
             family, value = parse(first)
             return family, value, value
         return _parse_network(first)
-    family, low = parse(first)
+    low = parse(first)[1]
     try:
-        other, high = parse(last)
+        high = parse(last)[1]
     except InvalidAddressError as error:
         if (whole := _with_last_number(first, last)) is not None:
             raise InvalidRangeError(f"{first}-{last} has a number as its last address: write {whole}") from error
         raise
+    if low > high or is_netmask(high):  # cheap, for tables of millions of rows
+        network = of_mask_after(first, last)
+        if network is not None:
+            raise InvalidRangeError(f"{last} is a netmask, not the last address of a range: write {network}")
+    return parse_ends(first, last)
+
+
+def parse_ends(first: str, last: str) -> "tuple[Family, int, int]":
+    """Read a range that a program wrote by its two ends: `parse_range`, but the second is never a netmask.
+
+    A segment may end just before 255.255.255.255, or an edit of former times at 255.255.0.0.
+    """
+    (family, low), (other, high) = parse(first), parse(last)
     if family != other:
         raise InvalidRangeError(f"{first} and {last} are not of one family: a range is IPv4 or IPv6")
     if low > high:
@@ -188,6 +204,27 @@ def _parse_network(text: str) -> "tuple[Family, int, int]":
     if network.first != value:
         raise InvalidRangeError(f"{text!r} has host bits set: did you mean {network.cidr}?")
     return family, network.first, network.last
+
+
+#: What people put between the ends of a range: hyphens and dashes.
+_DASHES = dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015), "-")
+
+
+def range_ends(text: str) -> "tuple[str, str | None]":
+    """The two ends of a block as people write it: a network, an address, or a range with a dash or blanks between.
+
+    Of any other text the whole, for `parse_range` to say what is wrong with it.
+    """
+    parts = text.translate(_DASHES).split("-")
+    if len(parts) == 1:
+        parts = text.split()
+    return (parts[0].strip(), parts[1].strip()) if len(parts) == 2 else (text.strip(), None)
+
+
+def split_blocks(text: str) -> list[str]:
+    """The text of each of several blocks, with blanks, commas or semicolons between them."""
+    ends = text.translate({**_DASHES, ord(","): " ", ord(";"): " "}).split("-")
+    return "-".join(end.strip() for end in ends).split()
 
 
 def cidrs(family: int, first: int, last: int) -> "Iterator[tuple[int, int]]":
@@ -236,11 +273,30 @@ def of_mask(address: str, mask: str) -> str | None:
         return None
     (family, value), (other, bits) = parse(address), parse(mask)
     host = bits ^ IPV4_MAX
-    if host & (host + 1):
-        host = bits  # of an inverse mask
+    if host & (host + 1) or (not bits and value):
+        host = bits  # of an inverse mask: 0.0.0.0 is one if it stands after an address
     if family != 4 or other != 4 or host & (host + 1):
         return None
     return f"{to_text(4, value & ~host)}/{32 - host.bit_length()}"
+
+
+def is_netmask(last: int) -> bool:
+    """True if an IPv4 address is a mask of /8 to /31, which people write where the end of a range belongs."""
+    host = last ^ IPV4_MAX
+    return FIRST_NETMASK <= last < IPV4_MAX and not host & (host + 1)
+
+
+def of_mask_after(address: str, other: str) -> str | None:
+    """The network that two addresses mean, the second of which is a netmask or the inverse of one; else None.
+
+    The same address twice is that address, and 0.0.0.0 to 0.255.255.255 a range.
+    """
+    network = of_mask(address, other) if address != other else None
+    if network is None:
+        return None
+    low, mask = parse(address)[1], parse(other)[1]
+    is_inverse = low > mask > 0 and mask >> 24 == 0
+    return network if is_inverse or (low != mask and is_netmask(mask)) else None
 
 
 def _of_pattern(text: str) -> str | None:
@@ -268,11 +324,14 @@ def _known_kind(text: str) -> str | None:
         return f"a network, not an IP address: `geolookup {text}` shows what is in it"
     if slash and (network := of_mask(first, bits)) is not None:
         return f"a network with a netmask, not an IP address: write {network}"
-    first, hyphen, last = text.partition("-")
-    if hyphen and (whole := _with_last_number(first.strip(), last.strip())) is not None:
-        return f"a range, not an IP address: write {whole}"
-    if hyphen and _is_address(first.strip()) and _is_address(last.strip()):
-        return f"a range, not an IP address: `geolookup {first.strip()}-{last.strip()}` shows what is in it"
+    first, last = range_ends(text)
+    if last is not None and (network := of_mask_after(first, last)) is not None:
+        return f"a network with a netmask, not an IP address: write {network}"
+    if last is not None and "-" in text:
+        if (whole := _with_last_number(first, last)) is not None:
+            return f"a range, not an IP address: write {whole}"
+        if _is_address(first) and _is_address(last):
+            return f"a range, not an IP address: `geolookup {first}-{last}` shows what is in it"
     user, at, domain = text.rpartition("@")
     if at and user and _is_name(domain):
         return "an e-mail address, not an IP address: the Received lines of a mail name the addresses that it came from"

@@ -1,6 +1,5 @@
 """The values that geolookup answers with: geolocations, blocks, matches."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
@@ -33,18 +32,6 @@ field_values: Callable[[Any], tuple[Any, ...]] = attrgetter(*FIELD_NAMES)
 _place_parts: Callable[[Any], tuple[str, ...]] = attrgetter(*PLACE_NAMES)
 
 
-_BETWEEN = re.compile(r"\s*[-\u2010-\u2015]\s*|\s+")
-
-
-def range_ends(text: str) -> tuple[str, str | None]:
-    """The two ends of a block as people write it: a network, an address, or a range with a dash or blanks between.
-
-    Of any other text the whole, for `IPBlock.parse` to say what is wrong with it.
-    """
-    first, *rest = _BETWEEN.sub(" ", text.strip()).split(" ")
-    return (first, rest[0]) if len(rest) == 1 else (text.strip(), None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class IPBlock:
     """An inclusive range of addresses that belongs to a geolocation.
@@ -61,9 +48,19 @@ class IPBlock:
         """From two addresses, or from one network or address.
 
         :raises InvalidAddressError: if an end is not an address
-        :raises InvalidRangeError: if the two do not make a range
+        :raises InvalidRangeError: if the two do not make a range; the second may be a netmask
         """
         family, low, high = addresses.parse_range(first, last)
+        return cls(family=family, first=low, last=high)
+
+    @classmethod
+    def from_ends(cls, startip: str, endip: str) -> "IPBlock":
+        """From the two ends that a program wrote, of which the second is never a netmask.
+
+        :raises InvalidAddressError: if an end is not an address
+        :raises InvalidRangeError: if the two do not make a range
+        """
+        family, low, high = addresses.parse_ends(startip, endip)
         return cls(family=family, first=low, last=high)
 
     @property

@@ -3,7 +3,6 @@
 import csv
 import difflib
 import io
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
@@ -11,6 +10,7 @@ from typing import Any, Final
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
 from geolookup.files.tables import BadRows
+from geolookup.model.addresses import split_blocks
 from geolookup.model.errors import DataFileError
 from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.sites.site import KEYS, Site, Where, block_text
@@ -21,8 +21,6 @@ _MAX_VALUE: Final = 1 << 26
 _DELIMITERS: Final = ",;\t|"
 #: Titles above the header are looked for in this many lines.
 _MOST_TITLES: Final = 20
-_AROUND_DASH: Final = re.compile(r"\s*[-\u2010-\u2015]\s*")
-_BETWEEN_BLOCKS: Final = re.compile(r"[\s,;]+")
 
 
 def read(path: str, text: str, bad: BadRows, delimiter: str | None = None) -> list[tuple[dict[str, Any], Where]]:
@@ -67,7 +65,10 @@ def _read(path: str, text: str, bad: BadRows, delimiter: str | None) -> Iterator
             for name in DEGREES:
                 if values.get(name) == "":
                     del values[name]
-            values["blocks"] = [each for each in _BETWEEN_BLOCKS.split(_AROUND_DASH.sub("-", values["blocks"])) if each]
+            values["blocks"] = split_blocks(values["blocks"])
+            masks = [value.strip() for name, value in zip(header, row, strict=True) if "mask" in name]
+            if masks and len(values["blocks"]) == 1 and "/" not in values["blocks"][0]:
+                values["blocks"] += masks  # which is refused, with the network to write
             yield values, where
     except csv.Error as error:
         raise DataFileError(f"{path}, line {rows.line_num}: is not CSV: {reason(error)}") from error

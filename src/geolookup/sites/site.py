@@ -1,5 +1,6 @@
 """Sites: the organisation's places with their names, as a checked file has them, and the line of each."""
 
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -7,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geolookup.files.tables import BadRows
+from geolookup.model.addresses import of_mask_after, range_ends
 from geolookup.model.errors import DataFileError, InvalidAddressError, InvalidRangeError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
-from geolookup.model.types import IPBlock, range_ends
+from geolookup.model.types import IPBlock
 from geolookup.sources.outlines import misfits
 
 #: The keys of a site, in the order in which they are written.
@@ -143,6 +145,10 @@ def _blocks(texts: Any, where: Where, bad: BadRows) -> tuple[IPBlock, ...] | Non
         return None
     blocks: dict[IPBlock, str] = {}
     right = True
+    for before, text in itertools.pairwise(texts):
+        if (network := of_mask_after(before, text)) is not None:
+            bad.add(where.error(f"{text} is a netmask, not a block: write {network}", "blocks", text))
+            right = False
     for text in texts:
         try:
             block = IPBlock.parse(*range_ends(text))

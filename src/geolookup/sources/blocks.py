@@ -22,6 +22,8 @@ OnBad: TypeAlias = Callable[[int, str], None]
 
 _LOW64 = (1 << 64) - 1
 _MAPPED = np.uint64(0xFFFF)
+#: The addresses of a /8.
+_U32_OF_8 = np.uint32(1 << 24)
 _ONES = np.uint64(_LOW64)
 
 
@@ -87,11 +89,14 @@ def from_ranges(ranges: Sequence[tuple[int, int, int, int]]) -> Batch:
 
 
 def from_text(firsts: Sequence[str], lasts: Sequence[str], places: U32, on_bad: OnBad) -> Batch:
-    """From the ends of inclusive ranges as text: both families, IPv4-mapped addresses are IPv4."""
+    """From the ends of inclusive ranges as text: both families, IPv4-mapped addresses are IPv4. Netmasks are bad."""
 
     def batch(chosen: list[int]) -> Batch:
         low, high = [firsts[row] for row in chosen], [lasts[row] for row in chosen]
-        return _by_family(low, lambda: (_packed(low), _packed(high)), places[chosen])
+        found = _by_family(low, lambda: (_packed(low), _packed(high)), places[chosen])
+        if np.any(_end_at_netmasks(found.v4)):
+            raise ValueError
+        return found
 
     def one(row: int) -> tuple[int, int, int]:
         return addresses.parse_range(firsts[row], lasts[row])
@@ -177,6 +182,14 @@ def _by_family(low: list[str], ends: Callable[[], tuple[bytes, bytes]], places: 
         raise ValueError
     first, last = ends()
     return _from_packed(6 if colons else 4, first, last, places)
+
+
+def _end_at_netmasks(blocks: BlocksV4) -> Flags:
+    """`addresses.is_netmask` of the last addresses, but for blocks of one address."""
+    host = ~blocks.last
+    few: Flags = (host < _U32_OF_8) & (host > 0) & (blocks.first != blocks.last)
+    few &= (host & (host + np.uint32(1))) == 0
+    return few
 
 
 def _packed(texts: list[str]) -> bytes:

@@ -22,6 +22,7 @@ from geolookup.base.reasons import reason as reason_of
 from geolookup.base.text import harmless
 from geolookup.http.splitter import Splitter
 from geolookup.model import addresses
+from geolookup.model.addresses import FIRST_NETMASK, is_netmask
 from geolookup.model.errors import InvalidAddressError, UpstreamAnswerError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import PROVISIONAL_LOCID, field_values
@@ -275,6 +276,10 @@ class RowDecoder:
                 continue
             if first > last:
                 self._reject_block(locid, position, f"{startip}-{endip}", "startip comes after endip")
+                continue
+            if last >= FIRST_NETMASK and family == 4 and first != last and locid > 0 and is_netmask(last):
+                # A custom one is shown as the service has it, for a person to correct.
+                self._reject_block(locid, position, f"{startip}-{endip}", "endip is a netmask, not an address")
                 continue
             if first != raw.startipnum or last != raw.endipnum:
                 self.number_disagreements += 1

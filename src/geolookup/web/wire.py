@@ -209,7 +209,7 @@ def block(value: Any, start: str = "startip", end: str = "endip") -> IPBlock:
             errors.append((f"/{name}", reason(error)))
     _refuse(errors)
     try:
-        return IPBlock.parse(members[start], members[end])
+        return IPBlock.from_ends(members[start], members[end])
     except GeoLookupError as error:
         raise RequestRefusedError(
             "the body is not valid", problem="invalid-body", errors=((f"/{end}", str(error)),)

@@ -274,3 +274,14 @@ def test_what_is_opened_before_the_first_page_makes_nothing(console: RunningCons
     assert [laid.place for laid in kept.laid] == [laid.place for laid in console.console.layer().laid]
     assert warm.layer() is kept
     warm.close()
+
+
+@pytest.mark.parametrize("text", ["10.1.7.0 255.255.255.0", "10.1.7.0/255.255.255.0", "10.1.7.0 - 255.255.255.0"])
+def test_a_netmask_is_refused_with_the_network_to_write(console: RunningConsole, mine: Visitor, text: str) -> None:
+    locid = new(console)
+    for path in (f"/custom/{locid}/add-block", "/custom/create"):
+        fields = {"latitude": "1", "longitude": "2"} if path.endswith("create") else {}
+        looked = mine.fill(path, **fields, block=text, step="check")
+        assert looked.status_code == 422
+        assert "write 10.1.7.0/24" in looked.text
+    assert "write 10.1.7.0/24" in mine.get("/", params={"q": text}).text

@@ -10,11 +10,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import click
 
 from geolookup.cli.options import load_settings, state_directory
-from geolookup.model.addresses import of_mask
+from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import InvalidAddressError
 from geolookup.model.fields import FIELDS
-from geolookup.model.types import range_ends
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
 from geolookup.sync.opening import open_editor
@@ -22,7 +21,6 @@ from geolookup.sync.opening import open_editor
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_AROUND_DASH = re.compile(r"\s*[-\u2010-\u2015]\s*")
 _NUMBER = re.compile(r"-\d")
 
 
@@ -69,12 +67,12 @@ def ranges_of(words: Iterable[str], count: int) -> list[tuple[str, str | None]]:
 
     :raises click.UsageError: if they are more or fewer
     """
-    texts = _AROUND_DASH.sub("-", " ".join(words)).split()
+    texts = split_blocks(" ".join(words))
+    for first, last in itertools.pairwise(texts):
+        if (network := of_mask_after(first, last)) is not None:
+            raise click.UsageError(f"{last} is a netmask: write {network}")
     if len(texts) == count:
         return [range_ends(text) for text in texts]
-    for first, last in itertools.pairwise(texts):
-        if last.startswith("255.") and last != "255.255.255.255" and (meant := of_mask(first, last)) is not None:
-            raise click.UsageError(f"{last} is a netmask: write {meant}")
     if len(texts) == 2 * count and not any("-" in text or "/" in text for text in texts):
         return [(texts[at], texts[at + 1]) for at in range(0, len(texts), 2)]
     what = "a block" if count == 1 else f"{count} blocks"

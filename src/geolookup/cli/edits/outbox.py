@@ -13,8 +13,8 @@ from geolookup.cli.edits.showing import edit_object, edit_text, pending_objects,
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import chosen_fields, json_option, load_settings, state_directory
+from geolookup.model.addresses import range_ends
 from geolookup.model.fields import DEGREES, UNKNOWN
-from geolookup.model.types import range_ends
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, SHOWN, OutboxRow, State

@@ -10,10 +10,10 @@ from litestar.params import FromPath
 
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import AnyRequest, Table, query
-from geolookup.model.addresses import parse_range
+from geolookup.model.addresses import parse_range, range_ends
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import TEXT_NAMES
-from geolookup.model.types import Geolocation, IPBlock, range_ends
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.linter import Finding
 

@@ -12,10 +12,11 @@ from litestar.params import FromPath
 from geolookup.console.console import Console, Html
 from geolookup.console.editing import Does, Edit, Values, field_texts, handle, require_fitting, show, version
 from geolookup.console.forms import AnyRequest, query, typed
+from geolookup.model.addresses import range_ends
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELDS
-from geolookup.model.types import IPBlock, range_ends
+from geolookup.model.types import IPBlock
 from geolookup.sites.site import block_text
 from geolookup.state import custom_edits as edits
 from geolookup.state.custom_edits import Made

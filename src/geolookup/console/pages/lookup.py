@@ -14,9 +14,9 @@ from geolookup.exports.countries import countries
 from geolookup.lookup.asked import read_field
 from geolookup.lookup.ranges import pieces
 from geolookup.lookup.snapshot import Snapshot
-from geolookup.model.addresses import parse
+from geolookup.model.addresses import parse, range_ends
 from geolookup.model.errors import GeoLookupError, InvalidAddressError
-from geolookup.model.types import IPBlock, Match, range_ends
+from geolookup.model.types import IPBlock, Match
 
 PAGE = Page(title="Look up", path="/")
 
@@ -54,7 +54,7 @@ def _answer(console: Console, asked: str, *, why: bool) -> dict[str, Any]:
         return {"pieces": found, "rest": rest, "correct": _correct(block, same), "block": block}
     match = geo.match(block.startip)
     at_once = geo.with_snapshot(_explained_soon)
-    found_block = block if match is None else IPBlock.parse(match.first, match.last)
+    found_block = block if match is None else IPBlock.from_ends(match.first, match.last)
     place = None if match is None else match.geolocation
     known = place is not None and place.latitude is not None and place.longitude is not None
     return {

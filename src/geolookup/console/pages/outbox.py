@@ -15,10 +15,11 @@ from geolookup.console.console import Console, Html, Page
 from geolookup.console.editing import Does, Edit, Values, digest_of, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
 from geolookup.console.runs import Run
+from geolookup.model.addresses import range_ends
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
-from geolookup.model.types import Geolocation, range_ends
+from geolookup.model.types import Geolocation
 from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.journal import is_half_done

@@ -92,7 +92,8 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
             "`endip`, `start_ip` and `end_ip`, or `network` or `cidr`"
         )
     columns = _field_columns(member.name, header, request)
-    unread = [column for column in header if column and column not in (*ends, *columns.values(), *FIELD_NAMES)]
+    masks = [column for column in header if "mask" in column] if len(ends) == 1 else []
+    unread = [column for column in header if column and column not in (*ends, *masks, *columns.values(), *FIELD_NAMES)]
     if unread and not columns:
         # Places without a field would hide what other sources say of these addresses.
         raise DataFileError(
@@ -110,10 +111,17 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
     for chunk in table.chunks(len(header), exact=True):
         chunk, places = numbers.of(chunk, keys_of(chunk, positions))
         if len(range_at) == 1:
-            yield blocks.from_networks(_stripped(chunk.column(range_at[0])), places, chunk.bad)
+            networks = _stripped(chunk.column(range_at[0]))
+            for column in masks:  # 255.255.255.0 is a bad row, which says what to write
+                networks = list(map(_with_mask, networks, _stripped(chunk.column(header.index(column)))))
+            yield blocks.from_networks(networks, places, chunk.bad)
         else:
             firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
             yield blocks.from_text(firsts, lasts, places, chunk.bad)
+
+
+def _with_mask(network: str, mask: str) -> str:
+    return f"{network}/{mask.removeprefix('/')}" if mask and "/" not in network else network
 
 
 def _named(columns: list[str]) -> str:

@@ -2,9 +2,9 @@
 
 from operator import index
 
-from geolookup.model.addresses import parse_any, to_text
+from geolookup.model.addresses import parse_any, range_ends, to_text
 from geolookup.model.errors import EditError, InvalidAddressError, InvalidRangeError
-from geolookup.model.types import IPBlock, range_ends
+from geolookup.model.types import IPBlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

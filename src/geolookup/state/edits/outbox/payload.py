@@ -15,7 +15,7 @@ def geolocation(locid: int, fields: Mapping[str, Any], blocks: tuple[IPBlock, ..
 
 def block_of(ends: Iterable[str]) -> IPBlock:
     """A block from its two ends as a row holds them."""
-    return IPBlock.parse(*ends)
+    return IPBlock.from_ends(*ends)
 
 
 def blocks_of(many: Iterable[Iterable[str]]) -> tuple[IPBlock, ...]:

@@ -42,7 +42,7 @@ def _sound_custom(row: dict[str, Any]) -> None:
         if row[name] is not None and not is_custom(row[name]):
             raise ValueError(f"{name} is not a number below zero")
     for first, last in json.loads(row["blocks"]):
-        IPBlock.parse(first, last)
+        IPBlock.from_ends(first, last)
 
 
 def _sound_history(row: dict[str, Any]) -> None:

@@ -58,7 +58,8 @@ def locate(
     ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers.
 
     :raises InvalidAddressError: at the first malformed address, naming its row (from 0), if ``errors`` is "raise"
-    :raises ColumnError: for a column of another type, or an unknown field
+    :raises ColumnError: for a column of another type, an unknown field, or an array whose buffers do not fit its rows:
+        naming the first row (from 0) whose text or index is outside of them
     """
     names = checked_fields(fields)
     if not isinstance(column, pa.Array | pa.ChunkedArray):
@@ -70,7 +71,12 @@ def locate(
 
     def answer(base: IndexReader, overlay: IndexReader) -> list[Located]:
         answers = _answers_of(geo, base, overlay)
-        return [locate_with(answers, chunk, names) for chunk in chunks]
+        found = []
+        before = 0
+        for chunk in chunks:
+            found.append(locate_with(answers, chunk, names, before=before))
+            before += len(chunk)
+        return found
 
     found = geo.with_readers(answer)
     if errors == "raise":
@@ -143,15 +149,18 @@ def locate_each(
     """
     geo = default_geo() if geo is None else geo
     answers = answers_of(geo)
+    before = 0
     if threads <= 1:
         for column in columns:
-            yield locate_with(answers, column, fields, reread)
+            yield locate_with(answers, column, fields, reread, before)
+            before += len(column)
         return
     under_way: deque[Future[Located]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="geolookup-columns")
     try:
         for column in columns:
-            under_way.append(pool.submit(locate_with, answers, column, fields, reread))
+            under_way.append(pool.submit(locate_with, answers, column, fields, reread, before))
+            before += len(column)
             if len(under_way) > 2 * threads:
                 yield under_way.popleft().result()
         while under_way:
@@ -165,9 +174,14 @@ def answers_of(geo: GeoLookup) -> ArrowIndex:
     return geo.with_readers(lambda base, overlay: _answers_of(geo, base, overlay))
 
 
-def locate_with(answers: ArrowIndex, column: Any, fields: tuple[str, ...], reread: Reread | None = None) -> Located:
-    """Answer one array from one snapshot; ``reread`` as for `locate_each`."""
-    slots = answers.slots(column)
+def locate_with(
+    answers: ArrowIndex, column: Any, fields: tuple[str, ...], reread: Reread | None = None, before: int = 0
+) -> Located:
+    """Answer one array from one snapshot; ``reread`` as for `locate_each`, and ``before`` counts the earlier rows.
+
+    :raises ColumnError: as for `locate`
+    """
+    slots = answers.slots(column, before)
     if reread is not None and (slots == BAD).any():
         plain = decoded(column)
         if is_text(plain.type):

@@ -7,10 +7,24 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.kernel import ABSENT, BAD, EMPTY, OVERLAY, SlotFinder, Slots, SlotValues
+from geolookup.columns.kernel import (
+    ABSENT,
+    BAD,
+    EMPTY,
+    OVERLAY,
+    OutsideError,
+    SlotFinder,
+    Slots,
+    SlotValues,
+    check_strings,
+    check_views,
+    string_ends,
+    valid_rows,
+    views_of,
+)
 from geolookup.index.reader import IndexReader
 from geolookup.model.addresses import parse, to_text
-from geolookup.model.errors import ColumnError, IndexDamagedError, MissingExtraError
+from geolookup.model.errors import ColumnError, GeoLookupError, IndexDamagedError, MissingExtraError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
 
 try:
@@ -67,11 +81,22 @@ class ArrowIndex:
             self._over[f"loc.{name}"] = ids[self._over[f"loc.{name}"]]
         return pa.concat_arrays([self.texts, own.filter(is_new)]) if new.any() else self.texts
 
-    def slots(self, column: Any) -> Slots:
+    def slots(self, column: Any, before: int = 0) -> Slots:
         """The slot of each row of an Arrow array; see `SlotFinder` for what they mean.
 
-        :raises ColumnError: if its type holds no addresses
+        :raises ColumnError: if its type holds no addresses, or its buffers lead outside: naming the row, counted from 0
+            after ``before`` rows
         """
+        try:
+            return self._slots(column)
+        except OutsideError as error:
+            raise ColumnError(f"row {before + error.row}: {error.reason}") from error
+        except GeoLookupError:
+            raise
+        except ValueError as error:
+            raise ColumnError("the buffers of the column do not fit its rows: the array is damaged") from error
+
+    def _slots(self, column: Any) -> Slots:
         kind = column.type
         length, offset = len(column), column.offset
         if not length or pa.types.is_null(kind):
@@ -80,34 +105,54 @@ class ArrowIndex:
         if _is_dictionary(kind):
             return self._dictionary_slots(column)
         if pa.types.is_string_view(kind):
+            validity, views, *buffers = column.buffers()
             if self.finder.accelerated:
-                validity, views, *buffers = column.buffers()
                 return self.finder.views(views, tuple(buffers), validity, offset, length)
-            column = column.cast(pa.large_string())
-            return self.slots(column)
+            return self._slots(_without_views(column))
         if is_text(kind):
             validity, offsets, data = column.buffers()
             large = pa.types.is_large_string(kind)
             return self.finder.strings(data, offsets, validity, offset, length, large=large)
         if pa.types.is_integer(kind):
             if kind not in (pa.uint32(), pa.uint64(), pa.int64()):
-                return self.slots(column.cast(pa.int64()))
+                return self._slots(column.cast(pa.int64()))
             validity, values = column.buffers()
             return self.finder.integers(values, validity, offset, length, bits=kind.bit_width)
         raise _no_addresses(kind)
 
     def _dictionary_slots(self, column: Any) -> Slots:
         dictionary = column.dictionary
-        valid = column.indices.is_valid().to_numpy(zero_copy_only=False)
-        indices = column.indices.fill_null(0).to_numpy().astype(np.int64)
-        if not len(dictionary) or not valid.any():
-            self.slots(dictionary)  # for its type
-            return np.full(len(column), ABSENT, np.uint32)
-        if len(dictionary) > len(column):  # a slice of a column can bring the dictionary of the whole
-            used, indices = np.unique(indices, return_inverse=True)
-            dictionary = _take(dictionary, used)
-        found: Slots = self.slots(dictionary)[indices]
-        found[~valid] = ABSENT
+        check_type(dictionary.type)
+        given, valid = _indexes(column)
+        found = np.full(len(column), ABSENT, np.uint32)
+        present: Any = slice(None) if valid is None else valid
+        indexes = given[present].astype(np.int64)
+
+        def refused(wrong: NDArray[np.bool_], reason: str) -> OutsideError:
+            row = int(np.arange(len(column))[present][np.argmax(wrong)])
+            return OutsideError(row, reason)
+
+        outside = (indexes < 0) | (indexes >= len(dictionary))
+        if outside.any():
+            index = given[present][np.argmax(outside)]
+            raise refused(outside, f"its index is {index}, and its dictionary has {len(dictionary)} values")
+        try:
+            # A slice of a column can bring the dictionary of the whole.
+            is_longer = len(dictionary) > len(column)
+            slots = self._used_slots(dictionary, indexes) if is_longer else self._slots(dictionary)[indexes]
+        except OutsideError as error:
+            wrong = indexes == error.row
+            if wrong.any():
+                raise refused(wrong, error.reason) from None
+            slots = self._used_slots(dictionary, indexes)
+        found[present] = slots
+        return found
+
+    def _used_slots(self, dictionary: Any, indexes: NDArray[np.int64]) -> Slots:
+        """The slots of these values of a dictionary, searched for once each."""
+        used, indexes = np.unique(indexes, return_inverse=True)
+        _check_texts(dictionary, used)  # pyarrow believes where they stand
+        found: Slots = self._slots(_take(dictionary, used))[indexes]
         return found
 
     def rows(self, column: Any, slots: Slots, fields: Sequence[str]) -> "Rows":
@@ -225,8 +270,49 @@ def _room(length: int, kind: "np.dtype[Any]") -> NDArray[Any]:
 
 def _take(array: Any, rows: NDArray[np.int64]) -> Any:
     if pa.types.is_string_view(array.type):  # which pyarrow cannot pick from
-        array = array.cast(pa.large_string())
+        array = _without_views(array)
     return array.take(pa.array(rows, pa.int64()))
+
+
+def _without_views(array: Any) -> Any:
+    """String views as strings that follow each other.
+
+    :raises OutsideError: if one that is not null leads outside
+    """
+    validity, views, *buffers = array.buffers()
+    found, valid = views_of(views, array.offset, len(array)), valid_rows(validity, array.offset, len(array))
+    check_views(found, tuple(buffers), valid)
+    if valid is None:
+        return array.cast(pa.large_string())
+    # The view of a null may lead anywhere, and pyarrow would go there.
+    found = np.where(valid[:, None], found, np.int32(0))
+    whole = pa.Array.from_buffers(array.type, len(array), [None, pa.py_buffer(found), *buffers])
+    return pc.if_else(pa.array(valid), whole.cast(pa.large_string()), None)
+
+
+def _check_texts(array: Any, rows: NDArray[np.int64]) -> None:
+    """Check that the text of these rows stands in the array's buffers.
+
+    :raises OutsideError: at the first that does not
+    """
+    kind, offset, length = array.type, array.offset, len(array)
+    if not is_text(kind):
+        return
+    validity, first, *rest = array.buffers()
+    valid = valid_rows(validity, offset, length)
+    if pa.types.is_string_view(kind):
+        check_views(views_of(first, offset, length), tuple(rest), valid, rows)
+    else:
+        check_strings(rest[0], string_ends(first, offset, length, pa.types.is_large_string(kind)), valid, rows)
+
+
+def _indexes(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """The indexes of a dictionary array as its buffers have them, and which rows are not null (None: all)."""
+    validity, values = column.buffers()
+    kind = np.dtype(column.type.index_type.to_pandas_dtype())
+    offset, length = column.offset, len(column)
+    indexes = np.frombuffer(memoryview(values), kind, length, offset * kind.itemsize)
+    return indexes, valid_rows(validity, offset, length)
 
 
 def decoded(array: Any) -> Any:

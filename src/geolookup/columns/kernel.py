@@ -21,7 +21,7 @@ from geolookup.model.errors import IndexDamagedError, InvalidAddressError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ABSENT", "BAD", "EMPTY", "OVERLAY", "SlotFinder", "SlotValues", "Slots"]
+__all__ = ["ABSENT", "BAD", "EMPTY", "OVERLAY", "OutsideError", "SlotFinder", "SlotValues", "Slots"]
 
 Slots: TypeAlias = NDArray[np.uint32]
 #: Memory for so many items of a type, not yet written.
@@ -32,6 +32,17 @@ _GROUP: Final = 8192
 _SLOT: Final = np.dtype(np.uint32)
 _LONGEST_QUAD: Final = 15
 _SHORTEST_QUAD: Final = 7
+#: Longer text does not fit into its view, but stands in a buffer.
+_IN_A_VIEW: Final = 12
+
+
+class OutsideError(Exception):
+    """A row of a column whose text stands outside of the column's buffers: its number from 0, and the reason."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(row, reason)
+        self.row = row
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,8 @@ class SlotFinder:
     into memory that ``room`` gives.
 
     :raises IndexDamagedError: if a file's slots lead outside it
+    :raises OutsideError: at the first row that is not null and whose text is not inside the buffers
+    :raises ValueError: if the buffers are too short for the rows
     """
 
     def __init__(self, base: IndexReader, overlay: IndexReader, room: Room = np.empty) -> None:
@@ -92,23 +105,32 @@ class SlotFinder:
         """Strings one after another in ``data``; ``offsets`` are 64 bits wide if ``large``."""
         if self._native is not None:
             out = self._room(length, _SLOT)
-            self._native.locate_strings(data, offsets, validity, offset, length, out, large)
+            try:
+                self._native.locate_strings(data, offsets, validity, offset, length, out, large)
+            except ValueError:  # it does not say which row
+                check_strings(data, string_ends(offsets, offset, length, large), valid_rows(validity, offset, length))
+                raise
             return out
         if not length:  # a column without rows may come without offsets
             return np.empty(0, np.uint32)
-        ends = np.frombuffer(
-            memoryview(offsets), np.int64 if large else np.int32, length + 1, offset * (8 if large else 4)
-        )
+        ends, valid = string_ends(offsets, offset, length, large), valid_rows(validity, offset, length)
+        check_strings(data, ends, valid)
         text = np.frombuffer(memoryview(b"" if data is None else data), np.uint8)
+        if valid is not None:  # the ends of a null may be any
+            ends = np.clip(ends, 0, len(text))
         values, is_quad = parse_quads(text, ends)
-        return self._search_parsed(text, ends, values, is_quad, _valid_rows(validity, offset, length))
+        return self._search_parsed(text, ends, values, is_quad, valid)
 
     def views(
         self, views: "Buffer", buffers: "tuple[Buffer, ...]", validity: "Buffer | None", offset: int, length: int
     ) -> Slots:
         """String views. Only if `accelerated`: otherwise the caller first copies the text into one buffer."""
         out: Slots = self._room(length, _SLOT)
-        self._native.locate_views(views, buffers, validity, offset, length, out)
+        try:
+            self._native.locate_views(views, buffers, validity, offset, length, out)
+        except ValueError:
+            check_views(views_of(views, offset, length), buffers, valid_rows(validity, offset, length))
+            raise
         return out
 
     def integers(self, values: "Buffer", validity: "Buffer | None", offset: int, length: int, *, bits: int) -> Slots:
@@ -123,7 +145,7 @@ class SlotFinder:
         # A negative number, read as unsigned, is far above the largest address.
         kind: Any = np.uint32 if bits == 32 else np.uint64
         numbers = np.frombuffer(memoryview(values), kind, length, offset * bits // 8)
-        valid = _valid_rows(validity, offset, length)
+        valid = valid_rows(validity, offset, length)
         good = numbers <= IPV4_MAX
         out = np.where(good, ABSENT, BAD).astype(np.uint32)
         if valid is not None:
@@ -246,12 +268,66 @@ def _take(
     return SlotValues(values, np.packbits(slots < ABSENT, bitorder="little"), *counts)
 
 
-def _valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[np.bool_] | None:
-    if validity is None:
+def valid_rows(validity: "Buffer | None", offset: int, length: int) -> NDArray[np.bool_] | None:
+    """Which rows are not null; None if all are not."""
+    if validity is None or not length:
         return None
     first = offset // 8
     bits = np.frombuffer(memoryview(validity), np.uint8, (offset + length + 7) // 8 - first, first)
     return np.unpackbits(bits, bitorder="little")[offset % 8 : offset % 8 + length].view(np.bool_)
+
+
+def string_ends(offsets: "Buffer", offset: int, length: int, large: bool) -> NDArray[Any]:
+    """The places where the strings of a column begin, and where the last one ends."""
+    return np.frombuffer(memoryview(offsets), np.int64 if large else np.int32, length + 1, offset * (8 if large else 4))
+
+
+def check_strings(
+    data: "Buffer | None",
+    ends: NDArray[Any],
+    valid: NDArray[np.bool_] | None,
+    rows: NDArray[np.int64] | None = None,
+) -> None:
+    """Check that the strings, or those in ``rows``, stand in ``data``, but for nulls.
+
+    :raises OutsideError: at the first that does not
+    """
+    begin, end = (ends[:-1], ends[1:]) if rows is None else (ends[rows], ends[rows + 1])
+    size = 0 if data is None else memoryview(data).nbytes
+    _check((begin >= 0) & (begin <= end) & (end <= size), valid, rows)
+
+
+def views_of(views: "Buffer", offset: int, length: int) -> NDArray[np.int32]:
+    """String views as they are: a row a view, of its size, its first characters, the buffer's number, and the place."""
+    return np.frombuffer(memoryview(views), np.int32, 4 * length, 16 * offset).reshape(length, 4)
+
+
+def check_views(
+    views: NDArray[np.int32],
+    buffers: "tuple[Buffer, ...]",
+    valid: NDArray[np.bool_] | None,
+    rows: NDArray[np.int64] | None = None,
+) -> None:
+    """Check that the views, or those in ``rows``, lead into ``buffers``, but for nulls.
+
+    :raises OutsideError: at the first that does not
+    """
+    size, _, number, place = (views if rows is None else views[rows]).astype(np.int64).T
+    sizes = np.array([*(memoryview(buffer).nbytes for buffer in buffers), -1], np.int64)
+    known = (number >= 0) & (number < len(buffers))
+    room = sizes[np.where(known, number, -1)]
+    short = (size >= 0) & (size <= _IN_A_VIEW)
+    _check(short | (size > _IN_A_VIEW) & (place >= 0) & (size + place <= room), valid, rows)
+
+
+def _check(inside: NDArray[np.bool_], valid: NDArray[np.bool_] | None, rows: NDArray[np.int64] | None) -> None:
+    if valid is not None:
+        inside = inside | ~(valid if rows is None else valid[rows])
+    if not inside.all():
+        row = int(np.argmin(inside))
+        raise OutsideError(
+            row if rows is None else int(rows[row]), "its text is outside of the column's data: the array is damaged"
+        )
 
 
 def parse_quads(text: NDArray[np.uint8], ends: NDArray[Any]) -> tuple[Slots, NDArray[np.bool_]]:

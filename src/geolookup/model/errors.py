@@ -66,7 +66,7 @@ class DataFileError(GeoLookupError):
 
 
 class ColumnError(GeoLookupError, ValueError):
-    """A column or field that cannot be located: missing, named twice, or of a type that holds no addresses."""
+    """A column or field that cannot be located: missing, named twice, of a type that holds no addresses, or damaged."""
 
 
 class MissingExtraError(GeoLookupError, ImportError):

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from tests.index.native.sanitized import ROOT
 from tests.index.native.searchers import native, needs_native
 
 pytestmark = needs_native
@@ -23,7 +24,8 @@ answer = native.Places(view_type(native), 1, bytes(8), fields, bytes(8), b"")[0]
 
 def run(code: str) -> None:
     """Run code in a process of its own, so that a crash ends only that one."""
-    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    code = "import tests.index.native.sanitized\n" + textwrap.dedent(code)  # so that it has the build that this one has
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, f"{ran.returncode}: {ran.stderr}"
 
 

@@ -1,7 +1,13 @@
 """What becomes of a path that holds no state: an error that says what is there and what to do; nothing is made."""
 
+import getpass
 import os
+import pwd
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,8 +15,10 @@ import pytest
 import geolookup
 from geolookup.cli.app import run
 from geolookup.columns.common import default_geo
-from geolookup.model.errors import NoStateError
+from geolookup.model.errors import NoStateError, SettingsError
+from tests.state.edits.editing import BERLIN
 from tests.support.data.states import place, publish
+from tests.support.users.as_nobody import as_nobody, as_root
 
 CITY = Path(__file__).parents[1] / "data" / "mmdb" / "GeoLite2-City-Test.mmdb"
 #: What reads a state, each in a process that names one.
@@ -116,6 +124,169 @@ def test_the_default_directory_answers_from_the_bundled_data_by_every_name(
     assert "\tUS\t" in capsys.readouterr().out
     with geolookup.open(default_home) as geo:
         assert geo.status().source == "bundled"
+
+
+# Why it was looked for there, and where there is one
+
+_TYPED = (["8.8.8.8"], ["top", "-"], ["custom", "list"])
+
+
+def _program(code: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A program in Python with this environment alone."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+def test_the_library_makes_no_state_and_says_where_it_looked_and_why(default_home: str) -> None:
+    for opened in (geolookup.open, geolookup.open_editor, default_geo):
+        with pytest.raises(NoStateError) as raised:
+            opened()
+        text = str(raised.value)
+        assert text.startswith(f"{default_home}: nothing has been published here yet: run `geolookup sync`")
+        assert f"the user is {getpass.getuser()}, and XDG_DATA_HOME is {os.path.dirname(default_home)}" in text
+        assert not os.path.exists(default_home)
+
+
+def test_each_way_to_name_a_directory_is_the_reason_that_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "me"
+    home.mkdir()
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(home))
+    with pytest.raises(NoStateError, match=rf"^{home}/.local/share/geolookup: .*and HOME is {home}\)$"):
+        geolookup.open()
+    (tmp_path / "geolookup.toml").write_text('home = "typo"\n')
+    monkeypatch.setenv("GEOLOOKUP_CONFIG", str(tmp_path / "geolookup.toml"))
+    with pytest.raises(NoStateError, match=rf"`home` in {tmp_path}/geolookup.toml names this directory\)$"):
+        geolookup.open()
+    monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "other"))
+    with pytest.raises(NoStateError, match=rf"^{tmp_path}/other: .*GEOLOOKUP_HOME names this directory\)$"):
+        geolookup.open()
+    with pytest.raises(NoStateError, match=r"bundled registry data\)$"):
+        geolookup.open(tmp_path / "given")
+
+
+def test_the_state_of_the_machines_service_is_named_and_other_homes_are_not_searched(
+    default_home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(str(tmp_path / "home" / "alice" / ".local" / "share" / "geolookup"), [place(1, "8.0.0.0/8")])
+    service = str(tmp_path / "service")
+    monkeypatch.setattr("geolookup.state.generations.absent.SYSTEM_HOME", service)
+    with pytest.raises(NoStateError) as raised:
+        geolookup.open()
+    assert "service" not in str(raised.value)
+    assert "alice" not in str(raised.value)
+    publish(service, [place(1, "8.0.0.0/8")])
+    with pytest.raises(NoStateError, match=rf"; there is a state in {service}: set GEOLOOKUP_HOME={service}\)$"):
+        geolookup.open()
+
+
+@pytest.mark.parametrize("environment", [{}, {"HOME": ""}, {"HOME": "/nonexistent"}], ids=str)
+def test_without_a_home_the_library_and_the_command_fail_with_one_sentence(environment: dict[str, str]) -> None:
+    expanded = pwd.getpwuid(os.geteuid()).pw_dir if "HOME" not in environment else environment["HOME"]
+    where = f"{expanded}/.local/share/geolookup"
+    if os.path.exists(where):
+        pytest.skip(f"{where} is there")
+    library = _program("import geolookup; geolookup.open()", environment)
+    assert library.returncode == 1
+    sentence = library.stderr.strip().splitlines()[-1].removeprefix("geolookup.model.errors.NoStateError: ")
+    assert sentence.startswith(f"{where}: nothing has been published here yet")
+    assert f"HOME is {environment.get('HOME') or 'not set'})" in sentence
+    for words in _TYPED:
+        code = f"import sys; sys.argv[1:] = {words!r}; from geolookup.__main__ import main; sys.exit(main())"
+        typed = _program(code, environment)
+        assert (typed.returncode, typed.stdout) == (1, ""), words
+        assert typed.stderr.startswith(f"geolookup: {sentence.removesuffix(')')}"), words
+    asked = _program(
+        "import geolookup; print(geolookup.open(fallback='registry').lookup('8.8.8.8').country)", environment
+    )
+    assert asked.stdout == "US\n"
+    assert not os.path.exists(where)
+
+
+@as_root
+@pytest.mark.parametrize("theirs", [0o755, 0o700], ids=oct)
+def test_with_the_home_of_another_user_nothing_is_made_up(theirs: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        home = os.path.join(folder, "root")
+        os.mkdir(home, theirs)
+        environment = {"HOME": home}
+
+        def opened() -> int:
+            try:
+                geolookup.open()
+            except NoStateError as error:
+                print(error)
+                return 3
+            return 0
+
+        library = as_nobody(opened, environment=environment)
+        assert library.returncode == 3, library
+        assert f"{home}/.local/share/geolookup: nothing has been published here yet" in library.stdout
+        assert f"and HOME is {home}" in library.stdout
+        for words in (["8.8.8.8"], ["custom", "list"]):
+            typed = as_nobody(partial(run, words), environment=environment)
+            assert (typed.returncode, typed.stdout) == (1, ""), typed
+            assert f"{home}/.local/share/geolookup: nothing has been published here yet" in typed.stderr
+            assert typed.stderr.count("\n") == 1
+        assert os.listdir(home) == []
+        asked = {**environment, "GEOLOOKUP_FALLBACK": "registry", "TMPDIR": home}
+        typed = as_nobody(partial(run, ["8.8.8.8"]), environment=asked)
+        assert "\tUS\t" in typed.stdout, typed
+
+
+# Countries only, on purpose
+
+
+def test_a_fallback_answers_countries_until_something_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "typo"
+    with pytest.raises(SettingsError, match="fallback = 'cities': must be registry"):
+        geolookup.open(home, fallback="cities")  # type: ignore[arg-type]
+    with pytest.raises(NoStateError):
+        geolookup.open(home, fallback="registry", as_of="yesterday")
+    with geolookup.open(home, fallback="registry") as geo:
+        assert geo.lookup("8.8.8.8").country == "US"  # type: ignore[union-attr]
+        assert geo.explain("8.8.8.8").match is not None
+        assert geo.status().temporary
+        assert not home.exists()
+        with pytest.raises(NoStateError):
+            geo.edit().create(**BERLIN)
+        publish(str(home), [place(1, "8.0.0.0/8", city="Ulm")])
+        assert geo.lookup("8.8.8.8").city == "Ulm"  # type: ignore[union-attr]
+        assert not geo.status().temporary
+        assert geo.home == str(home)
+    with geolookup.open(home, fallback="registry") as geo:
+        assert geo.lookup("8.8.8.8").city == "Ulm"  # type: ignore[union-attr]
+
+
+def test_the_setting_asks_for_the_fallback_too(
+    default_home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_FALLBACK", "registry")
+    for geo in (geolookup.open(), default_geo()):
+        assert geo.lookup("8.8.8.8").country == "US"  # type: ignore[union-attr]
+        assert geo.status().temporary
+    assert not os.path.exists(default_home)
+    monkeypatch.setenv("GEOLOOKUP_FALLBACK", "cities")
+    assert run(["8.8.8.8"]) == 2
+    assert "GEOLOOKUP_FALLBACK = cities: must be registry" in capsys.readouterr().err
+
+
+def test_a_command_makes_the_first_state_and_says_once_that_countries_answer(
+    default_home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["8.8.8.8"]) == 0
+    assert f"no state yet: building one in {default_home}" in (told := capsys.readouterr().err)
+    assert "countries only" in told
+    assert run(["8.8.8.8"]) == 0
+    assert capsys.readouterr().err == ""
+    assert not geolookup.open().status().temporary
 
 
 def test_a_sync_into_a_file_says_that_it_is_one(

@@ -14,6 +14,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.base import clock
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
+from geolookup.sync.first import build_bundled_state
 from tests.support.data.states import place, publish
 
 
@@ -133,6 +134,7 @@ def test_a_lookup_as_of_another_time_is_never_stale(home: str, wall: Clock) -> N
 
 
 def test_the_age_of_the_embedded_default_counts_from_its_own_date(default_home: str, wall: Clock) -> None:
+    build_bundled_state(default_home)
     with geolookup.open(default_home) as geo:
         assert geo.lookup("8.8.8.8") is not None
         age_s = geo.status().age_s

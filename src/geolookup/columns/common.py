@@ -38,7 +38,7 @@ _open: dict[str, GeoLookup] = {}
 def default_geo() -> GeoLookup:
     """The GeoLookup of the state directory that the settings name; opened at the first call, and never closed.
 
-    :raises NoStateError: if an upstream is configured and nothing has been pulled from it yet
+    :raises NoStateError: if nothing has been published there, and no setting asks for a fallback
     :raises SettingsError: if the settings cannot be used
     """
     chosen = load()

@@ -24,7 +24,7 @@ from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words
-from geolookup.sync.opening import open_editor
+from geolookup.sync.opening import edit_or_build
 
 #: The answer of a page's handler.
 Html: TypeAlias = Response[str]
@@ -124,7 +124,7 @@ class Console:
         """
         with self._lock:
             if self._geo is None:
-                self._geo = opening.open(self.home, settings=self.settings())
+                self._geo = opening.open_or_build(self.home, settings=self.settings())
             return self._geo
 
     def editor(self) -> Editor:
@@ -132,7 +132,7 @@ class Console:
 
         :raises NoStateError: as `geo`
         """
-        return open_editor(self.home, settings=self.settings())
+        return edit_or_build(self.home, settings=self.settings())
 
     def layer(self) -> CustomLayer:
         """The custom layer, to be shown.

@@ -32,6 +32,7 @@ class GeoLookup:
     lock that a fork could lose. At most once a second a lookup first looks whether CURRENT changed. Use it as a context
     manager, or `close` it.
 
+    ``instead`` is a state that answers until something is published in ``home``.
     ``freshness`` limits the age of the data. With ``as_of`` (see `state.generations`) it stays with that kept
     generation, as it was served last, and follows nothing.
 
@@ -44,14 +45,13 @@ class GeoLookup:
         self,
         home: str | os.PathLike[str],
         *,
-        temporary: bool = False,
+        instead: str | None = None,
         freshness: Freshness = NO_LIMIT,
         as_of: "Reference | None" = None,
     ) -> None:
         self._home = home = os.path.abspath(home)
-        self._temporary = temporary
         self._native = accelerator()
-        self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of)
+        self._follower = Follower(home, self._native, freshness=freshness, as_of=as_of, instead=instead)
         if self._native is not None and type(self).lookup is GeoLookup.lookup:
             # It hides the method: one call in C answers from the mapped file, and calls the method for the rest.
             finder = self._native.Finder(self.lookup)
@@ -61,7 +61,7 @@ class GeoLookup:
     @property
     def home(self) -> str:
         """The state directory that it answers from."""
-        return self._home
+        return self._follower.served
 
     def look_soon(self) -> None:
         """Have the next lookup look at CURRENT, even if the last one did a moment ago."""
@@ -218,7 +218,7 @@ class GeoLookup:
 
         family, value = parse_any(address)
         return self.with_snapshot(
-            lambda snapshot: explain(snapshot, self._home, str(address), family, value, is_past=self._follower.is_fixed)
+            lambda snapshot: explain(snapshot, self.home, str(address), family, value, is_past=self._follower.is_fixed)
         )
 
     def segments(self, family: Literal[4, 6], layer: Layer | None = None) -> Iterator[Segment]:
@@ -259,5 +259,9 @@ class GeoLookup:
 
         snapshot = self._follower.newest_however_old()
         return describe(
-            snapshot, self._home, self._follower.freshness, self._follower.problem, temporary=self._temporary
+            snapshot,
+            self.home,
+            self._follower.freshness,
+            self._follower.problem,
+            temporary=self.home != self._home,
         )

@@ -112,15 +112,24 @@ class Follower:
     """The snapshot that is served, and what takes its place.
 
     Threads and forked children may share one. At most once a second `newest` first looks whether CURRENT changed. With
-    ``as_of`` it stays with that kept generation.
+    ``as_of`` it stays with that kept generation. ``instead`` is a state that serves until something is published in
+    ``home``.
 
     :raises NoStateError: if nothing has been published in ``home``
     """
 
     def __init__(
-        self, home: str, native: "ModuleType | None", *, freshness: Freshness, as_of: "Reference | None"
+        self,
+        home: str,
+        native: "ModuleType | None",
+        *,
+        freshness: Freshness,
+        as_of: "Reference | None",
+        instead: str | None = None,
     ) -> None:
         self._home = home
+        #: The state directory that is served.
+        self.served = instead or home
         self._native = native
         self.freshness = freshness if as_of is None else NO_LIMIT
         self.is_fixed = as_of is not None
@@ -132,7 +141,7 @@ class Follower:
         self._looking: dict[int, RLock] = {}
         self._finder: _native.Finder | None = None
         stamp = stamp_of(self._current_path)
-        published = open_served(home) if as_of is None else _open_kept(home, as_of)
+        published = open_served(self.served) if as_of is None else _open_kept(home, as_of)
         current = published.current
         self._snapshot: Snapshot | None = Snapshot(published, stamp, native)
         if current.recovered is not None:
@@ -258,7 +267,7 @@ class Follower:
             published.close()
             self.look_soon()
             return
-        if published.current.sequence < snapshot.current.sequence:
+        if published.current.sequence < snapshot.current.sequence and self.served == self._home:
             # An older state was restored. If this process stayed with the newer one, its answers would differ from
             # those of all processes that start from now on.
             import logging  # late: its import takes longer than opening a state
@@ -271,6 +280,7 @@ class Follower:
                 published.current.generation,
             )
         self._serve(Snapshot(published, stamp, self._native))
+        self.served = self._home
         self.problem = None
 
     def _note(self, problem: str) -> None:
@@ -281,7 +291,7 @@ class Follower:
         if self.is_fixed:
             raise damage
         try:
-            published = open_other(self._home, str(damage), skip=frozenset({snapshot.current.generation}))
+            published = open_other(self.served, str(damage), skip=frozenset({snapshot.current.generation}))
         except NoStateError as error:
             raise damage from error
         self._serve(Snapshot(published, stamp_of(self._current_path), self._native))

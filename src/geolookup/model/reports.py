@@ -154,10 +154,10 @@ class Status:
     the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),
     and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
-    been so; both are None while all is well. ``temporary`` is true if no state could be written and a throwaway
-    one serves. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader`` names the
-    implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then those that
-    do not yet. ``failures`` are what failed in the last runs, until it succeeds.
+    been so; both are None while all is well. ``temporary`` is true while there is no state, and the countries
+    that were asked for instead serve. ``pending_edits`` is None if edits.db cannot be read, or is locked. ``reader``
+    names the implementation in use. ``sources`` are those that answer, the one of highest precedence first, and then
+    those that do not yet. ``failures`` are what failed in the last runs, until it succeeds.
     """
 
     home: str

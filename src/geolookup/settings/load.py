@@ -15,7 +15,7 @@ from geolookup.model.addresses import is_loopback
 from geolookup.model.errors import SettingsError
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.settings.describe import checked, unknown
-from geolookup.settings.paths import NOT_SETTINGS, settings_path
+from geolookup.settings.paths import NOT_SETTINGS, is_below_anothers_home, settings_path
 from geolookup.settings.source import (
     CUSTOM,
     KIND_NAMES,
@@ -96,6 +96,8 @@ def _from_file(path: str, *, required: bool) -> dict[str, Any]:
             raise SettingsError(f"{path}: the file does not exist, and GEOLOOKUP_CONFIG names it") from None
         return {}
     except OSError as error:
+        if isinstance(error, PermissionError) and not required and is_below_anothers_home(path):
+            return {}  # they are the other user's
         raise SettingsError(f"{path}: reading failed: {error.strerror}") from error
     import tomllib  # only now: most machines have no settings file
 

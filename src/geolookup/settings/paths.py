@@ -9,6 +9,9 @@ import sys
 
 SETTINGS_FILE = "geolookup.toml"
 
+#: The state directory of the machine's service: the units name it, and so does the error of a user without a state.
+SYSTEM_HOME = "/var/lib/geolookup"
+
 #: The names of the other variables ``GEOLOOKUP_X``, which are not settings: the place of the file, the secrets, the
 #: choice of reader.
 NOT_SETTINGS = frozenset({"CONFIG", "TOKEN", "PING_URL", "PURE", "SERVE_TOKENS"})
@@ -20,7 +23,9 @@ PURE = "GEOLOOKUP_PURE"
 def _xdg(variable: str, *fallback: str) -> str:
     base = os.environ.get(variable, "").strip()
     if not os.path.isabs(base):  # the specification says that relative ones are ignored
-        base = os.path.join(os.path.expanduser("~"), *fallback)
+        user = os.path.expanduser("~")
+        # A user whom the system does not know has none; as in containers, it is the root directory then.
+        base = os.path.join(user if os.path.isabs(user) else "/", *fallback)
     return os.path.join(base, "geolookup")
 
 
@@ -31,6 +36,32 @@ def default_home() -> str:
     from platformdirs import user_data_dir
 
     return user_data_dir("geolookup", appauthor=False)
+
+
+def default_reason() -> str:
+    """Why `default_home` is where it is."""
+    data, home = os.environ.get("XDG_DATA_HOME", "").strip(), os.environ.get("HOME")
+    if os.path.isabs(data):
+        return f"XDG_DATA_HOME is {data}"
+    if not home:
+        return "HOME is not set"
+    return (
+        f"HOME is {home}, which this user may not enter"
+        if is_below_anothers_home(default_home())
+        else f"HOME is {home}"
+    )
+
+
+def may_make_default_home() -> bool:
+    """True if the environment says whose the directory is: without HOME, or if that is missing, nothing is made."""
+    home = os.environ.get("HOME", "")
+    return os.path.isabs(os.environ.get("XDG_DATA_HOME", "").strip()) or (os.path.isabs(home) and os.path.isdir(home))
+
+
+def is_below_anothers_home(path: str) -> bool:
+    """True if ``path`` is below HOME, and this user may not enter HOME: it was left over from another user."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    return path.startswith(f"{home}/") and os.path.isdir(home) and not os.access(home, os.X_OK)
 
 
 def plain_home() -> str | None:

@@ -70,6 +70,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = "warn"
 
+    fallback: Annotated[
+        Literal["", "registry"],
+        _about(
+            "lookups",
+            "The answers of lookups where nothing has been published: `registry` means countries only, from the "
+            "bundled registry data. If empty, they are an error.",
+            allowed="registry, or empty",
+        ),
+    ] = ""
+
     check_max_age: Annotated[
         str | int | float,
         _about(
@@ -267,6 +277,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.check_max_age == "":
             return self.max_age_s or times.seconds(_CHECK_MAX_AGE)
         return times.limit(self.check_max_age)
+
+    @property
+    def has_fallback(self) -> bool:
+        """True if lookups answer from the bundled registry data where nothing has been published."""
+        return self.fallback == "registry"
 
     @property
     def has_plain_lookups(self) -> bool:

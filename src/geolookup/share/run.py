@@ -97,7 +97,7 @@ def prepared(
     """The state, open, and the builder beside it, until the last process that serves has ended."""
     with contextlib.ExitStack() as stack:
         settings, _ = resolve(path, None)
-        geo = stack.enter_context(opening.open(path, settings=settings))
+        geo = stack.enter_context(opening.open_or_build(path, settings=settings))
         if not licence_allows:
             geo.with_snapshot(partial(_require_leave, geo.home))
         folder = stack.enter_context(shelf_folder(geo.home))

@@ -1,14 +1,15 @@
 """Opening a state directory: for lookups (``geolookup.open``) and for edits (``geolookup.open_editor``).
 
-Both answer from the state that is there, else from one that is built from the bundled data. Light if there is a state.
+Both need a state that is there. Commands make the first one in the platform's directory. Light if there is a state.
 """
 
 import os
+from typing import Literal
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.lookup.follow import NO_LIMIT, Freshness
 from geolookup.model.errors import NoStateError, SettingsError, StateUnwritableError
-from geolookup.settings.paths import default_home, plain_home
+from geolookup.settings.paths import default_home, may_make_default_home, plain_home
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,58 +30,143 @@ def open(  # noqa: A001
     as_of: "Reference | None" = None,
     max_age: "str | float | timedelta | None" = None,
     stale: "StaleRule | None" = None,
+    fallback: Literal["registry"] | None = None,
 ) -> GeoLookup:
     """Open a state directory for lookups.
 
     ``path`` is the directory; with none, ``GEOLOOKUP_HOME``, the settings file or the platform's user data directory
-    say where it is. Somebody who names a directory means a state that is there: it is an error if nothing has been
-    published in it. If nothing has been published in the platform's directory and no upstream is configured, the state
-    is built there from the bundled registry data (countries only), with a warning in the log; if that directory cannot
-    be written, a temporary one serves until this process ends.
+    say where it is. No state is made: it is an error if nothing has been published there, unless
+    ``fallback="registry"`` (or ``GEOLOOKUP_FALLBACK=registry``) asks for countries alone, from the bundled registry
+    data, until something is published there. Then ``status().temporary`` is true.
 
     ``as_of`` opens a kept generation as it was served last, and stays with it: its number, ``"served"``,
     ``"previous"``, or the moment at which it was served: ``"yesterday"``, ``"2d"`` (that long ago), ISO 8601 text, a
     ``datetime``, or a ``date``, which means its end; what has no zone is local. ``max_age`` (seconds, ``"36h"``, or a
     ``timedelta``) is the age past which the data count as stale. ``stale`` says what then happens to lookups:
-    ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). Both replace the settings of
-    these names. Lookups as of another time are never stale.
+    ``"serve"``, ``"warn"`` (once, in the log) or ``"refuse"`` (they raise StaleDataError). These three replace the
+    settings of their names. Lookups as of another time are never stale, and have no fallback.
 
-    :raises NoStateError: if the directory that was named holds no state (it may be a file, or mistyped), or if an
-        upstream is configured and nothing has been pulled from it yet; the message says what to do
+    :raises NoStateError: if nothing has been published in the directory; the message names it, why it was looked for
+        there, and what to do
     :raises UnknownGenerationError: if ``as_of`` means no kept generation
-    :raises SettingsError: if the settings, or ``max_age`` or ``stale``, cannot be used
+    :raises SettingsError: if the settings, or ``max_age``, ``stale`` or ``fallback``, cannot be used
     """
     settings, home = resolve(path, settings)
-    freshness = freshness_of(settings, max_age, stale)
+    return _open(home, settings, as_of, freshness_of(settings, max_age, stale), _fallback_of(settings, fallback))
+
+
+def open_or_build(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    settings: "Settings | None" = None,
+    as_of: "Reference | None" = None,
+    stale: "StaleRule | None" = None,
+) -> GeoLookup:
+    """`open` for commands: in the platform's directory they make the first state, from the bundled registry data.
+
+    They make none if an upstream is configured. If the directory cannot be written, the error is that of `open`.
+    """
+    settings, home = resolve(path, settings)
+    freshness = freshness_of(settings, stale=stale)
+    return _open(home, settings, as_of, freshness, _fallback_of(settings, None), builds=True)
+
+
+def _open(
+    home: str,
+    settings: "Settings | None",
+    as_of: "Reference | None",
+    freshness: Freshness,
+    fallback: Literal["registry"] | None,
+    *,
+    builds: bool = False,
+) -> GeoLookup:
     try:
         return GeoLookup(home, freshness=freshness, as_of=as_of)
     except NoStateError:
-        if as_of is not None or home != default_home() or (settings is not None and settings.url is not None):
+        if as_of is not None or (fallback is None and not (builds and _may_build(home, settings))):
             raise
-    return _open_first(home, freshness)
+    if builds and _may_build(home, settings):
+        try:
+            _build(home)
+            return GeoLookup(home, freshness=freshness)
+        except NoStateError:
+            if fallback is None:
+                raise
+    return GeoLookup(home, instead=_registry(), freshness=freshness)
 
 
-def _open_first(home: str, freshness: Freshness) -> GeoLookup:
-    """Build the state from the bundled data and open it; a temporary one if the directory cannot be written."""
-    from geolookup.sync.first import build_bundled_state  # late: it needs most of what a pull needs
+def open_editor(path: str | os.PathLike[str] | None = None, *, settings: "Settings | None" = None) -> "Editor":
+    """Open a state directory for editing custom geolocations; ``path`` as for `geolookup.open`.
 
+    :raises NoStateError: if nothing has been published in the directory
+    :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
+    """
+    from geolookup.state.editor import Editor
+    from geolookup.state.generations.served import nothing_published
+    from geolookup.state.publishing.directory import StateDirectory
+
+    _, home = resolve(path, settings)
+    if StateDirectory(home).current() is None:
+        raise nothing_published(home)
+    return Editor(home)
+
+
+def edit_or_build(path: str | os.PathLike[str] | None = None, *, settings: "Settings | None" = None) -> "Editor":
+    """`open_editor` for commands, which make the first state as in `open_or_build`."""
+    settings, home = resolve(path, settings)
+    try:
+        return open_editor(home, settings=settings)
+    except NoStateError:
+        if not _may_build(home, settings):
+            raise
+    _build(home)
+    return open_editor(home, settings=settings)
+
+
+def _may_build(home: str, settings: "Settings | None") -> bool:
+    """True if a command may make the first state there: nobody named another directory, or an upstream."""
+    return home == default_home() and (settings is None or settings.url is None)
+
+
+def _build(home: str) -> None:
+    """Make the first state in the platform's directory.
+
+    :raises NoStateError: if it cannot be written
+    """
+    from geolookup.state.generations.served import nothing_published  # late: it needs most of what a pull needs
+    from geolookup.sync.first import build_bundled_state
+
+    if not may_make_default_home():
+        raise nothing_published(home, unwritable="no first state is made without the directory that HOME names")
     try:
         build_bundled_state(home)
     except StateUnwritableError as error:
-        return _open_temporary(error, freshness)
-    return GeoLookup(home, freshness=freshness)
+        raise nothing_published(home, unwritable=str(error)) from error
 
 
-def _open_temporary(why: StateUnwritableError, freshness: Freshness) -> GeoLookup:
+def _fallback_of(settings: "Settings | None", fallback: Literal["registry"] | None) -> Literal["registry"] | None:
+    if fallback not in (None, "registry"):
+        raise SettingsError(f"fallback = {fallback!r:.40}: must be registry, or None")
+    if fallback is None and settings is not None and settings.has_fallback:
+        return "registry"
+    return fallback
+
+
+def _registry() -> str:
+    """A state with the bundled registry data, in a temporary directory, until this process ends."""
     import atexit
-    import logging
     import tempfile
 
+    from geolookup.base.reasons import reason
     from geolookup.state.base.files import remove_tree
     from geolookup.sync.first import build_bundled_state
 
-    logging.getLogger("geolookup").warning("%s; using a temporary state until this process ends", why)
-    home = tempfile.mkdtemp(prefix="geolookup-")
+    try:
+        home = tempfile.mkdtemp(prefix="geolookup-")
+    except OSError as error:  # a container without a place that can be written
+        raise StateUnwritableError(
+            f"fallback = registry needs a temporary directory, and TMPDIR names none to write in: {reason(error)}"
+        ) from error
     owner = os.getpid()
 
     def remove() -> None:
@@ -89,26 +175,7 @@ def _open_temporary(why: StateUnwritableError, freshness: Freshness) -> GeoLooku
 
     atexit.register(remove)
     build_bundled_state(home, quiet=True)
-    return GeoLookup(home, temporary=True, freshness=freshness)
-
-
-def open_editor(path: str | os.PathLike[str] | None = None, *, settings: "Settings | None" = None) -> "Editor":
-    """Open a state directory for editing custom geolocations; ``path`` and an empty state as for `geolookup.open`.
-
-    :raises NoStateError: as `geolookup.open`
-    :raises StateUnwritableError: if the directory cannot be written: an edit must be durable
-    """
-    from geolookup.state.editor import Editor
-    from geolookup.state.generations.served import nothing_published
-    from geolookup.state.publishing.directory import StateDirectory
-    from geolookup.sync.first import build_bundled_state
-
-    settings, home = resolve(path, settings)
-    if StateDirectory(home).current() is None:
-        if home != default_home() or (settings is not None and settings.url is not None):
-            raise nothing_published(home)
-        build_bundled_state(home)
-    return Editor(home)
+    return home
 
 
 def resolve(path: str | os.PathLike[str] | None, settings: "Settings | None") -> "tuple[Settings | None, str]":

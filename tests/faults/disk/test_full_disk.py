@@ -2,7 +2,6 @@
 
 import errno
 import io
-import logging
 import os
 import shutil
 import subprocess
@@ -297,8 +296,8 @@ def test_on_a_read_only_disk_the_command_shows_plans_exports_and_checks_custom_g
 # Where nothing can be mounted
 
 
-def test_where_the_default_state_cannot_be_written_a_temporary_one_answers(
-    default_home: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_where_the_default_state_cannot_be_written_a_command_fails_and_a_fallback_answers(
+    default_home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     real = os.mkdir
 
@@ -308,15 +307,11 @@ def test_where_the_default_state_cannot_be_written_a_temporary_one_answers(
         real(path, *more, **options)
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    with caplog.at_level(logging.WARNING, "geolookup"), geolookup.open(default_home) as geo:
-        status = geo.status()
-        place = geo.lookup("8.8.8.8")
-    assert place is not None
-    assert place.country == "US"
-    assert status.temporary
-    assert not status.home.startswith(default_home)
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{default_home}: the file system is read-only; using a temporary state until this process ends"
-    ]
+    assert run_command(["8.8.8.8"]) == 1
+    error = capsys.readouterr().err
+    assert f"{default_home}: nothing has been published here yet" in error
+    assert f"; {default_home}: the file system is read-only)" in error
+    monkeypatch.setenv("GEOLOOKUP_FALLBACK", "registry")
+    assert run_command(["8.8.8.8"]) == 0
+    assert "\tUS\t" in capsys.readouterr().out
     assert not os.path.exists(default_home)
-    shutil.rmtree(status.home)

@@ -1,31 +1,21 @@
 """Who may read what is published: a process of another user and group does, and meets nothing that is not for it."""
 
-import contextlib
 import grp
-import importlib
-import io
-import logging
 import os
-import pkgutil
 import stat
-import sys
 import tempfile
-import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
-import geolookup.cli
 from geolookup.cli.app import run
 from geolookup.state.base import readers
 from geolookup.sync.opening import open as open_lookup
 from tests.support.data.states import place, publish
+from tests.support.users.as_nobody import NOBODY, as_nobody, as_root
 
 GROUP = "daemon"
-NOBODY = 65534
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user")
 
 
 @pytest.fixture
@@ -36,46 +26,6 @@ def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         path = os.path.join(folder, "state")
         monkeypatch.setenv("GEOLOOKUP_HOME", path)
         yield path
-
-
-@dataclass(frozen=True)
-class Ended:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def as_nobody(arguments: list[str], home: str, group: int) -> Ended:
-    """Run a command as another user in ``group`` alone; the modules are loaded before, since Python may be root's."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        child = os.fork()
-        if child == 0:
-            status = 99
-            try:
-                nowhere = io.StringIO()
-                with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
-                    for module in pkgutil.walk_packages(geolookup.cli.__path__, "geolookup.cli."):
-                        importlib.import_module(module.name)
-                    run(arguments)
-                for variable in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
-                    os.environ[variable] = "/nonexistent"
-                os.setgroups([])
-                os.setgid(group)
-                os.setuid(NOBODY)
-                os.chdir("/")
-                sys.stdout, sys.stderr = out, err
-                logging.getLogger("geolookup").handlers.clear()
-                status = run(arguments)
-            except BaseException:
-                traceback.print_exc(file=err)
-            finally:
-                out.flush()
-                err.flush()
-                os._exit(status)
-        _, status = os.waitpid(child, 0)
-        out.seek(0)
-        err.seek(0)
-        return Ended(os.waitstatus_to_exitcode(status), out.read(), err.read())
 
 
 def modes(home: str) -> dict[str, str]:
@@ -95,11 +45,11 @@ def is_published(path: str) -> bool:
 def test_a_member_of_the_group_looks_up_and_nobody_else_does(home: str, capsys: pytest.CaptureFixture[str]) -> None:
     publish(home, [place(1, "8.0.0.0/8", country="US"), place(-5, "9.0.0.0/8")])
     group = grp.getgrnam(GROUP).gr_gid
-    assert as_nobody(["8.8.8.8"], home, group).returncode != 0
+    assert as_nobody(lambda: run(["8.8.8.8"]), group).returncode != 0
     assert run(["config", "init", "--group", GROUP]) == 0
     assert GROUP in capsys.readouterr().out
-    assert as_nobody(["8.8.8.8"], home, group).stdout.startswith("8.8.8.8\t")
-    assert as_nobody(["8.8.8.8"], home, NOBODY).returncode != 0
+    assert as_nobody(lambda: run(["8.8.8.8"]), group).stdout.startswith("8.8.8.8\t")
+    assert as_nobody(lambda: run(["8.8.8.8"]), NOBODY).returncode != 0
     # What is published later is for them, too: by a pull, and by an edit.
     publish(home, [place(2, "8.0.0.0/8", country="DE"), place(-5, "9.0.0.0/8")])
     assert run(["custom", "add-block", "-5", "8.8.0.0/16"]) == 0
@@ -110,11 +60,11 @@ def test_a_member_of_the_group_looks_up_and_nobody_else_does(home: str, capsys: 
         (["status"], "unknown"),
         (["doctor", "--offline"], "this user may look up"),
     ):
-        found = as_nobody(command, home, group)
+        found = as_nobody(partial(run, command), group)
         assert expected in found.stdout, (command, found)
         assert found.returncode == 0, (command, found)
         assert "Traceback" not in found.stderr
-    assert "edits.db" in as_nobody(["outbox", "list"], home, group).stderr
+    assert "edits.db" in as_nobody(lambda: run(["outbox", "list"]), group).stderr
 
 
 @as_root

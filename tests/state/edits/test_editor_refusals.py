@@ -269,7 +269,13 @@ def test_a_state_where_nothing_was_published_is_refused(tmp_path: Path) -> None:
         Editor(str(tmp_path / "empty")).create(**BERLIN)
 
 
-def test_an_editor_of_nothing_edits_the_bundled_data(default_home: str) -> None:
+def test_an_editor_makes_no_state_and_edits_the_bundled_data_that_a_command_published(
+    default_home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(NoStateError, match="geolookup sync"):
+        geolookup.open_editor()
+    assert not os.path.exists(default_home)
+    assert run(["8.8.8.8"]) == 0
     with geolookup.open_editor(default_home) as editor:
         locid = editor.create(**BERLIN)
         editor.add_block(locid, "8.8.8.0/24")

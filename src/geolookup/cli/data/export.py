@@ -161,7 +161,7 @@ def _run(form: ExportForm, target: str, as_of: str | None, layer: LayerChoice, a
             if form in _BINARY:
                 raise click.UsageError(f"{form} is not text: give the name of a file, or a pipe")
             stream = cast("BinaryIO", _Harmless(stream))
-    with opening.open(as_of=as_of) as geo, output.progress("exporting", "%") as progress:
+    with opening.open_or_build(as_of=as_of) as geo, output.progress("exporting", "%") as progress:
         done = write(geo, form, target if stream is None else stream, layer=layer, progress=progress, **options)
     for warning in done.warnings:
         output.note(f"geolookup: {warning}")

@@ -16,7 +16,7 @@ from geolookup.model.errors import InvalidAddressError
 from geolookup.model.fields import FIELDS
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
-from geolookup.sync.opening import open_editor
+from geolookup.sync.opening import edit_or_build
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +85,7 @@ def pass_editor(function: Callable[Concatenate[Editor, P], R]) -> Callable[P, R]
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> R:
         state_directory(load_settings())  # notes what it is like before, for the message after an interrupt
-        with open_editor() as editor:
+        with edit_or_build() as editor:
             editor.sessions.catch_up()
             try:
                 return function(editor, *args, **kwargs)

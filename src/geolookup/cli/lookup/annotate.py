@@ -47,7 +47,7 @@ def annotate(files: tuple[str, ...], fields: str, **ok: bool) -> int:
         raise ColumnError(f"{strange[0]!r} cannot be written into a line: there are locid, {', '.join(FIELD_NAMES)}")
     tally = Tally(**ok)
     reached = interrupt.Progress("line")
-    with opening.open() as geo, tally.sums():
+    with opening.open_or_build() as geo, tally.sums():
         for file in files or ("-",):
             with inputs.opened(file) as source:
                 Annotator(geo, names, tally, inputs.shown(file), reached).copy(source, sys.stdout.buffer)

@@ -181,7 +181,7 @@ def top(
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    with opening.open() as geo:
+    with opening.open_or_build() as geo:
         counts, tally = _counted(geo, files, by, reading)
     groups = counts.groups(field)
     shown = groups[:top] if top else groups
@@ -316,7 +316,7 @@ def draw_map(
     importlib.import_module("geolookup.columns.map_rendering")
     form = form or ("html" if target == "-" else maps.form_of(target))
     focus_of(focus)
-    with opening.open() as geo:
+    with opening.open_or_build() as geo:
         if custom:
             drawn = maps.draw_custom(geo, top=top, title=title, focus=focus)
             code = exit_codes.DONE

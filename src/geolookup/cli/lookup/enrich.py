@@ -161,7 +161,7 @@ def _run(
         return next(iter(read_field(text, pick)), None)
 
     done = 0
-    with opening.open() as geo, output.progress("enriching", "row") as progress:
+    with opening.open_or_build() as geo, output.progress("enriching", "row") as progress:
         for located in locate_each(geo, columns(), names, threads=threads, reread=reread):
             chunk = waiting.popleft()
             problems = [(chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad]

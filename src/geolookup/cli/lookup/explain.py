@@ -26,7 +26,7 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
       geolookup explain 8.8.8.8
       geolookup explain 8.8.8.8 --as-of yesterday
     """
-    with opening.open(as_of=as_of) as geo:
+    with opening.open_or_build(as_of=as_of) as geo:
         found = geo.explain(address)
     names = _site_names() if any(item.layer == "custom" for item in found.covering) else {}
     output.emit(as_json, lambda: explanation_object(found, names), lambda: _explanation_text(found, names))
@@ -34,9 +34,9 @@ def explain(address: str, as_of: str | None, as_json: bool) -> int:
 
 
 def _site_names() -> dict[int, str]:
-    from geolookup.sync.opening import open_editor  # late: most answers need no edits
+    from geolookup.sync.opening import edit_or_build  # late: most answers need no edits
 
-    with open_editor() as editor:
+    with edit_or_build() as editor:
         return editor.site_names()
 
 

@@ -83,7 +83,7 @@ def list_geolocations(
         raise click.UsageError("--field and --fields are for geolocations, not for --blocks and --networks")
     if (blocks or networks) and top is not None:
         raise click.UsageError("--top is for geolocations, not for --blocks and --networks")
-    with opening.open() as geo:
+    with opening.open_or_build() as geo:
         if blocks or networks:
             _write_blocks(
                 geo,

@@ -89,7 +89,7 @@ def lookup(
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
     tally = Tally(**ok)
     is_stream = bool(files) or "-" in addresses
-    with opening.open(as_of=as_of) as geo, output.answers(form, only, ranges=_has_ranges(addresses)) as write:
+    with opening.open_or_build(as_of=as_of) as geo, output.answers(form, only, ranges=_has_ranges(addresses)) as write:
         without_city = False
         reached = interrupt.Progress("address")
         with tally.sums() if is_stream else contextlib.nullcontext():

@@ -138,7 +138,7 @@ def near(address: str, amenities: tuple[str, ...], include: tuple[str, ...], url
     \b
     Example: geolookup hotel near 8.8.8.8 --amenity wifi
     """
-    with opening.open() as geo:
+    with opening.open_or_build() as geo:
         place = geo.lookup(address)
     if place is None:
         found = Nearby(level=None, place="", hotels=())

@@ -216,6 +216,10 @@ def current_bytes(home: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
+        from geolookup.settings.paths import default_home, is_below_anothers_home  # late: usually it may be read
+
+        if home == default_home() and is_below_anothers_home(home):
+            return None  # a state there would not be this user's
         raise _unreadable(path) from error  # not damage: nothing may be put in its place
     except OSError as error:
         raise StateDamagedError(f"{path}: reading failed: {error.strerror}") from error

@@ -75,7 +75,7 @@ def unreadable(path: str) -> StateUnreadableError:
 
 
 def _forbidden(path: str, what: str) -> str:
-    me = _user(os.geteuid())
+    me = user_name(os.geteuid())
     found = _in_the_way(path, os.R_OK if what == "read it" else os.W_OK)
     if found is None:
         return f"this user ({me}) may not {what}: check the owner and mode"
@@ -100,13 +100,14 @@ def _in_the_way(path: str, need: int) -> tuple[str, str, int] | None:
             found = os.stat(each)
         except OSError:
             break  # not there: whoever makes it must write to the last one that is
-        last = (each, _user(found.st_uid), stat.S_IMODE(found.st_mode))
+        last = (each, user_name(found.st_uid), stat.S_IMODE(found.st_mode))
         if stat.S_ISDIR(found.st_mode) and not os.access(each, os.X_OK):
             return last
     return last if last is not None and not os.access(last[0], need) else None
 
 
-def _user(number: int) -> str:
+def user_name(number: int) -> str:
+    """The name of a user of this machine; of one without a name, the number."""
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

@@ -8,7 +8,6 @@ import weakref
 from typing import Protocol
 
 from geolookup.model.errors import NoStateError, StateDamagedError
-from geolookup.settings.paths import default_home
 from geolookup.state.base.current import Current, Published, open_published, read_current
 
 
@@ -75,51 +74,11 @@ def required_current(home: str) -> Current:
     return current
 
 
-def nothing_published(home: str) -> NoStateError:
-    """The error where nothing is published: it says what is there instead, and what to do."""
-    import shlex  # late: opening what is there needs none of it
+def nothing_published(home: str, *, unwritable: str = "") -> NoStateError:
+    """`absent.nothing_published`, whose module is imported only where nothing is published."""
+    from geolookup.state.generations import absent
 
-    shown = shlex.quote(home)
-    if os.path.isfile(home):
-        folder = os.path.dirname(home)
-        if os.path.exists(os.path.join(folder, "CURRENT")):
-            return NoStateError(f"{home}: is a file of a state directory: name the directory, {folder}")
-        unset = "unset GEOLOOKUP_HOME, which names it, and " if os.environ.get("GEOLOOKUP_HOME") else ""
-        return NoStateError(
-            f"{home}: is a file, not a state directory. To answer from a file (MMDB, CSV, a geofeed), {unset}sync it "
-            f"into a state first: `geolookup sync {shown}`"
-        )
-    if home == default_home():
-        return NoStateError(f"{home}: nothing has been published here yet: run `geolookup sync`")
-    near = _state_near(home)
-    what = "nothing has been published here yet" if os.path.isdir(home) else "does not exist, so it holds no state"
-    if near is not None:
-        return NoStateError(f"{home}: {what}: did you mean {near}?")
-    return NoStateError(
-        f"{home}: {what}: check the path, or publish something there: GEOLOOKUP_HOME={shown} geolookup sync (with a "
-        "FILE, or --url of a service; --bundled for the bundled registry data)"
-    )
-
-
-def _state_near(home: str) -> str | None:
-    """A state directory that may be meant: one inside, above, or beside with nearly the same name."""
-    folder, name = os.path.split(home)
-
-    def states(where: str) -> list[str]:
-        try:
-            return [each for each in os.listdir(where) if os.path.exists(os.path.join(where, each, "CURRENT"))]
-        except OSError:
-            return []
-
-    inside = states(home)
-    if len(inside) == 1:
-        return os.path.join(home, inside[0])
-    if os.path.exists(os.path.join(folder, "CURRENT")):
-        return folder
-    from difflib import get_close_matches
-
-    beside = get_close_matches(name, states(folder), n=1)
-    return os.path.join(folder, beside[0]) if beside else None
+    return absent.nothing_published(home, unwritable=unwritable)
 
 
 def open_other(home: str, problem: str, *, skip: frozenset[int] = frozenset()) -> Published:

@@ -48,7 +48,15 @@ if TYPE_CHECKING:
         UpstreamUnavailableError,
         WrongUpstreamError,
     )
-    from geolookup.model.reports import AnswerSince, CoveringBlock, Explanation, RunFailure, SourceStatus, Status
+    from geolookup.model.reports import (
+        AnswerSince,
+        CoveringBlock,
+        Explanation,
+        RunFailure,
+        SourceStatus,
+        StateCheck,
+        Status,
+    )
     from geolookup.model.types import Geolocation, IPBlock, Layer, Match, NewGeolocation, Segment, StaleRule
     from geolookup.settings.source import SourceSettings
     from geolookup.settings.table import Settings
@@ -111,6 +119,7 @@ __all__ = [
     "StaleDataError",
     "StaleRule",
     "StateBusyError",
+    "StateCheck",
     "StateDamagedError",
     "StateError",
     "StateTooNewError",
@@ -158,6 +167,7 @@ _HOMES = {
     "RunFailure": "model.reports",
     "SourceStatus": "model.reports",
     "StaleRule": "model.types",
+    "StateCheck": "model.reports",
     "Status": "model.reports",
     "__version__": "base.version",
     "export": "exports.export",

@@ -142,6 +142,11 @@ True
 ...     [(failure.run, failure.stage, failure.message) for failure in geo.status().failures]
 []
 """,
+    "StateCheck": """
+>>> with geolookup.open() as geo:
+...     [(check.name, check.verdict) for check in geo.checks()][2:]
+[('edits', 'ok'), ('lock', 'ok'), ('runs', 'ok')]
+""",
     "SourceStatus": """
 >>> with geolookup.open() as geo:
 ...     [(source.name, source.kind, source.serves) for source in geo.status().sources]

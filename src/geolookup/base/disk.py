@@ -41,6 +41,16 @@ def write_new(path: str, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def overwrite(path: str, data: bytes) -> None:
+    """Write over the beginning of a file that is there, durably. Where it had bytes before, that takes no room."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, data, 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def rename(path: str, target: str) -> None:
     """Give a file or directory that is durable itself another name in the same file system, durably."""
     os.rename(path, target)

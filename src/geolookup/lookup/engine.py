@@ -18,7 +18,7 @@ from geolookup.model.types import Geolocation, Layer, Match, Segment
 if TYPE_CHECKING:
     from geolookup.index import _native
     from geolookup.model.addresses import AddressLike
-    from geolookup.model.reports import Explanation, Status
+    from geolookup.model.reports import Explanation, StateCheck, Status
     from geolookup.state.editor import Editor
     from geolookup.state.publishing.catalogue import Reference
 
@@ -265,3 +265,13 @@ class GeoLookup:
             self._follower.problem,
             temporary=self.home != self._home,
         )
+
+    def checks(self) -> "tuple[StateCheck, ...]":
+        """Try what the next sync needs: a durable write, room, edits.db, the lock, the ends of the last runs.
+
+        `status` says how well the data are. Some milliseconds, more for a large edits.db, which is read through.
+        """
+        from geolookup.state.publishing.checks import checks
+        from geolookup.state.publishing.directory import StateDirectory
+
+        return checks(StateDirectory(self._home), self._follower.newest_however_old().current)

@@ -147,6 +147,25 @@ class RunFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateCheck:
+    """One thing that the next sync needs, as it was tried.
+
+    ``name`` is ``write`` (a durable write into the state), ``disk`` (room for one more generation), ``edits``
+    (edits.db), ``lock`` or ``runs`` (how the last runs ended is known). ``what`` was found, and ``advice`` is what to
+    do about it, "" if nothing. A check is ``not tried`` if this user may not do what it takes.
+    """
+
+    name: Literal["write", "disk", "edits", "lock", "runs"]
+    verdict: Literal["ok", "warning", "wrong", "not tried"]
+    what: str
+    advice: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """All of it by name."""
+        return {field.name: str(getattr(self, field.name)) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """The data that an open GeoLookup serves, and how well.
 

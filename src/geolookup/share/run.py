@@ -19,6 +19,7 @@ from geolookup.share.background import BackgroundBuilds, shelf_folder
 from geolookup.share.build import INSTEAD, Edition
 from geolookup.share.build import editions as editions_of
 from geolookup.share.files import Files
+from geolookup.share.needs import Needs
 from geolookup.share.shelf import Shelf
 from geolookup.share.state import State
 from geolookup.sync import opening
@@ -41,6 +42,7 @@ def application(
     files = Files(Shelf(folder), state, clock=clock)
     health = Health(state=lambda: geo.problem is None, files=files.is_built)
     metrics = Metrics()
+    metrics.before_each(Needs(geo, metrics).read)
     asgi = routed(
         [
             links,

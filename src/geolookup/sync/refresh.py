@@ -135,6 +135,7 @@ def refresh(
     report = RefreshReport(url=settings.url, began_at=now_text())
     try:
         with running(directory) as run:
+            failures.begin(directory.home, "refresh")
             started()
             try:
                 _run(run, settings, report, on_conflict=on_conflict, url_moved=url_moved, progress=progress)

@@ -45,9 +45,10 @@ def examined(capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def
 
 
 def everything(folder: str) -> dict[str, tuple[int, int]]:
+    """Each file and folder; of the state itself only the names, since a file is written there and removed."""
     found = {}
     for directory, _, names in os.walk(folder):
-        for name in [".", *names]:
+        for name in [*([] if directory == folder else ["."]), *names]:
             status = os.lstat(os.path.join(directory, name))
             found[os.path.join(directory, name)] = (status.st_mtime_ns, status.st_mode)
     return found

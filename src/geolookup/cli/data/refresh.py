@@ -10,7 +10,7 @@ import glob
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -33,6 +33,7 @@ from geolookup.settings.table import Settings
 from geolookup.state.base import files
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
+from geolookup.state.publishing import checks
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import words
 from geolookup.sync.refresh import Failure, NextAction, RefreshReport, next_action
@@ -179,7 +180,11 @@ def _tell_others(
                 current = directory.current()
             except GeoLookupError:
                 current = None  # whatever it is, the run met it too and has it in its report
-            _write_metrics(settings.textfile, report, current, status, succeeded=succeeded)
+            needs = [
+                (name, what, {f'check="{label}"' if label else "": value for label, value in values.items()})
+                for name, (what, values) in checks.gauges(directory, current).items()
+            ]
+            _write_metrics(settings.textfile, report, current, status, needs, succeeded=succeeded)
         except GeoLookupError as error:
             report.warnings.append(f"the metrics were not written: {error}")
     if monitor is not None:
@@ -274,10 +279,19 @@ def _print_schedule(planned: units.Job, systemd: str | None) -> None:
 # Metrics
 
 
-def _write_metrics(path: str, report: RefreshReport, current: Current | None, status: int, *, succeeded: bool) -> None:
+def _write_metrics(
+    path: str,
+    report: RefreshReport,
+    current: Current | None,
+    status: int,
+    needs: Iterable[_Gauge],
+    *,
+    succeeded: bool,
+) -> None:
     """Replace the file, so that a reader sees the old metrics or the new ones. Its mode is 0644.
 
-    If this run failed, the moment of the last success is carried over from the old file.
+    ``needs`` is what the next run needs. If this run failed, the moment of the last success is carried over from the
+    old file, 0 if there was none.
 
     :raises StateUnwritableError: if the file cannot be replaced
     """
@@ -286,7 +300,8 @@ def _write_metrics(path: str, report: RefreshReport, current: Current | None, st
         for left_by_a_kill in glob.glob(f"{glob.escape(path)}.tmp-*"):
             files.remove_file(left_by_a_kill)
         last_success = _moment(report.ended_at) if succeeded else _last_success(path)
-        text = _exposition(_gauges(report, current, status, last_success))
+        found = [*_gauges(report, current, status, last_success), *needs]
+        text = _exposition(found)
         files.replace_durably(path, text.encode("utf-8"), mode=0o644)
 
 
@@ -298,7 +313,7 @@ def _gauges(report: RefreshReport, current: Current | None, status: int, last_su
             "When the last refresh ended.",
             _one(_moment(report.ended_at)),
         ),
-        (_LAST_SUCCESS, "When a refresh last exited with 0.", _one(last_success)),
+        (_LAST_SUCCESS, "When a refresh last exited with 0; 0 if none has.", _one(last_success)),
         ("geolookup_refresh_exit_status", "The exit status of the last refresh.", _one(status)),
         ("geolookup_refresh_changed", "1 if the last refresh changed published answers.", _one(report.changed)),
         ("geolookup_refresh_warnings", "Warnings of the last refresh.", _one(len(report.warnings))),
@@ -378,8 +393,8 @@ def _moment(text: str) -> float | None:
     return None
 
 
-def _last_success(path: str) -> float | None:
+def _last_success(path: str) -> float:
     with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
         found = re.search(rf"^{_LAST_SUCCESS} (\S+)$", file.read(1 << 20), re.MULTILINE)
-        return None if found is None else float(found[1])
-    return None
+        return 0.0 if found is None else float(found[1])
+    return 0.0

@@ -15,6 +15,7 @@ from geolookup.settings.times import in_words, shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
 from geolookup.state.base.parts import REGISTRY
+from geolookup.state.publishing import checks
 from geolookup.sync import opening, words
 
 
@@ -100,6 +101,12 @@ def _problems(found: Status, never: list[str]) -> list[str]:
     return told + [f"source {name} never was pulled: run `geolookup sync`" for name in never]
 
 
+def _well(not_tried: list[str], *, held: bool) -> str:
+    """The line of a check that found nothing wrong."""
+    verdict = "held: a person must decide" if held else "" if not_tried else "all is well"
+    return "; ".join(filter(None, [verdict, f"not tried: {', '.join(not_tried)}" if not_tried else ""]))
+
+
 def _failure_line(failure: RunFailure) -> str:
     since = "" if failure.since == failure.at else f" (since {shown(failure.since)})"
     return f"at {shown(failure.at)}{since}: {failure.message}"
@@ -121,8 +128,10 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     Two machines have the same fingerprint if and only if they give the same answer for every address.
     With --check it also says what is wrong. Exit status: 0; with --check 1 if the data are too old or
     there is a problem, else 3 if a list is held for a person. Problems are: the last sync, push
-    or refresh failed, and none has succeeded since; a source that the last sync could not use, or
-    that never was pulled. Too old is: older than check_max_age (8d; --max-age changes it for once).
+    or refresh failed or did not end, and none has succeeded since; a source that the last sync could
+    not use, or that never was pulled; and what the next sync needs and lacks: a durable write into
+    the state, room for one more generation, a sound edits.db. Each is tried; a user who may only read
+    is told what was not. Too old is: older than check_max_age (8d; --max-age changes it for once).
 
     \b
     Example: geolookup status --json
@@ -134,6 +143,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     with opening.open_or_build(stale="serve") as geo:  # so that a fingerprint can be had of stale data too
         found = replace(geo.status(), stale_rule=rule)
         answers = geo.fingerprint() if fingerprint else None
+        tried = geo.checks() if check else ()
     known = {source.name for source in found.sources if not (source.kind == REGISTRY and found.source == BUNDLED)}
     # Those that the state knows nothing of: they were added since, or no sync has published anything yet.
     never = [source for source in map(define, settings.stack) if source.name not in known]
@@ -142,11 +152,12 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     wrong: list[str] = []
     if check:
         old = _too_old(found, settings.check_max_age_s, given=max_age is not None, has_sources=bool(settings.stack))
-        wrong = [*old, *_problems(found, [source.name for source in never])]
+        wrong = [*old, *_problems(found, [source.name for source in never]), *checks.wrong(tried)]
         code = exit_codes.of_status(stale=bool(old), problem=len(wrong) > len(old), held=bool(found.held))
     if as_json:
         names = [source.name for source in found.sources if not source.digest] + [source.name for source in never]
-        extra = {**({"wrong": wrong} if check else {}), **({"answers": answers} if fingerprint else {})}
+        told = {"wrong": wrong, "checks": [each.as_dict() for each in tried]} if check else {}
+        extra = {**told, **({"answers": answers} if fingerprint else {})}
         output.json_result({**found.as_dict(), "service": service, "never_pulled": names, **extra})
         return code
     # Two counters for scripts that read the text: a person has no use for them.
@@ -189,9 +200,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     if found.source == BUNDLED and not settings.stack:
         lines.append(("more", MORE))
     if check:
-        lines += [("WRONG", each) for each in wrong] or [
-            ("check", "held: a person must decide" if code else "all is well")
-        ]
+        lines += [("WRONG", each) for each in wrong] or [("check", _well(checks.not_tried(tried), held=bool(code)))]
     output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
     return code
 

@@ -1,6 +1,6 @@
 """``doctor``: checks of this machine, line by line, and what to do about what is wrong.
 
-Nothing is changed, and no state is made.
+Nothing is left changed, and no state is made.
 """
 
 import contextlib
@@ -21,7 +21,6 @@ from typing import Literal
 import click
 import msgspec
 
-from geolookup.base import disk
 from geolookup.base.version import __version__
 from geolookup.cli import exit_codes, output
 from geolookup.cli.options import json_option, url_option
@@ -31,11 +30,10 @@ from geolookup.model.errors import (
     GeoLookupError,
     NoStateError,
     SettingsError,
-    StateUnwritableError,
     UpstreamAuthError,
     UpstreamError,
 )
-from geolookup.model.reports import Status
+from geolookup.model.reports import StateCheck, Status
 from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, settings_path
 from geolookup.settings.secrets import read_ping_url, read_secret, read_source_secret
@@ -44,6 +42,7 @@ from geolookup.settings.times import in_words
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.state.base import files, readers, sqlite
 from geolookup.state.base.clock import wall
+from geolookup.state.publishing import checks
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words
 
@@ -66,7 +65,7 @@ def doctor(offline: bool, url: str | None, as_json: bool) -> int:
 
     \b
     It looks at the versions, accelerator, settings, secrets, clock, state directory, data and their
-    age, sources, edits, lock, disk and service. It changes nothing.
+    age, sources, writing, disk, edits, lock and service. It leaves nothing changed.
     Exit status: 0 nothing is wrong (there may be warnings), 1 something is.
 
     \b
@@ -119,11 +118,9 @@ def _examine(url: str | None, *, offline: bool) -> Iterator[_Finding]:
         "data": _data,
         "age": _age,
         "sources": _sources,
-        "edits": _edits,
         "held": _held,
         "runs": _runs,
-        "lock": _lock,
-        "disk": _disk,
+        "state's needs": _next_sync,
     }
     if not offline:
         checks["service"] = _service
@@ -324,24 +321,14 @@ def _sources(seen: _Seen) -> Iterator[_Finding]:
         yield _Finding("sources", "ok", ", ".join(each.name for each in settings.stack) or "none are set")
 
 
-def _edits(seen: _Seen) -> Iterator[_Finding]:
-    directory = seen.directory
-    if directory is None or not directory.edits.exists():
-        return
-    try:
-        if directory.edits.is_of_others():
-            yield _Finding("edits", "ok", f"{directory.edits.path}: for its owner only")
-            return
-        directory.edits.check()
-        directory.check_edits(directory.current_or_none())
-        # As `status` counts them: without a service in the stack nothing waits to be sent.
-        pending = 0 if seen.status is None else seen.status.pending_edits or 0
-    except StateUnwritableError as error:
-        yield _Finding("edits", "warning", str(error))
-        return
+def _edits(seen: _Seen, found: StateCheck) -> _Finding:
+    if found.verdict != "ok" or seen.directory is None or not seen.directory.edits.exists():
+        return _finding(found)
+    # As `status` counts them: without a service in the stack nothing waits to be sent.
+    pending = 0 if seen.status is None else seen.status.pending_edits or 0
     waits = f"{words.count(pending, 'edit')} not sent yet"
     service = seen.settings is not None and seen.settings.url is not None
-    yield _Finding("edits", "ok", f"{waits}: `geolookup push` sends" if pending and service else waits)
+    return _Finding("edits", "ok", f"{waits}: `geolookup push` sends" if pending and service else waits)
 
 
 def _held(seen: _Seen) -> Iterator[_Finding]:
@@ -357,31 +344,24 @@ def _runs(seen: _Seen) -> Iterator[_Finding]:
         yield _Finding("runs", "wrong", what, f"mend that, then run `geolookup {failure.run}`")
 
 
-def _lock(seen: _Seen) -> Iterator[_Finding]:
-    if seen.directory is None or not os.path.isdir(seen.directory.home):
-        return
-    path = seen.directory.path("run.lock")
-    if disk.is_locked(path):
-        advice = f"wait for it; if it never ends, `fuser -v {shlex.quote(path)}` names the process"
-        yield _Finding("lock", "warning", "a sync, push or refresh is running now", advice)
-    else:
-        yield _Finding("lock", "ok", "free")
-
-
-def _disk(seen: _Seen) -> Iterator[_Finding]:
+def _next_sync(seen: _Seen) -> Iterator[_Finding]:
+    """What the next sync needs, as `status --check` tries it."""
     if seen.directory is None:
         return
-    place = seen.directory.home
-    while not os.path.isdir(place) and os.path.dirname(place) != place:
-        place = os.path.dirname(place)
-    free, needed = files.free_bytes(place), seen.directory.space_needed(seen.directory.current_or_none())
-    what = f"{free >> 20} MiB free in {place}; the next sync needs about {needed >> 20} MiB"
-    if free < needed:
-        yield _Finding("disk", "wrong", what, "make room there, or keep fewer generations (`keep_generations`)")
-    elif free < 3 * needed:
-        yield _Finding("disk", "warning", what, "make room there")
-    else:
-        yield _Finding("disk", "ok", what)
+    if not os.path.isdir(seen.directory.home):
+        yield _finding(checks.room(seen.directory, None))
+        return
+    for found in checks.checks(seen.directory, seen.directory.current_or_none()):
+        if found.name == "edits":
+            yield _edits(seen, found)
+        elif found.name != "runs" or found.verdict != "ok":  # the check before names the runs that failed
+            yield _finding(found)
+
+
+def _finding(found: StateCheck) -> _Finding:
+    if found.verdict == "not tried":
+        return _Finding(found.name, "ok", f"not tried: {found.what}")
+    return _Finding(found.name, found.verdict, found.what, found.advice)
 
 
 def _service(seen: _Seen) -> Iterator[_Finding]:

@@ -14,6 +14,7 @@ from geolookup.settings.times import shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import define
 from geolookup.state.base.parts import REGISTRY
+from geolookup.state.publishing import checks
 from geolookup.sync import words
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import pull
@@ -36,8 +37,9 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     settings = console.settings()
     try:
         status: Status | None = console.geo().status()
+        needs = [*checks.wrong(console.geo().checks())]
     except NoStateError:
-        status = None
+        status, needs = None, []
     bundled = status is not None and status.source == BUNDLED
     found: list[SourceStatus] = [] if status is None else list(status.sources)
     known = {source.name for source in found if not (source.kind == REGISTRY and bundled)}
@@ -50,6 +52,7 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         request,
         "sources.html",
         status=status,
+        needs=needs,
         sources=found,
         never=never,
         configured=bool(settings.stack),

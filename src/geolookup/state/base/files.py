@@ -24,6 +24,8 @@ from geolookup.model.errors import (
 _CHUNK_BYTES = 1 << 20
 #: So begins the name of what is being made; nobody reads it.
 TEMPORARY = ".tmp-"
+#: So begins the name of a file that only tries whether it can be written.
+CHECK = "check.tmp-"
 #: The end of a packed file's name, and the folder of packed files that were made again.
 PACKED, UNPACKED = ".pack", "unpacked"
 FULL = "the disk is full: make room there"

@@ -46,7 +46,7 @@ def remove_run_leftovers(home: str) -> None:
     remove_old(home)
     for name in in_home:
         # The journal of a backup as well.
-        if name.startswith((f"{BACKUP}{files.TEMPORARY}", f"{FAILURES}{files.TEMPORARY}")):
+        if name.startswith((f"{BACKUP}{files.TEMPORARY}", f"{FAILURES}{files.TEMPORARY}", files.CHECK)):
             files.remove_file(os.path.join(home, name))
 
 

@@ -8,6 +8,7 @@ from io import FileIO
 from geolookup.model.errors import NoStateError, StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.current import Current, read_current
+from geolookup.state.base.failures import RUN_LOCK
 from geolookup.state.base.parts import SNAPSHOTS
 from geolookup.state.generations import retention
 
@@ -34,7 +35,7 @@ class Locks:
         :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
         """
         busy = f"{self._home}: another sync, push or refresh is running: try again later"
-        with self._held("run.lock", wait_s=self._run_wait_s if wait_s is None else wait_s, busy=busy):
+        with self._held(RUN_LOCK, wait_s=self._run_wait_s if wait_s is None else wait_s, busy=busy):
             with self.publish():
                 current = self._current()
                 retention.remove_uncommitted(self._home, current)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UpstreamError,
         UpstreamRefusedError,
         UpstreamUnavailableError,
+        WideBlockError,
         WrongUpstreamError,
     )
     from geolookup.model.reports import (
@@ -134,6 +135,7 @@ __all__ = [
     "UpstreamError",
     "UpstreamRefusedError",
     "UpstreamUnavailableError",
+    "WideBlockError",
     "WrongUpstreamError",
     "__version__",
     "export",

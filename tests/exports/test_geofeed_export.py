@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup.exports import geofeed, public
+from geolookup.exports import geofeed
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, parse_range
+from geolookup.model.public import PUBLIC, public_parts
 from geolookup.sources.places import PlaceFields
 from tests.exports.contents import FOUR, SIX, content_of
 from tests.exports.states import publish_sources
@@ -84,7 +85,7 @@ def test_private_addresses_are_refused_or_left_out(home: str, private: str) -> N
     text, _ = feed(home, public_only=True)
     for line in entries(text):
         version, first, last = parse_range(line.split(",")[0])
-        assert list(public.public_parts(version, first, last)) == [(first, last)]
+        assert list(public_parts(version, first, last)) == [(first, last)]
     assert "8.0.0.0/24,US,,city -1," in entries(text)
 
 
@@ -104,13 +105,13 @@ def test_a_public_feed_has_the_public_part_of_a_range_that_is_both(home: str) ->
 
 @pytest.mark.parametrize(("version", "most"), [(4, IPV4_MAX), (6, IPV6_MAX)])
 def test_what_is_public_and_what_is_not_make_up_the_space(version: int, most: int) -> None:
-    whole = list(public.public_parts(version, 0, most))
-    assert whole == list(public.PUBLIC[version])
+    whole = list(public_parts(version, 0, most))
+    assert whole == list(PUBLIC[version])
     for first, last in whole:
-        assert list(public.public_parts(version, first, last)) == [(first, last)]
-        assert list(public.public_parts(version, max(first - 1, 0), last + 1)) == [(first, last)]
-        assert list(public.public_parts(version, first - 1, first - 1)) == []
-        assert list(public.public_parts(version, last + 1, last + 1)) == []
+        assert list(public_parts(version, first, last)) == [(first, last)]
+        assert list(public_parts(version, max(first - 1, 0), last + 1)) == [(first, last)]
+        assert list(public_parts(version, first - 1, first - 1)) == []
+        assert list(public_parts(version, last + 1, last + 1)) == []
 
 
 _places = st.lists(

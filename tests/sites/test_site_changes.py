@@ -233,7 +233,7 @@ def test_a_site_that_cannot_be_made_so_changes_nothing(editor: Editor, tmp_path:
 def test_an_apply_is_published_once_and_one_that_fails_halfway_leaves_nothing(
     editor: Editor, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_given: object) -> None:
+    def refuse(*_given: object, **_more: object) -> None:
         raise EditError("of the test")
 
     before, sequence = layer(editor), StateDirectory(home).open().current.sequence

@@ -17,6 +17,7 @@ from geolookup.model.errors import (
     StateBusyError,
     TooMuchGoneError,
     UnknownGenerationError,
+    WideBlockError,
     WrongUpstreamError,
 )
 
@@ -94,6 +95,7 @@ _BY_ERROR: tuple[tuple[type[GeoLookupError], int], ...] = (
     (WrongUpstreamError, USAGE),
     (UnknownGenerationError, USAGE),
     (TooMuchGoneError, HELD),
+    (WideBlockError, HELD),
     (EditError, USAGE),
     (InvalidRangeError, USAGE),
     (InvalidAddressError, MALFORMED),

@@ -3,12 +3,12 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from geolookup.console.console import Console, Html
 from geolookup.console.forms import AnyRequest, Form
-from geolookup.history.preview import preview_edit
-from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
+from geolookup.history.preview import EditPreview, preview_edit
+from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError, WideBlockError
 from geolookup.model.fields import FIELDS
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
@@ -19,6 +19,9 @@ from geolookup.state.edits.outbox.payload import described
 _AT_ONCE_EDITS = 500
 #: Segments that are looked at before a page is answered; more are looked at afterwards.
 _AT_ONCE_SEGMENTS = 2_000
+
+#: The input that says that a very wide block is meant: it comes after the preview, so it is no part of what was shown.
+WIDE: Final = "wide"
 
 #: What was typed, by the name of the input.
 Values = dict[str, str]
@@ -115,7 +118,7 @@ class Edit:
     def names(self) -> list[str]:
         """The names of the inputs."""
         found = [field.name for field in FIELDS] if self.has_fields else []
-        found += ["block"] if self.block_label else []
+        found += ["block", WIDE] if self.block_label else []
         return [*found, *(["locid"] if self.locid_label else []), *self.hidden]
 
 
@@ -154,6 +157,9 @@ def handle(request: AnyRequest, console: Console, edit: Edit) -> Html:
             locid, told = make(editor, edit.does(values), unchanged=lambda: _require(edit, editor, form))
         except OvertakenError as error:
             return _page(request, console, edit, values, error=str(error), overtaken=True, status=409)
+        except WideBlockError as error:
+            told = f'{error.told}: tick "This is meant" if it is. Nothing was saved'
+            return _page(request, console, edit, values, step="check", error=told, status=422)
         except GeoLookupError as error:
             return _page(request, console, edit, values, error=str(error), status=422)
         where = edit.after(locid)
@@ -177,7 +183,20 @@ _OVERTAKEN = (
 
 def _digest(values: Values) -> str:
     """The edit that was shown: it is saved as it was shown, and nothing that was typed since."""
-    return digest_of(sorted(values.items()))
+    return digest_of(sorted((name, value) for name, value in values.items() if name != WIDE))
+
+
+def _preview(console: Console, edit: Edit, values: Values, *, whole: bool) -> tuple[EditPreview, str | None]:
+    """The effect of an edit, and what its block covers if that is very wide: a person has to say that it is meant."""
+
+    def preview(meant: str) -> EditPreview:
+        does = edit.does({**values, WIDE: meant})
+        return preview_edit(console.directory(), console.editor(), does, most=_AT_ONCE_SEGMENTS, whole=whole)
+
+    try:
+        return preview(""), None
+    except WideBlockError as error:
+        return preview("yes"), error.told
 
 
 def _page(
@@ -194,17 +213,19 @@ def _page(
     """The form, with what it would change if that was asked for (``step``: ``check``, or ``whole`` for all of it)."""
     if console.read_only:
         raise RequestRefusedError("this console was started with --read-only", problem="insufficient-scope")
-    preview = None
+    preview = wide = None
     if overtaken and error is None:
         status, error = 409, _OVERTAKEN
-    elif step and error is None:
+    elif step:
         try:
-            does, whole = edit.does(values), step == "whole"
-            preview = preview_edit(console.directory(), console.editor(), does, most=_AT_ONCE_SEGMENTS, whole=whole)
+            preview, wide = _preview(console, edit, values, whole=step == "whole")
         except GeoLookupError as failed:
             status, error = 422, str(failed)
+    checked = _digest(values) if preview is not None and preview.counted else ""
     if step == "whole" and "HX-Request" in request.headers and "HX-Boosted" not in request.headers:
-        return console.page(request, "preview_part.html", status, preview=preview, error=error)
+        return console.page(
+            request, "preview_part.html", status, edit=edit, preview=preview, wide=wide, checked=checked, error=error
+        )
     return console.page(
         request,
         "edit.html",
@@ -214,8 +235,9 @@ def _page(
         values=values,
         fields=FIELDS,
         seen=edit.shown(console),
-        checked=_digest(values) if preview is not None else "",
+        checked=checked,
         preview=preview,
+        wide=wide,
         error=error,
         now=edit.now() if overtaken else None,
     )

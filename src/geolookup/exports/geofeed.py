@@ -8,11 +8,11 @@ import numpy as np
 
 from geolookup.base.text import harmless
 from geolookup.exports.content import Content, Places, Progress
-from geolookup.exports.public import first_private, public_parts
 from geolookup.exports.segments import Segments
 from geolookup.index.flatten import EMPTY, U32
-from geolookup.model.addresses import cidrs, to_text
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, cidrs, to_text
 from geolookup.model.errors import SettingsError
+from geolookup.model.public import PUBLIC, public_parts
 
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
 _REGION = re.compile(r"(?:([A-Z]{2})-)?([A-Z0-9]{1,3})", re.ASCII)  # ISO 3166-2, with its country or without
@@ -51,12 +51,33 @@ def require_public(content: Content) -> None:
     :raises SettingsError: if one is covered
     """
     for version, segments in ((4, content.four), (6, content.six)):
-        found = first_private(version, segments)
+        found = _first_private(version, segments)
         if found is not None:
             raise SettingsError(
                 f"{found} is private or reserved, and a geofeed is for everybody: leave such addresses out with "
                 "--public-only"
             )
+
+
+def _first_private(version: int, segments: Segments) -> str | None:
+    """The first address that is covered and not public, as text; None if there is none."""
+    at = 0
+    for first, last in (*PUBLIC[version], (None, None)):
+        most = (IPV4_MAX if version == 4 else IPV6_MAX) if first is None else first - 1
+        if at <= most and (found := _first_covered(segments, at, most)) is not None:
+            return to_text(4 if version == 4 else 6, found)
+        if last is None:
+            return None
+        at = last + 1
+    return None
+
+
+def _first_covered(segments: Segments, first: int, last: int) -> int | None:
+    begin, end = max(segments.position(first + 1) - 1, 0), segments.position(last + 1)
+    for at, value in enumerate(segments.value[begin:end].tolist(), begin):
+        if value != EMPTY:
+            return max(first, segments.start(at))
+    return None
 
 
 def parts(

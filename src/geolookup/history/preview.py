@@ -50,6 +50,11 @@ class EditPreview:
     findings: list[Finding]
 
     @property
+    def counted(self) -> bool:
+        """True if it is known how many addresses change."""
+        return self.changes is not None or self.by_country is not None
+
+    @property
     def totals(self) -> tuple[int, int]:
         """IPv4 and IPv6 addresses altogether."""
         if self.changes is not None:

@@ -35,6 +35,7 @@
     │   ├── BlockError                a block that is missing, or somebody's already
     │   ├── DefaultGeolocationError   default geolocations can be neither edited nor deleted
     │   ├── UnknownGeolocationError   no custom geolocation has that locid
+    │   ├── WideBlockError            a block of more public addresses than a person is likely to mean
     │   └── TooMuchGoneError          a file of sites that would delete more than the guard allows
     ├── PlanError                 a saved plan that cannot be applied
     └── ServiceError              the reference service cannot start or do what was asked
@@ -212,6 +213,17 @@ class DefaultGeolocationError(EditError):
 
 class UnknownGeolocationError(EditError):
     """No custom geolocation has that locid."""
+
+
+class WideBlockError(EditError):
+    """A block of more public addresses than a /8, or an IPv6 /24, or of private and public ones: ``wide`` allows it.
+
+    ``told`` says what it covers, in numbers, without what to do.
+    """
+
+    def __init__(self, told: str, do: str = "pass wide=True if that is meant") -> None:
+        super().__init__(f"{told}: {do}. Nothing was changed")
+        self.told = told
 
 
 class TooMuchGoneError(EditError):

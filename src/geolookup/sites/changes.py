@@ -143,10 +143,10 @@ def make(editor: Editor, change: Change, names: dict[str, int]) -> Change:
             editor.clear_blocks(change.locid)
         case Kind.ADD_BLOCK:
             assert change.block is not None
-            editor.add_block(change.locid, change.block.startip, change.block.endip)
+            editor.add_block(change.locid, change.block, wide=True)  # the plan has asked
         case Kind.REMOVE_BLOCK:
             assert change.block is not None
-            editor.remove_block(change.locid, change.block.startip, change.block.endip)
+            editor.remove_block(change.locid, change.block)
         case _:
             assert_never(change.kind)
     return change

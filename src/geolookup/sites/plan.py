@@ -76,6 +76,7 @@ def apply_sites(
 
     :raises DataFileError: if sites cannot be made as the file says; nothing was changed
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
+    :raises WideBlockError: if a site would get very many public addresses, and there is a guard; nothing was changed
     """
     with editor.transaction():
         plan = _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from geolookup.base.text import addresses, count, plain
-from geolookup.model.errors import TooMuchGoneError
+from geolookup.model.errors import TooMuchGoneError, WideBlockError
+from geolookup.model.public import too_wide
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.settings.table import Settings
 from geolookup.sites.changes import Change, Kind
@@ -28,6 +29,7 @@ class Summary:
     ``changed`` are changed and ``unchanged`` stay as they are. ``deleted`` geolocations go, of ``known``: those that an
     earlier file named, and all if all others are pruned. A block is ``added`` or ``gone`` if no geolocation had it, or
     none has it any more, and ``moved`` if it goes from one to another; ``known_blocks`` are those of the known.
+    ``wide`` are the sites that get very many addresses (`too_wide` of the blocks that each gets), in words.
     """
 
     sites: int
@@ -41,6 +43,7 @@ class Summary:
     moved: int
     gone: int
     known_blocks: int
+    wide: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -70,6 +73,7 @@ class Summary:
             moved=sum(owner != before[block] for block, owner in after.items() if block in before),
             gone=len(before.keys() - after.keys()),
             known_blocks=sum(len(place.ipblocks) for place in governed),
+            wide=_wide(changes),
         )
 
     def describe(self) -> str:
@@ -96,17 +100,20 @@ class Summary:
             if many or (gone == of and gone > 1):
                 which = "all" if gone == of else f"{gone} of {of}"
                 reasons.append(f"{which} {what} would be gone ({gone / of:.0%})")
-        return reasons
+        return [*reasons, *self.wide]
 
     def require_allowed(self, settings: Settings, file: str) -> None:
         """Refuse a plan that a person must look at.
 
         :raises TooMuchGoneError: says how much would be gone, and what to do
+        :raises WideBlockError: if nothing else is the reason; says what the blocks cover
         """
         reasons = self.reasons_to_hold(settings)
+        if reasons == [*self.wide] and reasons:
+            raise WideBlockError(f"{file}: {'; '.join(reasons)}", "apply it with --accept if that is meant")
         if reasons:
             raise TooMuchGoneError(
-                f"{file}: {'; '.join(reasons)}. Is the file whole? `geolookup custom plan` shows what would go. "
+                f"{file}: {'; '.join(reasons)}. Is the file right? `geolookup custom plan` shows what would change. "
                 "If it is meant, apply it with --accept. Nothing was changed"
             )
 
@@ -200,6 +207,16 @@ class Elsewhere:
                 for owner, block, won in self.found
             ],
         }
+
+
+def _wide(changes: Iterable[Change]) -> tuple[str, ...]:
+    """The sites that get very many addresses. One site is one edit to a person, so each is looked at by itself."""
+    added: dict[str | None, list[IPBlock]] = {}
+    for change in changes:
+        if change.kind is Kind.ADD_BLOCK and change.block is not None:
+            added.setdefault(change.site, []).append(change.block)
+    told = ((site, too_wide(blocks)) for site, blocks in added.items())
+    return tuple(f"site {site!r}: {why}" for site, why in told if why is not None)
 
 
 def _block_object(owner: Owner, block: IPBlock) -> dict[str, Any]:

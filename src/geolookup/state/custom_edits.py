@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
@@ -21,6 +21,15 @@ class Made:
     removed: IPBlock | None = None
 
 
+class Asked(NamedTuple):
+    """An edit as it is asked for; see `CustomEdit.of`."""
+
+    locid: int
+    fields: Mapping[str, Any]
+    blocks: Sequence[Ends]
+    wide: bool
+
+
 @dataclass(frozen=True, slots=True)
 class CustomEdit:
     """One of the seven edits. ``name`` is the command's, and the last part of the page's address.
@@ -29,53 +38,63 @@ class CustomEdit:
     """
 
     name: str
-    make: Callable[[Editor, int, Mapping[str, Any], Sequence[Ends]], Made]
+    make: Callable[[Editor, "Asked"], Made]
     fields: bool = False
     blocks: int = 0
 
     def of(
-        self, locid: int = 0, *, fields: Mapping[str, Any] | None = None, blocks: Sequence[Ends] = ()
+        self,
+        locid: int = 0,
+        *,
+        fields: Mapping[str, Any] | None = None,
+        blocks: Sequence[Ends] = (),
+        wide: bool = False,
     ) -> Callable[[Editor], Made]:
-        """The edit of one geolocation, to be made, or to be previewed; ``locid`` has no meaning for a create."""
+        """The edit of one geolocation, to be made, or to be previewed; ``locid`` has no meaning for a create.
+
+        ``wide`` is as in `Editor.add_block`.
+        """
         assert len(blocks) == self.blocks
         assert self.fields == (fields is not None)
-        return lambda editor: self.make(editor, locid, fields or {}, blocks)
+        asked = Asked(locid, fields or {}, blocks, wide)
+        return lambda editor: self.make(editor, asked)
 
 
-def _create(editor: Editor, _locid: int, fields: Mapping[str, Any], _blocks: Sequence[Ends]) -> Made:
-    locid = editor.create(**fields)
+def _create(editor: Editor, asked: Asked) -> Made:
+    locid = editor.create(**asked.fields)
     return Made(locid=locid, text=f"created geolocation {locid}")
 
 
-def _update(editor: Editor, locid: int, fields: Mapping[str, Any], _blocks: Sequence[Ends]) -> Made:
-    editor.update(locid, **fields)
-    return Made(locid=locid, text=f"updated geolocation {locid}")
+def _update(editor: Editor, asked: Asked) -> Made:
+    editor.update(asked.locid, **asked.fields)
+    return Made(locid=asked.locid, text=f"updated geolocation {asked.locid}")
 
 
-def _delete(editor: Editor, locid: int, _fields: Mapping[str, Any], _blocks: Sequence[Ends]) -> Made:
-    editor.delete(locid)
-    return Made(locid=locid, text=f"deleted geolocation {locid}")
+def _delete(editor: Editor, asked: Asked) -> Made:
+    editor.delete(asked.locid)
+    return Made(locid=asked.locid, text=f"deleted geolocation {asked.locid}")
 
 
-def _add_block(editor: Editor, locid: int, _fields: Mapping[str, Any], blocks: Sequence[Ends]) -> Made:
-    added = editor.add_block(locid, *blocks[0])
+def _add_block(editor: Editor, asked: Asked) -> Made:
+    locid = asked.locid
+    added = editor.add_block(locid, *asked.blocks[0], wide=asked.wide)
     return Made(locid=locid, text=f"{added} now resolves to {locid}", added=added)
 
 
-def _replace_block(editor: Editor, locid: int, _fields: Mapping[str, Any], blocks: Sequence[Ends]) -> Made:
-    before, after = blocks
-    old, new = editor.replace_block(locid, *before, *after)
+def _replace_block(editor: Editor, asked: Asked) -> Made:
+    locid, (before, after) = asked.locid, asked.blocks
+    old, new = editor.replace_block(locid, *before, *after, wide=asked.wide)
     return Made(locid=locid, text=f"{new} now resolves to {locid}, in place of {old}", added=new, removed=old)
 
 
-def _remove_block(editor: Editor, locid: int, _fields: Mapping[str, Any], blocks: Sequence[Ends]) -> Made:
-    removed = editor.remove_block(locid, *blocks[0])
-    return Made(locid=locid, text=f"{removed} no longer resolves to {locid}", removed=removed)
+def _remove_block(editor: Editor, asked: Asked) -> Made:
+    removed = editor.remove_block(asked.locid, *asked.blocks[0])
+    return Made(locid=asked.locid, text=f"{removed} no longer resolves to {asked.locid}", removed=removed)
 
 
-def _clear_blocks(editor: Editor, locid: int, _fields: Mapping[str, Any], _blocks: Sequence[Ends]) -> Made:
-    number = editor.clear_blocks(locid)
-    return Made(locid=locid, text=f"geolocation {locid} has no blocks any more: there were {number}")
+def _clear_blocks(editor: Editor, asked: Asked) -> Made:
+    number = editor.clear_blocks(asked.locid)
+    return Made(locid=asked.locid, text=f"geolocation {asked.locid} has no blocks any more: there were {number}")
 
 
 CREATE = CustomEdit("create", _create, fields=True)

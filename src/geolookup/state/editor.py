@@ -20,7 +20,7 @@ from geolookup.state.base.sqlite import RUN_WAIT_S
 from geolookup.state.edits import decisions
 from geolookup.state.edits.fields import meant_fields, refuse_unknown
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.named import block_of
+from geolookup.state.edits.named import block_of, require_narrow
 from geolookup.state.edits.outbox.operations import (
     AddBlock,
     ClearBlocks,
@@ -162,16 +162,21 @@ class Editor:
                 return
             session.add(Delete(), local, shown)
 
-    def add_block(self, locid: int, first: "AddressLike | IPBlock", last: "AddressLike | None" = None) -> IPBlock:
+    def add_block(
+        self, locid: int, first: "AddressLike | IPBlock", last: "AddressLike | None" = None, *, wide: bool = False
+    ) -> IPBlock:
         """Give a custom geolocation the range ``first`` to ``last``, or the network, address or range ``first``.
 
         Each is text, or an object of ``ipaddress`` or ``netaddr``; a range is also an `IPBlock`, or ``first-last``.
+        ``wide`` allows more than a /8 of public IPv4 addresses, or a /24 of IPv6, or private and public ones at once.
 
         :raises InvalidRangeError: if that is not a range
+        :raises WideBlockError: if it is that wide, and ``wide`` is not given
         :raises BlockError: if this or another custom geolocation has the identical block
         :raises UnknownGeolocationError: if the custom geolocation does not exist
         """
         block = block_of(first, last)
+        require_narrow(block, wide=wide)
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_free(block, laid.place)
@@ -185,13 +190,17 @@ class Editor:
         last: "AddressLike | None",
         new_first: "AddressLike | IPBlock",
         new_last: "AddressLike | None" = None,
+        *,
+        wide: bool = False,
     ) -> tuple[IPBlock, IPBlock]:
-        """Put another range in the place of one that the geolocation has.
+        """Put another range in the place of one that the geolocation has; ``wide`` is as in `add_block`.
 
         :returns: the old block and the new
+        :raises WideBlockError: if the new one is that wide, and ``wide`` is not given
         :raises BlockError: if it lacks the old one, or another geolocation has the new one
         """
         block, new_block = block_of(first, last), block_of(new_first, new_last)
+        require_narrow(new_block, wide=wide)
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             session.require_block(block, laid.place)
@@ -324,14 +333,17 @@ class Editor:
         *,
         fields: Mapping[str, Any] | None = None,
         block: "tuple[AddressLike, AddressLike | None] | None" = None,
+        wide: bool = False,
     ) -> OutboxRow:
         """Change what a held, rejected or not yet sent edit says, and queue it again as a new request.
 
         ``fields`` for a create or update; ``block`` for a block's edit: the block added, or the new one of a replace.
+        ``wide`` is as in `add_block`.
 
+        :raises WideBlockError: if the block is that wide, and ``wide`` is not given
         :raises EditError: if it may be under way, or the change does not fit the operation
         """
-        return self._sessions.edit(decisions.amend, number, fields=fields, block=block)
+        return self._sessions.edit(decisions.amend, number, fields=fields, block=block, wide=wide)
 
     def drop(self, number: int) -> list[OutboxRow]:
         """Give up an edit that waits for a person, or was not sent yet.

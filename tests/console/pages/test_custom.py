@@ -285,3 +285,37 @@ def test_a_netmask_is_refused_with_the_network_to_write(console: RunningConsole,
         assert looked.status_code == 422
         assert "write 10.1.7.0/24" in looked.text
     assert "write 10.1.7.0/24" in mine.get("/", params={"q": text}).text
+
+
+def test_a_very_wide_block_needs_a_tick(console: RunningConsole, mine: Visitor) -> None:
+    locid = new(console)
+    path, block = f"/custom/{locid}/add-block", "0.0.0.0-245.255.255.255"
+    looked = mine.fill(path, block=block, step="whole")
+    assert "covers 3,702,258,688 public addresses, 86 % of IPv4" in looked.text
+    sent = {**hidden(looked.text), "block": block, "step": "save"}
+    refused = mine.post(path, data=sent)
+    assert refused.status_code == 422
+    assert "tick" in refused.text
+    assert "This is meant" in refused.text
+    with open_editor(console.home) as editor:
+        assert editor.get(locid).place.ipblocks == ()
+    assert mine.post(path, data={**sent, "wide": "yes"}).status_code == 200
+    with open_editor(console.home) as editor:
+        assert [str(each) for each in editor.get(locid).place.ipblocks] == [block]
+        editor.delete(locid)
+
+
+def test_the_button_that_saves_comes_after_the_count(
+    console: RunningConsole, mine: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("geolookup.console.editing._AT_ONCE_SEGMENTS", 0)
+    fields = {"latitude": "1", "longitude": "2", "block": "9.0.0.0/16"}
+    looked = mine.fill("/custom/create", **fields, step="check")
+    assert "Count them" in looked.text
+    assert "Create it" not in looked.text
+    assert mine.post("/custom/create", data={**hidden(looked.text), **fields, "step": "save"}).url.path.endswith(
+        "create"
+    )
+    counted = mine.fill("/custom/create", **fields, step="whole")
+    assert "Addresses whose answer differs" in counted.text
+    assert "Create it" in counted.text

@@ -9,11 +9,13 @@ from geolookup.cli import exit_codes, output
 from geolookup.cli.edits.options import (
     WithLocids,
     field_options,
+    if_meant,
     locid_of,
     pass_editor,
     preview_option,
     ranges_of,
     require_fitting,
+    yes_option,
 )
 from geolookup.cli.edits.showing import edit_object, pending_objects, say_pending, show_preview
 from geolookup.cli.groups import Announced, LazyGroup
@@ -101,10 +103,16 @@ def delete(editor: Editor, /, whose: str, preview: bool, as_json: bool) -> None:
 @click.argument("whose", metavar="LOCID|SITE")
 @click.argument("block", nargs=-1, required=True)
 @preview_option
+@yes_option
 @json_option
 @pass_editor
-def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview: bool, as_json: bool) -> None:
+def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview: bool, yes: bool, as_json: bool) -> None:
     """Add a block to a custom geolocation: a network, an address, FIRST-LAST or FIRST LAST.
+
+    \b
+    If it covers more than a /8 of public addresses (IPv6: a /24), or private and public ones, it asks
+    first; without a terminal that needs --yes.
+    Exit status: 0 done, 2 it cannot be made, 3 it needs --yes (nothing was changed).
 
     \b
     Examples:
@@ -113,17 +121,30 @@ def add_block(editor: Editor, /, whose: str, block: tuple[str, ...], preview: bo
       geolookup custom add-block -3 10.20.0.0/16 --preview
     """
     locid = locid_of(editor, whose)
-    _make(editor, edits.ADD_BLOCK.of(locid, blocks=ranges_of(block, 1)), preview=preview, as_json=as_json)
+    blocks = ranges_of(block, 1)
+    _make_if_meant(
+        editor,
+        lambda wide: edits.ADD_BLOCK.of(locid, blocks=blocks, wide=wide),
+        preview=preview,
+        yes=yes,
+        as_json=as_json,
+    )
 
 
 @custom.command(cls=WithLocids)
 @click.argument("whose", metavar="LOCID|SITE")
 @click.argument("ranges", nargs=-1, metavar="OLD NEW")
 @preview_option
+@yes_option
 @json_option
 @pass_editor
-def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], preview: bool, as_json: bool) -> None:
+def replace_block(
+    editor: Editor, /, whose: str, ranges: tuple[str, ...], preview: bool, yes: bool, as_json: bool
+) -> None:
     """Replace a block. OLD and NEW are networks, addresses or ranges: FIRST-LAST or FIRST LAST.
+
+    \b
+    A very wide NEW draws the question of `custom add-block`; without a terminal it needs --yes.
 
     \b
     Examples:
@@ -131,7 +152,14 @@ def replace_block(editor: Editor, /, whose: str, ranges: tuple[str, ...], previe
       geolookup custom replace-block -3 10.0.0.1 10.0.0.9 10.0.0.1 10.0.0.20
     """
     locid = locid_of(editor, whose)
-    _make(editor, edits.REPLACE_BLOCK.of(locid, blocks=ranges_of(ranges, 2)), preview=preview, as_json=as_json)
+    blocks = ranges_of(ranges, 2)
+    _make_if_meant(
+        editor,
+        lambda wide: edits.REPLACE_BLOCK.of(locid, blocks=blocks, wide=wide),
+        preview=preview,
+        yes=yes,
+        as_json=as_json,
+    )
 
 
 @custom.command(cls=WithLocids)
@@ -262,6 +290,16 @@ def _make(editor: Editor, edit: Callable[[Editor], Made], *, preview: bool, as_j
         show_preview(editor, as_json, edit)
     else:
         _report(editor, edit(editor), as_json=as_json)
+
+
+def _make_if_meant(
+    editor: Editor, edit: Callable[[bool], Callable[[Editor], Made]], *, preview: bool, yes: bool, as_json: bool
+) -> None:
+    """`_make` an edit that is told whether a very wide block is meant."""
+    if preview:
+        show_preview(editor, as_json, edit(True))
+    elif (made := if_meant(lambda wide: edit(wide)(editor), yes=yes, as_json=as_json)) is not None:
+        _report(editor, made, as_json=as_json)
 
 
 def _report(editor: Editor, made: Made, *, as_json: bool) -> None:

@@ -3,16 +3,18 @@
 import difflib
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from geolookup.cli import output
 from geolookup.cli.options import load_settings, state_directory
 from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
 from geolookup.model.countries import in_capitals
-from geolookup.model.errors import InvalidAddressError
+from geolookup.model.errors import InvalidAddressError, WideBlockError
 from geolookup.model.fields import FIELDS
 from geolookup.sources.outlines import misfits
 from geolookup.state.editor import Editor
@@ -124,6 +126,32 @@ def _in_capitals(_ctx: click.Context, _option: click.Parameter, value: str | Non
 
 
 preview_option = click.option("--preview", is_flag=True, help="Show whose answer would change, and change nothing.")
+
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask, however many addresses the block has.")
+
+
+def may_ask(*, as_json: bool) -> bool:
+    """True if a person is there to answer a question."""
+    return not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def if_meant(make: Callable[[bool], R], *, yes: bool, as_json: bool) -> R | None:
+    """Make an edit. If its block is very wide, a person is asked first; None if the answer is no.
+
+    ``make`` is told whether a wide block is meant.
+
+    :raises WideBlockError: if there is nobody to ask
+    """
+    try:
+        return make(yes)
+    except WideBlockError as error:
+        if not may_ask(as_json=as_json):
+            raise WideBlockError(error.told, "add --yes if that is meant") from error
+        if click.confirm(f"{error.told}. Is that meant?"):
+            return make(True)
+        output.done("nothing was changed")
+        return None
 
 
 def require_fitting(fields: Mapping[str, Any]) -> None:

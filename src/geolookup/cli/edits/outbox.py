@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from geolookup.cli import output
-from geolookup.cli.edits.options import WithLocids, field_options, pass_editor, require_fitting
+from geolookup.cli.edits.options import (
+    WithLocids,
+    field_options,
+    if_meant,
+    may_ask,
+    pass_editor,
+    require_fitting,
+    yes_option,
+)
 from geolookup.cli.edits.showing import edit_object, edit_text, pending_objects, say_pending
 from geolookup.cli.exit_codes import DONE, HELD
 from geolookup.cli.groups import LazyGroup
@@ -91,12 +99,14 @@ def retry(editor: Editor, /, number: int, as_json: bool) -> None:
 @click.argument("number", type=int, metavar="EDIT")
 @click.option("--block", metavar="FIRST[-LAST]", help="The block to add instead: a network, an address or a range.")
 @field_options(required=False)
+@yes_option
 @json_option
 @pass_editor
-def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fields: Any) -> None:
+def edit(editor: Editor, /, number: int, block: str | None, yes: bool, as_json: bool, **fields: Any) -> None:
     """Change what a waiting edit says, and queue it again.
 
     \b
+    A very wide block draws the question of `custom add-block`; without a terminal it needs --yes.
     Example: geolookup outbox edit 5 --city Potsdam
     """
     given = {name: value for name, value in fields.items() if value is not None}
@@ -104,8 +114,10 @@ def edit(editor: Editor, /, number: int, block: str | None, as_json: bool, **fie
         raise click.UsageError("give a field or --block to change")
     if given.keys() & {"country", *DEGREES}:
         require_fitting({**UNKNOWN, **editor.edit(number).payload.get("fields", {}), **given})
-    amended = editor.amend(number, fields=given, block=range_ends(block) if block is not None else None)
-    _decided(editor, amended, as_json)
+    ends = range_ends(block) if block is not None else None
+    amended = if_meant(lambda wide: editor.amend(number, fields=given, block=ends, wide=wide), yes=yes, as_json=as_json)
+    if amended is not None:
+        _decided(editor, amended, as_json)
 
 
 @outbox.command()
@@ -132,7 +144,7 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
     asked_for = _waiting(editor) if everything else [row for row in editor.outbox() if row.id in numbers]
     rows = [row for row in asked_for if row.state in _DROPPED_STATES]
     names = editor.site_names()
-    asks = not yes and not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    asks = not yes and may_ask(as_json=as_json)
     if everything and rows and not yes and not asks:
         raise click.UsageError(f"--all would drop {words.count(len(rows), 'edit')}: add --yes")
     if asks and rows:

@@ -26,7 +26,9 @@ _format_option = click.option(
 )
 _delimiter_option = delimiter_option("What stands between the columns of CSV, instead of what the header tells.")
 _accept_option = click.option(
-    "--accept", is_flag=True, help="Apply it although so much would be gone that a person must look first."
+    "--accept",
+    is_flag=True,
+    help="Apply it although a person must look first: much would go, or a site is very wide.",
 )
 _prune_option = click.option(
     "--prune-all", is_flag=True, help="Delete every custom geolocation that FILE does not name."
@@ -117,7 +119,8 @@ def apply(
     geolocations stay, unless --prune-all is given. A new site takes over the one custom geolocation
     that is equal in all eight fields. Applying FILE a second time changes nothing.
     A file that would delete too much is refused without --accept: it may have lost rows. See the
-    settings guard_sites_gone and guard_sites_share. Applying a former FILE again takes back edits
+    settings guard_sites_gone and guard_sites_share. So is one that gives a site more than a /8 of
+    public addresses (IPv6: a /24), or a block of private and public ones. Applying a former FILE again takes back edits
     that were not sent yet; `geolookup custom undo` takes back the last apply.
     Exit status: 0 done, 1 a site is malformed or cannot be made (nothing was changed), 3 it needs
     --accept (nothing was changed).

@@ -10,7 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from geolookup.console.console import Console, Html
-from geolookup.console.editing import Does, Edit, Values, field_texts, handle, require_fitting, show, version
+from geolookup.console.editing import WIDE, Does, Edit, Values, field_texts, handle, require_fitting, show, version
 from geolookup.console.forms import AnyRequest, query, typed
 from geolookup.model.addresses import range_ends
 from geolookup.model.countries import in_capitals
@@ -65,7 +65,7 @@ class Create(Edit):
             locid, told = _does(edits.CREATE.of(fields=fields))(editor)
             require_fitting(editor.get(locid).place.fields())
             if ends is not None:
-                _, also = _does(edits.ADD_BLOCK.of(locid, blocks=[ends]))(editor)
+                _, also = _does(edits.ADD_BLOCK.of(locid, blocks=[ends], wide=bool(values[WIDE])))(editor)
                 told = f"{told}; {also}"
             return locid, told
 
@@ -154,7 +154,8 @@ class _AddBlock(_OfOne):
         return f"Add a block to geolocation {self.locid}"
 
     def does(self, values: Values) -> Does:
-        return _does(edits.ADD_BLOCK.of(self.locid, blocks=[range_ends(values["block"])]))
+        blocks = [range_ends(values["block"])]
+        return _does(edits.ADD_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE])))
 
 
 class _ReplaceBlock(_OfOne):
@@ -168,7 +169,7 @@ class _ReplaceBlock(_OfOne):
 
     def does(self, values: Values) -> Does:
         blocks = [range_ends(values["old"]), range_ends(values["block"])]
-        return _does(edits.REPLACE_BLOCK.of(self.locid, blocks=blocks))
+        return _does(edits.REPLACE_BLOCK.of(self.locid, blocks=blocks, wide=bool(values[WIDE])))
 
 
 class _RemoveBlock(_OfOne):

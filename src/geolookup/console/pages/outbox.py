@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.editing import Does, Edit, Values, digest_of, field_texts, handle, require_fitting, show
+from geolookup.console.editing import WIDE, Does, Edit, Values, digest_of, field_texts, handle, require_fitting, show
 from geolookup.console.forms import AnyRequest, Form, Table, query, typed
 from geolookup.console.runs import Run
 from geolookup.model.addresses import range_ends
@@ -269,7 +269,7 @@ class _Amend(Decision):
         def amend(editor: Editor) -> tuple[int, str]:
             if not fields and block is None:
                 raise EditError("give a field to change")
-            row = editor.amend(self.row.id, fields=fields, block=block)
+            row = editor.amend(self.row.id, fields=fields, block=block, wide=bool(values.get(WIDE)))
             if fields.keys() & {"country", *DEGREES}:
                 require_fitting({**UNKNOWN, **row.payload["fields"]})
             return row.locid, words.decided(row)

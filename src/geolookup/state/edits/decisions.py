@@ -8,7 +8,7 @@ from geolookup.model.errors import EditError
 from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.fields import meant_fields
-from geolookup.state.edits.named import block_of
+from geolookup.state.edits.named import block_of, require_narrow
 from geolookup.state.edits.outbox.journal import cut_short, is_half_done, turned_round
 from geolookup.state.edits.outbox.operations import (
     Create,
@@ -51,6 +51,7 @@ def amend(
     *,
     fields: Mapping[str, Any] | None = None,
     block: "tuple[AddressLike, AddressLike | None] | None" = None,
+    wide: bool = False,
 ) -> OutboxRow:
     """`Editor.amend`, in its transaction."""
     row = session.outbox.row(number)
@@ -66,6 +67,8 @@ def amend(
             raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")
         wanted = block_of(*block)
         laid = session.layer.get(session.shown(row.locid))
+        if wanted != edit.takes:
+            require_narrow(wanted, wide=wide)
         if laid is not None and wanted != edit.takes:
             session.require_free(wanted, laid.place)
         edit = edit.taking(wanted)

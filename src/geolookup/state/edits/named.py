@@ -3,7 +3,8 @@
 from operator import index
 
 from geolookup.model.addresses import parse_any, range_ends, to_text
-from geolookup.model.errors import EditError, InvalidAddressError, InvalidRangeError
+from geolookup.model.errors import EditError, InvalidAddressError, InvalidRangeError, WideBlockError
+from geolookup.model.public import too_wide
 from geolookup.model.types import IPBlock
 
 TYPE_CHECKING = False
@@ -30,6 +31,15 @@ def block_of(first: "AddressLike | IPBlock", last: "AddressLike | None" = None) 
         first = str(first)
     text = _address(first)
     return IPBlock.parse(*range_ends(text)) if "-" in text else IPBlock.parse(text)
+
+
+def require_narrow(block: IPBlock, *, wide: bool) -> None:
+    """Refuse a block that covers more than a person is likely to mean, unless ``wide`` says that it is meant.
+
+    :raises WideBlockError: with what it covers, in numbers
+    """
+    if not wide and (told := too_wide([block])) is not None:
+        raise WideBlockError(told)
 
 
 def _address(value: "AddressLike") -> str:

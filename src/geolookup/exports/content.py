@@ -97,14 +97,12 @@ def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progr
     for version in versions:
         pieces: list[Segments] = []
         for stretch in walk(readers, version):
-            # Of several starts at one address only the last reaches anywhere.
-            reaches = np.append((stretch.hi[1:] != stretch.hi[:-1]) | (stretch.lo[1:] != stretch.lo[:-1]), True)
-            value = slots.values([own[reaches] for own in stretch.slots])
+            value = slots.values(stretch.slots)
             value[~np.append(wanted, False)[value]] = len(wanted)
             used[value] = True
-            found = Segments(stretch.hi[reaches], stretch.lo[reaches], value.astype(np.uint32)).merged()
+            found = Segments(stretch.hi, stretch.lo, value.astype(np.uint32)).merged()
             pieces.append(found)
-            done += len(reaches)
+            done += len(value)
             progress(min(done, total), total)
         families.append(joined(*pieces))
     kept = np.flatnonzero(used[:-1])

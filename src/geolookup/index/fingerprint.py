@@ -133,9 +133,6 @@ def _runs(
     """The runs that begin in a stretch, and the locid of the last; ``before`` is the locid of the run that reaches into
     it."""
     base, over = stretch.slots
-    # If several starts have one address, only the last reaches further.
-    reaches = np.append((stretch.hi[1:] != stretch.hi[:-1]) | (stretch.lo[1:] != stretch.lo[:-1]), True)
-    base, over = base[reaches], over[reaches]
     covered = over != -1
     used[1][over[covered]] = True
     used[0][base[~covered]] = True
@@ -145,9 +142,9 @@ def _runs(
     begins[0] = before is None or int(locid[0]) != before
     runs = np.empty(int(begins.sum()), _RUN_V4 if family == 4 else _RUN_V6)
     if family == 4:
-        runs["first"] = stretch.lo[reaches][begins]
+        runs["first"] = stretch.lo[begins]
     else:
-        runs["hi"], runs["lo"] = stretch.hi[reaches][begins], stretch.lo[reaches][begins]
+        runs["hi"], runs["lo"] = stretch.hi[begins], stretch.lo[begins]
     runs["locid"] = locid[begins]
     return runs.tobytes(), int(locid[-1])
 

@@ -28,9 +28,9 @@ _LOW64 = (1 << 64) - 1
 class Stretch:
     """A part of one family's space: at each start, ascending, the slot that every file has from there to the next.
 
-    ``hi`` and ``lo`` are the halves of the starts (``hi`` zeros in IPv4), one for each start of any file, so a start
-    may come several times: then the last of them counts. ``slots`` has one array for each file, with -1 if no block
-    covers. ``end`` is one past the last address.
+    ``hi`` and ``lo`` are the halves of the starts (``hi`` zeros in IPv4), one for each address at which a segment of
+    any file begins. ``slots`` has one array for each file, with -1 if no block covers. ``end`` is one past the last
+    address.
     """
 
     hi: U64
@@ -119,13 +119,15 @@ def _between(files: list[_File], family: Literal[4, 6], begin: int, end: int) ->
     order = np.argsort(all_lo, kind="stable") if family == 4 else np.lexsort((all_lo, all_hi))
     place = np.arange(len(order))
     slots = all_slots[order]
+    hi, lo = all_hi[order], all_lo[order]
+    # Of several starts at one address only the last reaches any.
+    reaches = np.flatnonzero(np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True))
     columns = []
     offset = 0
     for _, _, own in parts:
         mine = (order >= offset) & (order < offset + len(own))
-        # Every start carries the newest slot of each file on. All files begin at one address, so the starts before a
-        # file's first one have no length: their slot for that file is never used, but it must be one of its slots.
-        newest = np.maximum.accumulate(np.where(mine, place, -1))
-        columns.append(np.where(newest < 0, -1, slots[newest]))
+        # Every start carries the newest slot of each file on. All files begin at the first address, so the last start
+        # there, and each one after it, has one of every file.
+        columns.append(slots[np.maximum.accumulate(np.where(mine, place, 0))[reaches]])
         offset += len(own)
-    return Stretch(hi=all_hi[order], lo=all_lo[order], end=end, slots=tuple(columns))
+    return Stretch(hi=hi[reaches], lo=lo[reaches], end=end, slots=tuple(columns))

@@ -43,7 +43,7 @@ _SMALL = 2000
 def publish(path: str, home: str) -> dict[str, Any]:
     """``geolookup sync FILE`` into an empty state; what it took."""
     began, cpu = time.perf_counter(), time.process_time()
-    report = pull(StateDirectory(home), Settings(), given=given(path))
+    report = pull(StateDirectory(home), Settings(), given=given([path]))
     assert report.generation is not None
     assert report.rows is not None
     return {
@@ -119,7 +119,7 @@ def lookups(path: str, home: str, alone: int) -> dict[str, Any]:
 
 def _stack(path: str, folder: Path) -> Settings:
     """A spreadsheet of offices and a geofeed above the city file."""
-    definition = given(path)
+    (definition,) = given([path])
     names = {"office": folder / "office.csv", "feed": folder / "feed.csv", definition.name: definition.location}
     return Settings(sources=tuple(SourceSettings(name=name, location=str(where)) for name, where in names.items()))
 

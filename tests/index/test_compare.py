@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import random
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,15 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.index.builder import IndexBuilder
-from geolookup.index.compare import changed_answers
+from geolookup.index.compare import NO_ANSWER, AnswerKind, KindChange, changed_answers, changed_kinds
 from geolookup.index.fingerprint import fingerprint
 from geolookup.index.layout import SECTIONS
 from geolookup.index.reader import IndexReader
 from geolookup.index.stack import write_stack
 from geolookup.model.errors import IndexDamagedError
 from tests.index.building import V4_END, V6_END, blocks, fields, rewritten
+from tests.index.test_stack import STACKS, built
 from tests.oracle import all_answers
 from tests.oracle.linear_scan import Block, winner
+from tests.oracle.stacked_scan import Source, answer
 from tests.support.examples import examples
 
 END = {4: V4_END, 6: V6_END}
@@ -120,6 +123,61 @@ def test_changed_answers_are_those_that_asking_address_by_address_finds(
                 lambda answer: None if answer is None else str(answer[1]),
             )
             assert found[family] == expected  # type: ignore[index]
+
+
+def opened_stack(folder: Path, stack: tuple[Source, ...]) -> list[tuple[str, IndexReader]]:
+    inside = folder / f"{len(list(folder.iterdir()))}"
+    inside.mkdir()
+    return [(source.name, IndexReader.open(built(inside / source.name, source))) for source in stack]
+
+
+#: In place of the locid 0, so that the scan says which mask it is that answers nothing.
+MASK = 99
+
+
+def with_marked_masks(source: Source) -> Source:
+    return source._replace(rows=[row._replace(locid=row.locid or MASK) for row in source.rows])
+
+
+def kind_of(stack: tuple[Source, ...], left_out: frozenset[str], family: Any, address: int) -> tuple[AnswerKind, Any]:
+    """The kind of the answer for one address, and its country; asked of all rows."""
+    found = answer([with_marked_masks(source) for source in stack], family, address)
+    if found is None or (found[0] in left_out and found[1] != MASK):
+        return NO_ANSWER, None
+    source, locid = found
+    if locid == MASK:
+        return AnswerKind(source=source, fields=None), None
+    known = {name: value for name, value in fields(locid).items() if value not in ("", None)}
+    return AnswerKind(source=source, fields=frozenset(known)), known.get("country", "")
+
+
+@pytest.mark.parametrize(("chunk", "bins"), [(1 << 18, 1 << 16), (5, 1)])
+@given(old=STACKS, new=STACKS, left_out=st.frozensets(st.sampled_from(["source-0", "source-1"]), max_size=1))
+@examples(25)
+def test_kinds_of_answers_are_counted_as_asking_address_by_address_does(
+    tmp_path: Path, chunk: int, bins: int, old: Any, new: Any, left_out: frozenset[str]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("geolookup.index.walk._CHUNK", chunk)
+        patch.setattr("geolookup.index.compare._MOST_BINS", bins)
+        one, other = opened_stack(tmp_path, old), opened_stack(tmp_path, new)
+        found = changed_kinds(one, other, left_out=left_out)
+        for _, reader in (*one, *other):
+            reader.close()
+    places: tuple[set[Any], set[Any]] = (set(), set())
+    for family in (4, 6):
+        ends = [(row.first, row.last) for source in (*old, *new) for row in source.rows if row.family == family]
+        expected: dict[KindChange, int] = {}
+        for first, last in all_answers.edges(ends, END[family]):
+            (before, was), (after, now) = (kind_of(stack, left_out, family, first) for stack in (old, new))
+            for seen, stack, kind in zip(places, (old, new), (before, after), strict=True):
+                seen.update({answer(stack, family, first)} if kind.fields is not None else ())
+            if (before.fields, after.fields) != (None, None):
+                change = KindChange(before=before, after=after, same_country=was == now)
+                expected[change] = expected.get(change, 0) + last - first + 1
+        assert found.addresses[family] == expected  # type: ignore[index]
+    for seen, counted in zip(places, (found.places_before, found.places_after), strict=True):
+        assert {name: count for name, count in counted.items() if count} == Counter(name for name, _ in seen)
 
 
 def test_the_whole_space_of_both_families_is_counted_exactly(tmp_path: Path) -> None:

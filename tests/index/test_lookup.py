@@ -16,7 +16,6 @@ from hypothesis import given
 
 import geolookup
 from geolookup.index.builder import IndexBuilder
-from geolookup.index.compare import changed_country_addresses
 from geolookup.index.layout import COUNT_NAMES
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.verify import verify_index
@@ -104,39 +103,6 @@ def test_ranges_added_together_are_those_added_one_by_one(tmp_path: Path) -> Non
                     builder.add_block(slot, 6, first, last)
         builder.write(path)
     assert (tmp_path / "together").read_bytes() == (tmp_path / "one by one").read_bytes()
-
-
-@given(old=blocks(most=8), new=blocks(most=8))
-@slow_disk
-def test_changed_countries_are_counted_address_by_address(tmp_path: Path, old: list[Block], new: list[Block]) -> None:
-    paths = [fresh(tmp_path), tmp_path / f"{fresh(tmp_path).name}-new"]
-    build(paths[0], old, locids=[5])
-    build(paths[1], new, locids=[4, 2])
-    expected = []
-    for family in (4, 6):
-        edges = sorted({0, *(edge for block in (*old, *new) for edge in (block.first, block.last + 1))})
-        total = 0
-        for first, past in zip(edges, [*edges[1:], (V4_END if family == 4 else V6_END) + 1], strict=True):
-            countries = []
-            for content in (old, new):
-                locid = narrowest_covering(content, family, first)
-                countries.append(None if locid is None else fields(locid)["country"])
-            total += (
-                past - first if countries[0] != countries[1] and first <= (V4_END if family == 4 else V6_END) else 0
-            )
-        expected.append(total)
-    with IndexReader.open(paths[0]) as one, IndexReader.open(paths[1]) as other:
-        assert changed_country_addresses(one, other) == tuple(expected)
-
-
-def test_changed_countries_are_counted_right_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("geolookup.index.walk._CHUNK", 3)
-    old = [Block(1, 4, prefix << 16, (prefix << 16) + 9) for prefix in range(0, 400, 2)]
-    new = [Block(2, 4, (prefix << 16) + 5, (prefix << 16) + 9) for prefix in range(0, 400, 4)]
-    build(tmp_path / "old", old)
-    build(tmp_path / "new", new)
-    with IndexReader.open(tmp_path / "old") as one, IndexReader.open(tmp_path / "new") as other:
-        assert changed_country_addresses(one, other) == (2000, 0)
 
 
 def test_a_location_comes_back_as_it_was_given(tmp_path: Path) -> None:

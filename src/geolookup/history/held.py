@@ -4,7 +4,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from geolookup.history.impact import compiled
@@ -30,7 +30,8 @@ class HeldItem:
     """One held item: the newest snapshot of a source, or with ``name`` None a change of the stack.
 
     ``reasons`` say why, a sentence each. ``record`` is the snapshot's own document and ``report`` its pull's; both are
-    empty for a change of the stack, which ``names`` describes: its sources in order. ``path`` has its files.
+    empty for a change of the stack, which ``names`` describes: its sources in order. ``path`` has its files. Of a stack
+    whose files a person has ``given`` the candidates are held, too.
     """
 
     name: str | None
@@ -40,6 +41,7 @@ class HeldItem:
     report: Mapping[str, Any]
     names: tuple[str, ...] = ()
     path: str = ""
+    given: bool = False
 
     @property
     def reference(self) -> str:
@@ -49,14 +51,13 @@ class HeldItem:
 
 def held_items(directory: StateDirectory) -> list[HeldItem]:
     """Everything that is held, sources first."""
-    current = directory.current_or_none()
-    known = {str(entry["name"]): entry for entry in current.sources} if current is not None else {}
     found = []
+    stack = directory.holding.stack()
     for name, candidate in directory.holding.candidates().items():
+        if stack is not None and stack["given"] and name in stack["names"]:
+            continue
         document = candidate.document()
         reasons = document["report"].get("reasons") or ()
-        if not reasons and str(problem := known.get(name, {}).get("problem") or "").startswith("held: "):
-            reasons = [str(problem).removeprefix("held: ")]  # found out after the snapshot was written
         record = document["published"]
         found.append(
             HeldItem(
@@ -68,12 +69,11 @@ def held_items(directory: StateDirectory) -> list[HeldItem]:
                 path=candidate.path,
             )
         )
-    stack = directory.holding.stack()
     if stack is not None:
-        reasons = tuple(map(str, stack.get("reasons", ())))
-        names = tuple(map(str, stack["names"]))
+        reasons, names = tuple(map(str, stack["reasons"])), tuple(stack["names"])
         digest = str(stack["digest"])
-        found.append(HeldItem(name=None, digest=digest, reasons=reasons, record={}, report={}, names=names))
+        held = HeldItem(name=None, digest=digest, reasons=reasons, record={}, report={}, names=names)
+        found.append(replace(held, given=bool(stack["given"])))
     return found
 
 
@@ -139,6 +139,13 @@ def _layers(directory: StateDirectory, current: Current, held: HeldItem) -> list
         if entry["name"] in held.names and entry.get("digest"):
             part = Part(str(entry["name"]), str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
             layers[part.name] = StackedSource(part=part, path=snapshot_path(directory.home, part.snapshot))
+    number = current.newest_snapshot
+    for name, candidate in directory.holding.candidates().items() if held.given else ():
+        if name in held.names:
+            number += 1
+            record = candidate.document()["published"]
+            part = Part(name, str(record["kind"]), number, str(record["digest"]))
+            layers[name] = StackedSource(part=part, path=candidate.path)
     missing = [name for name in held.names if name not in layers]
     if missing:
         raise UnknownGenerationError(f"{held.reference}: {', '.join(missing)} has no snapshot yet: sync first")

@@ -1,7 +1,7 @@
 """Previews: answers that an edit, a file of sites or a pull would change. Nothing is published, nothing is edited."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from geolookup.index.compare import LayerPair
 from geolookup.index.reader import IndexReader
 from geolookup.model.reports import Progress, unwatched
 from geolookup.settings.table import Settings
+from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.marks import Begun
 from geolookup.state.editor import Editor
@@ -102,6 +103,7 @@ def preview_pull(
     settings: Settings,
     compare: Compare,
     *,
+    given: Sequence[Definition] = (),
     url_moved: bool = False,
     progress: Progress = unwatched,
 ) -> PullReport:
@@ -124,5 +126,5 @@ def preview_pull(
 
     with running(directory) as run, contextlib.ExitStack() as opened:
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
-        pull_locked(run, settings, transport, report, url_moved=url_moved, progress=progress, preview=show)
+        pull_locked(run, settings, transport, report, given=given, url_moved=url_moved, progress=progress, preview=show)
     return report

@@ -1,44 +1,113 @@
-"""The difference of two index files, or two pairs of them: numbers of addresses, from one country to another."""
+"""The difference of what two stacks of index files answer: numbers of addresses, by the answers before and after."""
 
 import itertools
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from geolookup.index.flatten import I64
 from geolookup.index.walk import Stretch, walk
 from geolookup.model.errors import IndexDamagedError
-from geolookup.model.fields import DEGREES, TEXT_NAMES
+from geolookup.model.fields import DEGREES, FIELD_NAMES, TEXT_NAMES
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
 #: The default and the custom layer that answer together.
 LayerPair: TypeAlias = "tuple[IndexReader, IndexReader]"
+#: A file's sections by their names.
+Arrays: TypeAlias = "Mapping[str, np.ndarray[Any, Any]]"
 #: (before, after), each a country's code, "" if the geolocation has none, None if no block covers the address.
 CountryChange: TypeAlias = tuple[str | None, str | None]
 
 _FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
 _NOTHING = -1
+#: In tables by slot: nothing answers, and no other file is asked; the file does not cover, so the next one is asked.
+_NO_ANSWER = 0
+_LOOK_ON = -1
+#: With more keys than this, those that a stretch has are looked for first: arrays of all of them would be large.
+_MOST_BINS = 1 << 16
 
 
-def changed_country_addresses(old: "IndexReader", new: "IndexReader") -> tuple[int, int]:
-    """The numbers of IPv4 and of IPv6 addresses that have a different country in ``new`` than in ``old``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerKind:
+    """A kind of answer: which source gave it, and the names of the fields that it has.
 
-    Not covered counts as a country of its own; a geolocation without a country has the country "".
+    Without an answer ``fields`` is None: if a mask hides one, ``source`` is the mask's, else None.
+    """
+
+    source: str | None
+    fields: frozenset[str] | None
+
+
+#: No block covers the address, or a source that does not count.
+NO_ANSWER = AnswerKind(source=None, fields=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindChange:
+    """An address's kind of answer before and after, and whether both have the same country (or both have none)."""
+
+    before: AnswerKind
+    after: AnswerKind
+    same_country: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindChanges:
+    """The addresses of each family by `KindChange`, and the number of places that answer, by source."""
+
+    addresses: dict[Literal[4, 6], dict[KindChange, int]]
+    places_before: dict[str, int]
+    places_after: dict[str, int]
+
+
+#: The readers of a stack, the one of highest precedence first, each with the name of its source.
+#: A file that names sources itself has these instead.
+NamedLayers: TypeAlias = "Sequence[tuple[str, IndexReader]]"
+
+
+def changed_kinds(old: NamedLayers, new: NamedLayers, *, left_out: Collection[str] = ()) -> KindChanges:
+    """The addresses of each family by the kind of answer that two stacks give, in one walk over all of their files.
+
+    Masks end a search without an answer. So do answers of the sources that are ``left_out``. Addresses without an
+    answer on both sides are left out. Exact, in memory that grows with the geolocations only.
 
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
-    numbers: dict[str, int] = {}
-    before, after = (_country_numbers(reader, numbers) for reader in (old, new))
-    v4, v6 = (
-        sum(
-            _total(stretch, before[stretch.slots[0]] != after[stretch.slots[1]]) for stretch in walk((old, new), family)
-        )
-        for family in _FAMILIES
+    kinds: dict[AnswerKind, int] = {NO_ANSWER: _NO_ANSWER}
+    countries: dict[str, int] = {}
+    layers = (*old, *new)
+    arrays = [reader.arrays() for _, reader in layers]
+    kind = [
+        _kind_numbers(reader.sources or (name,), own, kinds, left_out)
+        for (name, reader), own in zip(layers, arrays, strict=True)
+    ]
+    country = [_country_numbers(reader, own, countries) for (_, reader), own in zip(layers, arrays, strict=True)]
+    answering = [np.zeros(reader.location_count + 1, np.bool_) for _, reader in layers]
+    named, found = list(kinds), {}
+    for family in _FAMILIES:
+        sums = _Sums(2 * len(named) ** 2)
+        for stretch in walk([reader for _, reader in layers], family):
+            before = _Answers(stretch.slots[: len(old)], kind[: len(old)], country[: len(old)])
+            after = _Answers(stretch.slots[len(old) :], kind[len(old) :], country[len(old) :])
+            before.note(answering[: len(old)])
+            after.note(answering[len(old) :])
+            # Two gaps have the same country, and so has everything that is compared with itself.
+            key = (before.kind * len(named) + after.kind) * 2 + (before.country == after.country)
+            sums.add(stretch, key)
+        found[family] = {
+            KindChange(before=named[pair // len(named)], after=named[pair % len(named)], same_country=bool(same)): count
+            for key, count in sums.totals().items()
+            for pair, same in (divmod(key, 2),)
+            if (named[pair // len(named)].fields, named[pair % len(named)].fields) != (None, None)
+        }
+    places = [_answering_places(kinds_of, seen, named) for kinds_of, seen in zip(kind, answering, strict=True)]
+    return KindChanges(
+        addresses=found, places_before=_joined(places[: len(old)]), places_after=_joined(places[len(old) :])
     )
-    return v4, v6
 
 
 def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[CountryChange, int]]:
@@ -50,71 +119,146 @@ def changed_answers(old: LayerPair, new: LayerPair) -> dict[Literal[4, 6], dict[
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
     countries: dict[str, int] = {}
-    layers = (*old, *new)
-    country = [_country_numbers(reader, countries) for reader in layers]
+    layers = (*old[::-1], *new[::-1])
+    country = [_country_numbers(reader, reader.arrays(), countries) for reader in layers]
     # The two layers of one side never have a locid in common, so neither do their answers' numbers.
-    base_before, base_after = _answer_numbers(old[0], new[0], 0)
-    over_before, over_after = _answer_numbers(old[1], new[1], len(base_before) + len(base_after) + 1)
-    answer = (base_before, over_before, base_after, over_after)
-    names: list[str | None] = [*countries, None]
-    return {family: _by_country(layers, family, answer, country, names) for family in _FAMILIES}
-
-
-def _by_country(
-    layers: "tuple[IndexReader, ...]",
-    family: Literal[4, 6],
-    answer: tuple[I64, ...],
-    country: list[I64],
-    names: list[str | None],
-) -> dict[CountryChange, int]:
-    found: dict[CountryChange, int] = {}
-    for stretch in walk(layers, family):
-        base_before, over_before, base_after, over_after = stretch.slots
-        before = _laid_over(answer[0][base_before], answer[1][over_before], over_before)
-        after = _laid_over(answer[2][base_after], answer[3][over_after], over_after)
-        differs = np.flatnonzero(before != after)
-        if not len(differs):
-            continue
-        came = _laid_over(country[0][base_before], country[1][over_before], over_before)[differs]
-        went = _laid_over(country[2][base_after], country[3][over_after], over_after)[differs]
-        pairs, which = np.unique(came * len(names) + went % len(names), return_inverse=True)
-        for pair, count in zip(pairs.tolist(), _sums(stretch, differs, which, len(pairs)), strict=True):
-            if count:
-                before_number, after_number = divmod(pair, len(names))
-                change = names[before_number], names[after_number]
-                found[change] = found.get(change, 0) + count
+    base_before, base_after = _answer_numbers(old[0], new[0], 1)
+    over_before, over_after = _answer_numbers(old[1], new[1], len(base_before) + len(base_after) + 2)
+    answer = (over_before, base_before, over_after, base_after)
+    names: list[str | None] = [None, *countries]
+    found: dict[Literal[4, 6], dict[CountryChange, int]] = {}
+    for family in _FAMILIES:
+        counts: dict[CountryChange, int] = {}
+        for stretch in walk(layers, family):
+            before = _Answers(stretch.slots[:2], answer[:2], country[:2])
+            after = _Answers(stretch.slots[2:], answer[2:], country[2:])
+            differs = np.flatnonzero(before.kind != after.kind)
+            pairs, which = np.unique(before.country[differs] * len(names) + after.country[differs], return_inverse=True)
+            sums = _Sums(len(pairs))
+            sums.add(stretch, which, differs)
+            for at, count in sums.totals().items():
+                came, went = divmod(int(pairs[at]), len(names))
+                change = names[came], names[went]
+                counts[change] = counts.get(change, 0) + count
+        found[family] = counts
     return found
 
 
-def _laid_over(base: I64, over: I64, over_slot: I64) -> I64:
-    return np.where(over_slot == -1, base, over)
+class _Answers:
+    """The answers of a stack along a stretch: the number of each one's kind and country, 0 where there is none.
+
+    ``numbers`` has for each file the number by slot; the last item, for what the file does not cover, is `_LOOK_ON`.
+    """
+
+    __slots__ = ("_chosen", "country", "kind")
+
+    def __init__(self, slots: Sequence[I64], numbers: Sequence[I64], countries: Sequence[I64]) -> None:
+        self.kind = numbers[0][slots[0]]
+        self.country = countries[0][slots[0]]
+        self._chosen = [slots[0]]
+        for at in range(1, len(slots)):
+            open_ = np.flatnonzero(self.kind == _LOOK_ON)
+            chosen = np.full(len(self.kind), -1, np.int64)
+            chosen[open_] = slots[at][open_]
+            self.kind[open_] = numbers[at][chosen[open_]]
+            self.country[open_] = countries[at][chosen[open_]]
+            self._chosen.append(chosen)
+        unanswered = self.kind <= _NO_ANSWER
+        self.country[unanswered] = 0
+        self.kind[unanswered] = _NO_ANSWER
+
+    def note(self, seen: "Sequence[np.ndarray[tuple[int], np.dtype[np.bool_]]]") -> None:
+        """Mark in ``seen``, which has an array for each file, the slots that answer somewhere."""
+        for marks, chosen in zip(seen, self._chosen, strict=True):
+            marks[chosen] = True
 
 
-def _sums(stretch: Stretch, differs: I64, which: I64, count: int) -> Iterator[int]:
-    """The lengths of the starts ``differs``, summed by ``which``."""
-    totals = [0] * count
-    for limb, shift in stretch.lengths():
-        sums = np.zeros(count, np.uint64)
-        np.add.at(sums, which, limb[differs])
-        for index in np.flatnonzero(sums).tolist():
-            totals[index] += int(sums[index]) << shift
-    return iter(totals)
+class _Sums:
+    """The addresses of a family, summed by a key from 0 up to ``keys``."""
+
+    def __init__(self, keys: int) -> None:
+        self._keys = keys
+        self._totals: dict[int, int] = {}
+
+    def add(self, stretch: Stretch, key: I64, where: I64 | None = None) -> None:
+        """Add the lengths of a stretch's starts, those of ``where`` only; ``key`` has each one's."""
+        keys = None
+        if self._keys > _MOST_BINS:
+            keys, key = np.unique(key, return_inverse=True)
+        for limb, shift in stretch.lengths():
+            chosen = limb if where is None else limb[where]
+            if not chosen.any():
+                continue
+            # A limb has 32 bits, and a stretch fewer than 2**21 starts: their sum is exact in 53 bits.
+            sums = np.bincount(key, weights=chosen)
+            for at in np.flatnonzero(sums).tolist():
+                own = at if keys is None else int(keys[at])
+                self._totals[own] = self._totals.get(own, 0) + (int(sums[at]) << shift)
+
+    def totals(self) -> dict[int, int]:
+        """The sum of each key that has one."""
+        return self._totals
 
 
-def _total(stretch: Stretch, wanted: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> int:
-    differs = np.flatnonzero(wanted)
-    return sum(int(limb[differs].sum(dtype=np.uint64)) << shift for limb, shift in stretch.lengths())
+def _kind_numbers(names: Sequence[str], arrays: Arrays, kinds: dict[AnswerKind, int], left_out: Collection[str]) -> I64:
+    """The number of each slot's kind, the same in all files; the last item stands for what the file does not cover.
 
-
-def _country_numbers(reader: "IndexReader", numbers: dict[str, int]) -> I64:
-    """The number of each slot's country, the same in all files; the item past the last stands for not covered."""
-    text_ids = reader.arrays()["loc.country"]
-    distinct, first_slots, inverse = np.unique(text_ids, return_index=True, return_inverse=True)
+    ``names`` are those of the file's sources.
+    """
+    bits = np.zeros(len(arrays["loc.locid"]), np.int64)
+    sizes = np.diff(arrays["strings.offsets"].astype(np.int64))
+    empty = next(iter(np.flatnonzero(sizes == 0).tolist()), -1)
+    for at, field in enumerate(FIELD_NAMES):
+        column = arrays[f"loc.{field}"]
+        known = ~np.isnan(column) if field in DEGREES else column != empty
+        bits |= known.astype(np.int64) << at
+    source = np.asarray(arrays["loc.source"], np.int64) if "loc.source" in arrays else np.zeros(len(bits), np.int64)
+    distinct, inverse = np.unique(source << len(FIELD_NAMES) | bits, return_inverse=True)
     own = np.empty(len(distinct) + 1, np.int64)
-    for index, slot in enumerate(first_slots.tolist()):
-        own[index] = numbers.setdefault(reader.country(slot), len(numbers))
-    own[-1] = _NOTHING
+    for at, value in enumerate(distinct.tolist()):
+        number, has = divmod(value, 1 << len(FIELD_NAMES))
+        if names[number] in left_out:
+            own[at] = _NO_ANSWER
+            continue
+        fields = frozenset(each for bit, each in enumerate(FIELD_NAMES) if has >> bit & 1)
+        own[at] = kinds.setdefault(AnswerKind(source=names[number], fields=fields), len(kinds))
+    own[-1] = _LOOK_ON
     numbered: I64 = own[np.append(inverse, len(distinct))]
+    masks = np.flatnonzero(arrays["loc.locid"] == 0)
+    for number, mask in zip(source[masks].tolist(), masks.tolist(), strict=True):
+        numbered[mask] = kinds.setdefault(AnswerKind(source=names[number], fields=None), len(kinds))
+    return numbered
+
+
+def _answering_places(
+    kinds_of: I64,
+    seen: "np.ndarray[tuple[int], np.dtype[np.bool_]]",
+    named: Sequence[AnswerKind],
+) -> dict[str, int]:
+    """The number of a file's places that answer somewhere, by source."""
+    counts = np.bincount(kinds_of[:-1][seen[:-1]], minlength=len(named)).tolist()
+    return _joined(
+        [{str(kind.source): count} for kind, count in zip(named, counts, strict=True) if kind.fields is not None]
+    )
+
+
+def _joined(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in counts:
+        for name, count in each.items():
+            found[name] = found.get(name, 0) + count
+    return found
+
+
+def _country_numbers(reader: "IndexReader", arrays: Arrays, numbers: dict[str, int]) -> I64:
+    """The number of each slot's country, from 1 on and the same in all files; the last item is 0, of no answer."""
+    text_ids = arrays["loc.country"]
+    distinct, first_slots, inverse = np.unique(text_ids, return_index=True, return_inverse=True)
+    own = np.zeros(len(distinct) + 1, np.int64)
+    for index, slot in enumerate(first_slots.tolist()):
+        own[index] = numbers.setdefault(reader.country(slot), len(numbers) + 1)
+    numbered: I64 = own[np.append(inverse, len(distinct))]
+    numbered[:-1][arrays["loc.locid"] == 0] = 0  # masks
     return numbered
 
 

@@ -64,28 +64,6 @@ def write_stack(
     return IndexSummary(**counts, bytes=size, sha256=digest)
 
 
-def hidden_by_masks(served: "IndexReader", readers: "Sequence[IndexReader]") -> tuple[int, int]:
-    """The numbers of IPv4 and IPv6 addresses with an answer in ``served`` that a stack of ``readers`` would mask.
-
-    :raises IndexDamagedError: if an index is damaged
-    """
-    masks = [np.append(reader.arrays()["loc.locid"] == 0, False) for reader in readers]
-    families: tuple[Literal[4, 6], ...] = (4, 6)
-    v4, v6 = (sum(_hidden(stretch, masks) for stretch in walk([served, *readers], family)) for family in families)
-    return v4, v6
-
-
-def _hidden(stretch: Stretch, masks: "Sequence[Array]") -> int:
-    answered, *slots = stretch.slots
-    hidden = np.zeros(len(answered), np.bool_)
-    undecided = np.ones(len(answered), np.bool_)
-    for own, masked in zip(slots, masks, strict=True):
-        hidden |= undecided & masked[own]
-        undecided &= own < 0
-    lost = np.flatnonzero(hidden & (answered >= 0))
-    return sum(int(limb[lost].sum(dtype=np.uint64)) << shift for limb, shift in stretch.lengths())
-
-
 def answered_by(reader: "IndexReader") -> dict[str, tuple[int, int]]:
     """The numbers of IPv4 and IPv6 addresses that each source answers, by its name; of a file that names none, by "".
 
@@ -173,13 +151,10 @@ def _laid_over(
 
 
 def _winners(stretch: Stretch, slots: Sequence[I64]) -> tuple[Array, Array, I64]:
-    """The winner from each start on. Of several starts at one address only the last reaches anywhere, so it stays."""
-    hi, lo = stretch.hi, stretch.lo
-    reaches = np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True)
-    winner = np.full(int(np.count_nonzero(reaches)), _NOTHING, np.int64)
+    """The winner from each start on."""
+    winner = np.full(len(stretch.lo), _NOTHING, np.int64)
     undecided = np.ones(len(winner), np.bool_)
-    for own, found in zip(slots, stretch.slots, strict=True):
-        here = found[reaches]
+    for own, here in zip(slots, stretch.slots, strict=True):
         winner = np.where(undecided, own[here], winner)
         undecided &= here < 0
-    return hi[reaches], lo[reaches], winner
+    return stretch.hi, stretch.lo, winner

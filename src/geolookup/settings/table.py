@@ -177,6 +177,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     guard_addresses: Annotated[
         float, _about("guard", "Hold a pull that covers a smaller share of the served default addresses.", ge=0, le=1)
     ] = 0.98
+    guard_uncovered: Annotated[
+        float,
+        _about(
+            "guard",
+            "Hold what would leave more than this share of a family's addresses without the answer that they have.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.02
+    guard_coarser: Annotated[
+        float,
+        _about(
+            "guard",
+            "Hold what would take the city from more than this share of the addresses whose answer has one.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.05
+    guard_country: Annotated[
+        float,
+        _about(
+            "guard",
+            "Hold what would give another country to more than this share of the addresses that have one.",
+            ge=0,
+            le=1,
+        ),
+    ] = 0.1
     guard_country_blocks: Annotated[
         int, _about("guard", "Hold a pull that has lost a whole country of this many blocks or more.", ge=1)
     ] = 100

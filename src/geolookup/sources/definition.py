@@ -127,16 +127,27 @@ def define(source: SourceSettings) -> Definition:
     )
 
 
-def given(location: str, *, kind: str = "", fields: Mapping[str, str] | None = None) -> Definition:
-    """The only source of a state without any settings: the file that a person gave, by its absolute path.
+def given(
+    locations: Sequence[str], *, kind: str = "", fields: Mapping[str, str] | None = None
+) -> tuple[Definition, ...]:
+    """The sources of a state without any settings: the files that a person gave, by their absolute paths.
 
-    :raises SettingsError: if it is empty, or an address that is not https
+    Files of one name are told apart by a number after it.
+
+    :raises SettingsError: if one is empty, given twice, or an address that is not https
     """
-    refuse_location(location)
-    remote = location.lower().startswith(("https://", "http://"))
-    if not remote:
-        location = os.path.abspath(os.path.expanduser(location))
-    return Definition(name=name_of(location), kind=kind, location=location, fields=fields or {}, given=True)
+    found: list[Definition] = []
+    for location in locations:
+        refuse_location(location)
+        if not location.lower().startswith(("https://", "http://")):
+            location = os.path.abspath(os.path.expanduser(location))
+        if any(each.location == location for each in found):
+            raise SettingsError(f"{location!r:.200} is given twice: give each file once")
+        names, name = {each.name for each in found}, name_of(location)
+        if name in names:
+            name = next(each for number in range(2, 2 + len(names)) if (each := f"{name[:28]}-{number}") not in names)
+        found.append(Definition(name=name, kind=kind, location=location, fields=fields or {}, given=True))
+    return tuple(found)
 
 
 def name_of(location: str) -> str:
@@ -179,7 +190,7 @@ def file_name(location: str) -> str:
 
 
 def stack(sources: Sequence[SourceSettings], remembered: Sequence[Mapping[str, Any]]) -> tuple[Definition, ...]:
-    """The sources to pull, in order: those of the settings; without any, the file that was given earlier.
+    """The sources to pull, in order: those of the settings; without any, the files that were given earlier.
 
     ``remembered`` are CURRENT's entries.
 
@@ -187,17 +198,19 @@ def stack(sources: Sequence[SourceSettings], remembered: Sequence[Mapping[str, A
     """
     if sources:
         return tuple(define(source) for source in sources)
-    for entry in remembered:
-        if entry.get("given") and entry.get("location"):
-            return (
-                Definition(
-                    name=str(entry["name"]),
-                    kind=str(entry.get("asked_kind", "")),
-                    location=str(entry["location"]),
-                    fields=dict(entry.get("fields", {})),
-                    given=True,
-                ),
-            )
+    found = tuple(
+        Definition(
+            name=str(entry["name"]),
+            kind=str(entry.get("asked_kind", "")),
+            location=str(entry["location"]),
+            fields=dict(entry.get("fields", {})),
+            given=True,
+        )
+        for entry in remembered
+        if entry.get("given") and entry.get("location")
+    )
+    if found:
+        return found
     raise SettingsError(
         "no source is configured: give a file (`geolookup sync FILE`), add one (`geolookup source add`), or set the "
         "`url` of a service"

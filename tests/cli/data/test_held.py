@@ -112,7 +112,7 @@ def test_of_several_things_that_are_held_one_must_be_named_and_a_change_of_the_s
     assert "source two left the stack: 60 geolocations" in asked(capsys, "generations", "diff", "served", "held:stack")
     out = asked(capsys, "generations", "show", "held:stack")
     assert "held:        a change of the stack to one\n" in out
-    assert "why:         two leaves, which answers 50.0% of the IPv4 addresses\n" in out
+    assert "why:         50.0% of the IPv4 addresses that have an answer would have none (15,360 addresses)\n" in out
     assert run(["generations", "diff", "served", "held:two"]) == 2
     assert "'held:two' is not held: name one: held:one, held:stack" in capsys.readouterr().err
 

@@ -72,8 +72,11 @@ def test_a_service_that_is_not_in_the_settings_is_named_before_and_when_it_leave
     assert f"this state was synced from {service.url}; from now on the file is its only source" in told
     assert f"{keep}; then geolookup source add {office}" in told
     assert run(["sync", office]) == 0
-    assert run(["sync", vpn]) == 0
-    assert capsys.readouterr().err == "", "it has left already"
+    assert run(["sync", vpn]) == 3
+    told = capsys.readouterr().err
+    assert "synced from" not in told, "it has left already"
+    assert f"To have both: geolookup sync {vpn} {office}. If" in told
+    assert run(["sync", vpn, office]) == 0
 
     monkeypatch.setenv("GEOLOOKUP_HOME", str(tmp_path / "another"))
     assert run(["sync", "--url", service.url]) == 0

@@ -11,7 +11,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
-from tests.support.users.in_process import said
+from tests.support.users.in_process import accept_digest, said
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_the_kind_and_the_fields_can_be_given_and_are_remembered(
     path.write_text("network,land\n10.0.0.0/8,DE\n")
     said(capsys, "sync", "x.csv", "--kind", "ranges-csv", "--field", "country=land")
     path.write_text("network,land\n10.0.0.0/8,FR\n")
-    said(capsys, "sync")
+    said(capsys, "sync", "--accept", accept_digest(said(capsys, "sync", code=3)))
     assert "FR" in said(capsys, "10.1.1.1")
     (source,) = json.loads(said(capsys, "status", "--json"))["sources"]
     assert source["kind"] == "ranges-csv"
@@ -75,7 +75,9 @@ def test_if_sources_are_configured_the_command_that_is_meant_is_said(
 def test_a_later_file_takes_the_place_of_the_earlier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, country in (("a", "DE"), ("b", "FR")):
         (tmp_path / f"{name}.csv").write_text(f"network,country\n10.0.0.0/8,{country}\n")
-        said(capsys, "sync", f"{name}.csv")
+        told = said(capsys, "sync", f"{name}.csv", code=3 if name == "b" else 0)
+        if name == "b":
+            said(capsys, "sync", "--accept", accept_digest(told))
         assert country in said(capsys, "10.1.1.1")
     assert [each["name"] for each in json.loads(said(capsys, "status", "--json"))["sources"]] == ["b"]
 

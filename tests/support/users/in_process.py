@@ -1,6 +1,7 @@
 """Commands that run in the process of a test, and what they print."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -29,3 +30,10 @@ def _printed(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: i
     out, err = capsys.readouterr()
     assert ended == code, out + err
     return out, err
+
+
+def accept_digest(told: str) -> str:
+    """The digest in the command that a message about something held ends with."""
+    found = re.search(r"geolookup sync --accept ([0-9a-f]+)", told)
+    assert found is not None, told
+    return found[1]

@@ -154,7 +154,7 @@ def test_after_a_404_the_month_before_is_tried_for_a_preset_that_says_so(
         found = definition.Definition(
             name="monthly", location=f"{server.url}/x-{{YYYY}}-{{MM}}.csv", month_before=True, given=True
         )
-        report = pull(StateDirectory(home), Settings(attempts=1), given=found)
+        report = pull(StateDirectory(home), Settings(attempts=1), given=[found])
         assert [each.target for each in server.requests] == ["/x-2026-01.csv", "/x-2025-12.csv"]
     assert any("the month before is used" in text for text in report.warnings)
     with RawServer(missing) as server, pytest.raises(UpstreamRefusedError):

@@ -39,7 +39,7 @@ def create(home: str, block: str) -> int:
 
 
 def test_without_a_service_nothing_is_pending_and_nothing_waits(home: str, office: Path) -> None:
-    pull(StateDirectory(home), Settings(), given=given(str(office)))
+    pull(StateDirectory(home), Settings(), given=given([str(office)]))
     locid = create(home, "10.0.1.0/24")
     with geolookup.GeoLookup(home) as geo:
         match, why, status = geo.match("10.0.1.1"), geo.explain("10.0.1.1"), geo.status()
@@ -59,7 +59,7 @@ def test_without_a_service_nothing_is_pending_and_nothing_waits(home: str, offic
 
 
 def test_a_service_that_comes_gets_what_was_made_here_and_it_is_pending_again(home: str, office: Path) -> None:
-    pull(StateDirectory(home), Settings(), given=given(str(office)))
+    pull(StateDirectory(home), Settings(), given=given([str(office)]))
     create(home, "10.0.1.0/24")
     with RawServer(listed([item(1, ("11.0.0.0", "11.0.0.255"))])) as server:
         pull(StateDirectory(home), with_service(server.url, office))

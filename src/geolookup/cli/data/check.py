@@ -64,7 +64,7 @@ def check(file: str | None, name: str | None, kind: str | None, fields: tuple[st
         raise click.UsageError("give a FILE or --source NAME")
     settings = load_settings() if file is not None else load_service_settings(None)
     if file is not None:
-        definition = given(file, kind=kind or "", fields=fields_of(fields))
+        (definition,) = given([file], kind=kind or "", fields=fields_of(fields))
     elif kind or fields:
         raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
     else:

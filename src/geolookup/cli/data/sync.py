@@ -1,6 +1,7 @@
 """``sync``: pull the service's list and publish it, or only say what that would change."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -27,7 +28,7 @@ from geolookup.index.compare import LayerPair
 from geolookup.model.errors import HeldError, SettingsError
 from geolookup.settings.table import Settings
 from geolookup.sources.bundled import MORE
-from geolookup.sources.definition import given
+from geolookup.sources.definition import Definition, given
 from geolookup.sources.detect import named
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import words
@@ -39,7 +40,7 @@ _TOP = 20
 
 
 @click.command()
-@click.argument("file", metavar="FILE|URL", required=False)
+@click.argument("locations", metavar="[FILE|URL]...", nargs=-1)
 @kind_option
 @fields_option
 @url_option
@@ -51,7 +52,7 @@ _TOP = 20
 @wait_option
 @json_option
 def sync(
-    file: str | None,
+    locations: tuple[str, ...],
     kind: str | None,
     fields: tuple[str, ...],
     url: str | None,
@@ -68,19 +69,22 @@ def sync(
     \b
     If nothing is configured, give FILE, a file, a folder or an https address: it becomes the only
     source, and later syncs pull it again. Its content says which kind of file it is, unless --kind
-    does.
+    does. Of several files, IPv4 and IPv6 say, the first one that covers an address answers.
 
     \b
-    A list that is incomplete, unreadable or suspiciously small is not published: the last good
-    generation continues to serve. Exit status: 0 done (published, or nothing new), 1 failed,
+    A list that is incomplete, unreadable or suspiciously small is not published, nor is one by which
+    too many addresses would lose their answer, its city or its country: the last good generation
+    continues to serve. --accept publishes it all the same. Exit status: 0 done (published, or nothing new), 1 failed,
     3 a person must decide (the list is held, or a geolocation created here is there twice),
     75 another run is under way.
-    With --preview the list is pulled and checked as usual, and held if a sync would hold it; it is
-    not published.
+    With --preview the list (or FILE) is pulled and checked as usual, and held if a sync would hold it;
+    it is not published.
 
     \b
     Examples:
       geolookup sync dbip-city-lite.mmdb
+      geolookup sync --preview dbip-city-lite-2026-12.mmdb
+      geolookup sync cities-ipv4.csv cities-ipv6.csv
       geolookup sync --url https://geo.example.com
       geolookup sync --preview --addresses vips.txt
     """
@@ -88,42 +92,42 @@ def sync(
         raise click.UsageError("--accept publishes what is held, --preview publishes nothing: give one of them")
     if addresses is not None and not preview:
         raise click.UsageError("--addresses belongs to --preview")
-    if file is None and (kind or fields):
+    if not locations and (kind or fields):
         raise click.UsageError("--kind and --field belong to FILE: those of a source stand in the settings")
-    pulls = file is None and not bundled and digest is None
+    pulls = not locations and not bundled and digest is None
     settings = load_service_settings(url, pulls=True) if pulls else load_settings(url=url)
-    source = None
-    if file is not None:
-        if digest is not None or preview:
-            raise click.UsageError("FILE cannot go with --accept or --preview")
+    sources: tuple[Definition, ...] = ()
+    if locations:
+        if digest is not None:
+            raise click.UsageError("FILE cannot go with --accept")
         if settings.stack:
             raise SettingsError(
                 "sources are configured, so FILE is not taken. This adds it to them: "
-                f"geolookup source add {shlex.quote(file)}"
+                f"geolookup source add {shlex.quote(locations[0])}"
             )
-        source = given(file, kind=named(kind).name if kind else "", fields=fields_of(fields))
+        sources = given(locations, kind=named(kind).name if kind else "", fields=fields_of(fields))
     directory, before = state_to_publish(settings, wait_s=wait_s)
     known = None if before is None else before.published.get("url")
     if bundled:
-        if file is not None or url is not None or digest is not None or preview:
+        if locations or url is not None or digest is not None or preview:
             raise click.UsageError("--bundled goes alone: it publishes what comes with geolookup")
         return _bundled(directory, as_json=as_json)
     if preview:
-        return _preview(directory, settings, addresses, url_moved=url_moved, as_json=as_json)
+        return _preview(directory, settings, sources, addresses, url_moved=url_moved, as_json=as_json)
     if digest is not None:
         report = accept(directory, digest)
     else:
         with output.progress("pulled", "row") as progress:
-            report = pull(directory, settings, given=source, url_moved=url_moved, progress=progress)
+            report = pull(directory, settings, given=sources, url_moved=url_moved, progress=progress)
     for warning in report.warnings:
         output.warn(warning)
     if url is not None and settings.url != known and load_settings().url is None:
         output.note(f"geolookup: {settings.url} is remembered with the state: later commands need no --url")
-    if file is not None and known is not None and directory.service_url() is None:
+    if locations and known is not None and directory.service_url() is None:
         output.note(
             f"geolookup: this state was synced from {known}; from now on the file is its only source. "
             f"To have both: geolookup config init --url {shlex.quote(known)}; then geolookup source add "
-            f"{shlex.quote(file)}"
+            f"{shlex.quote(locations[0])}"
         )
     code = exit_codes.HELD if report.twins or report.notices else exit_codes.DONE
     output.emit(as_json, report.as_dict, lambda: words.pulled(report))
@@ -143,7 +147,13 @@ def _bundled(directory: StateDirectory, *, as_json: bool) -> int:
 
 
 def _preview(
-    directory: StateDirectory, settings: Settings, addresses: str | None, *, url_moved: bool, as_json: bool
+    directory: StateDirectory,
+    settings: Settings,
+    sources: Sequence[Definition],
+    addresses: str | None,
+    *,
+    url_moved: bool,
+    as_json: bool,
 ) -> int:
     tally = Tally()
     seen: dict[str, Any] = {}
@@ -160,7 +170,7 @@ def _preview(
 
     try:
         with output.progress("geolocations", "row") as progress:
-            report = preview_pull(directory, settings, look, url_moved=url_moved, progress=progress)
+            report = preview_pull(directory, settings, look, given=sources, url_moved=url_moved, progress=progress)
     except HeldError as error:
         if as_json:
             output.json_result({"outcome": "held", "reason": str(error), **_as_json(seen)})

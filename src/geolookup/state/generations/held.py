@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Collection
 from typing import Any
 
 from geolookup.base import disk
@@ -22,7 +23,7 @@ class Held:
         self._path = os.path.join(home, "held")
 
     def hold(self, candidate: Candidate, name: str) -> None:
-        """Keep a sealed candidate of a source for a person, in place of one held before. The run lock must be held."""
+        """Keep a sealed candidate of a source for a person, in place of one held before. Caller holds the run lock."""
         target = os.path.join(self._path, name)
         old = retention.temporary_path(target)
         with files.file_errors(target):
@@ -74,26 +75,48 @@ class Held:
         with contextlib.suppress(OSError):
             os.rmdir(self._path)
 
-    def hold_stack(self, names: list[str], digest: str, reasons: list[str]) -> None:
-        """Keep a change of the stack for a person: the names of its sources in their order, and why it is held."""
+    def hold_stack(self, names: list[str], digest: str, reasons: list[str], *, given: bool = False) -> None:
+        """Keep a change of the stack for a person: the names of its sources in their order, and why it is held.
+
+        ``given`` says that a person gave its files: it becomes the stack with the candidates that are held of it.
+        """
         target = os.path.join(self._path, STACK)
         with files.file_errors(target):
             self._prepare()
-            document: dict[str, Any] = {"names": names, "digest": digest, "reasons": reasons}
+            self._drop_given(but=names if given else ())
+            document: dict[str, Any] = {"names": names, "digest": digest, "reasons": reasons, "given": given}
             files.replace_durably(target, dump(document))
 
     def stack(self) -> dict[str, Any] | None:
-        """The held change of the stack: its ``names``, ``digest`` and ``reasons``; None if there is none."""
-        import json
+        """The held change of the stack: its ``names``, ``digest``, ``reasons`` and ``given``; None if there is none."""
+        found = _read(os.path.join(self._path, STACK))
+        names = found.get("names")
+        right = isinstance(found.get("digest"), str) and isinstance(names, list)
+        return {"given": False, "reasons": [], **found, "names": [str(name) for name in names or ()]} if right else None
 
-        try:
-            with open(os.path.join(self._path, STACK), "rb") as file:
-                found = json.load(file)
-            right = isinstance(found["digest"], str) and all(isinstance(name, str) for name in found["names"])
-            return dict(found) if right else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def drop_stack(self) -> None:
-        """Forget the held change of the stack."""
+    def drop_stack(self, *, given: bool = True) -> None:
+        """Forget the held change of the stack; without ``given``, only one that the settings asked for."""
+        held = self.stack()
+        if held is None or (held["given"] and not given):
+            return
+        self._drop_given(but=())
         files.remove_file(os.path.join(self._path, STACK))
+
+    def _drop_given(self, *, but: Collection[str]) -> None:
+        """Forget the candidates of given files that are held, other than these."""
+        held = self.stack()
+        for name in held["names"] if held is not None and held["given"] else ():
+            if name not in but:
+                self.drop(name)
+
+
+def _read(path: str) -> dict[str, Any]:
+    """A JSON object; empty if it cannot be read."""
+    import json
+
+    try:
+        with open(path, "rb") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,6 +1,10 @@
-"""Accept what the guard holds: a source's snapshot, or a change of the stack. Needs no network."""
+"""Accept what the guard holds: a source's snapshot, or a change of the stack. Needs no network.
+
+What is accepted brings its own file, digest, ETag, date and licence: none of those of the snapshot before it stays.
+"""
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from geolookup.model.errors import StateError
@@ -8,13 +12,14 @@ from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.model.reports import unwatched
 from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import Candidate
-from geolookup.state.base.parts import SERVICE, Part, parts_of, refusal
+from geolookup.state.base.parts import SERVICE, Part, refusal
 from geolookup.state.generations.assemble import StackedSource
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import running
 from geolookup.sync.pull.context import Pull, PullReport
+from geolookup.sync.pull.file import numbers_of_ours
 from geolookup.sync.pull.publish import record_done
-from geolookup.sync.pull.stack import part_directory, served_names
+from geolookup.sync.pull.stack import served_layers, served_names
 
 _DIGEST_LEAST = 8
 
@@ -51,68 +56,97 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
             progress=unwatched,
             following=FIRST_OWN_LOCID,
         )
-        if meant:
-            return _accept_source(pull, meant[0], held[meant[0]])
-        assert stack is not None
-        return _accept_stack(pull, [str(name) for name in stack["names"]], str(stack["digest"]))
+        if whole_stack:
+            assert stack is not None
+            return _accept_stack(pull, stack, held)
+        return _accept_source(pull, meant[0], held[meant[0]])
 
 
 def _accept_source(pull: Pull, name: str, candidate: Candidate) -> PullReport:
-    directory, current = pull.directory, pull.current
+    """Publish a source's candidate with its own file, digest, ETag, date and licence."""
+    current = pull.current
     record = candidate.document()["published"]
-    candidate.verify()
+    new = _layer(name, candidate)
     report = PullReport(url=record.get("url"), name=name, outcome="published", digest=record["digest"])
     report.rows = record["rows"]
-    part = Part(name, str(record.get("kind", SERVICE)), 0, str(record["digest"]))
-    new = StackedSource(part=part, path=candidate.path)
-    served = served_names(current)
-    layers = _served_layers(pull)
-    layers[name] = new
-    names = served or [name]
+    layers = {**served_layers(pull), name: new}
+    names = served_names(current) or [name]
     refused = current.refused if current is not None else ()
-    pull.entries[name] = {**pull.entries.get(name, {}), "name": name, "checked_at": record["pulled_at"]}
-    for member in ("problem", "since"):
-        pull.entries[name].pop(member, None)
-    published = pull.run.publish_stack(
+    return _publish(
+        pull,
+        report,
         [layers[each] for each in names],
         spare=[] if name in names else [new],
-        entries=list(pull.entries.values()),
-        refused=tuple(known for known in refused if known != refusal(part)),
-        report=candidate.document()["report"],
+        entries=[entry for each, entry in pull.entries.items() if each != name],
+        accepted={name: str(record["pulled_at"])},
+        refused=tuple(known for known in refused if known != refusal(new.part)),
+        report_of_pull=candidate.document()["report"],
     )
-    directory.holding.drop(name)
-    report.generation = published.generation
-    record_done(directory, report, "accept", "published", {"generation": published.generation, "digest": report.digest})
-    return report
 
 
-def _accept_stack(pull: Pull, names: list[str], digest: str) -> PullReport:
-    directory = pull.directory
-    layers = _served_layers(pull)
+def _accept_stack(pull: Pull, stack: Mapping[str, Any], held: Mapping[str, Candidate]) -> PullReport:
+    """Publish a stack, with the candidates that are held of it if a person gave its files."""
+    names = [str(name) for name in stack["names"]]
+    layers = served_layers(pull)
+    accepted = {}
     for name in names:
-        before = pull.baseline(name)
-        if before is not None:
+        if stack["given"] and name in held:
+            layers[name] = _layer(name, held[name])
+            accepted[name] = str(held[name].document()["published"]["pulled_at"])
+        elif (before := pull.baseline(name)) is not None:
             layers[name] = StackedSource(part=before.part, path=before.path)
     missing = [name for name in names if name not in layers]
     if missing:
-        raise StateError(f"{directory.home}: {', '.join(missing)} has no snapshot yet: sync first")
-    report = PullReport(url=None, outcome="published", digest=digest)
-    published = pull.run.publish_stack(
+        raise StateError(f"{pull.directory.home}: {', '.join(missing)} has no snapshot yet: sync first")
+    report = PullReport(url=None, outcome="published", digest=str(stack["digest"]))
+    done = _publish(
+        pull,
+        report,
         [layers[name] for name in names],
-        entries=[entry for name, entry in pull.entries.items() if name in names],
+        entries=[entry for name, entry in pull.entries.items() if name in names and name not in accepted],
+        accepted=accepted,
+        stack=names,
     )
-    directory.holding.drop_stack()
-    report.url = published.published.get("url")
-    report.generation, report.rows = published.generation, published.published["rows"]
-    after: dict[str, Any] = {"generation": published.generation, "digest": digest, "stack": names}
-    record_done(directory, report, "accept", "published", after)
+    pull.directory.holding.drop_stack()
+    return done
+
+
+def _publish(
+    pull: Pull,
+    report: PullReport,
+    layers: Sequence[StackedSource],
+    *,
+    accepted: Mapping[str, str],
+    entries: Sequence[Mapping[str, Any]],
+    spare: Sequence[StackedSource] = (),
+    refused: tuple[str, ...] | None = None,
+    report_of_pull: Mapping[str, Any] | None = None,
+    stack: Sequence[str] = (),
+) -> PullReport:
+    """Publish layers as they were accepted; ``accepted`` are the names of candidates, each with when it was pulled."""
+    own = [{"name": name, "checked_at": pulled_at} for name, pulled_at in accepted.items()]
+    numbers = [numbers_of_ours(f"{layer.path}/index") for layer in (*layers, *spare)]
+    given = max([FIRST_OWN_LOCID - 1, *(each for found in numbers for each in found)])
+    published = pull.run.publish_stack(
+        layers,
+        spare=spare,
+        entries=[*entries, *own],
+        refused=refused,
+        report=report_of_pull,
+        next_locid=max(1 + given, 0 if pull.current is None else pull.current.next_locid),
+    )
+    for name in accepted:
+        pull.directory.holding.drop(name)
+    report.generation = published.generation
+    report.url = report.url or published.published.get("url")
+    report.rows = report.rows or published.published["rows"]
+    after: dict[str, Any] = {"generation": published.generation, "digest": report.digest}
+    record_done(pull.directory, report, "accept", "published", {**after, **({"stack": list(stack)} if stack else {})})
     return report
 
 
-def _served_layers(pull: Pull) -> dict[str, StackedSource]:
-    if pull.current is None:
-        return {}
-    return {
-        part.name: StackedSource(part=part, path=part_directory(pull, part))
-        for part in parts_of(pull.current.published)
-    }
+def _layer(name: str, candidate: Candidate) -> StackedSource:
+    candidate.verify()
+    record = candidate.document()["published"]
+    part = Part(name, str(record.get("kind", SERVICE)), 0, str(record["digest"]))
+    return StackedSource(part=part, path=candidate.path)

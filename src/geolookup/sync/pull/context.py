@@ -100,6 +100,7 @@ class Pull:
     damaged: frozenset[str] = frozenset()
     following: int = 0
     service_indexes: list[str] = field(default_factory=list)
+    _baselines: dict[str, Baseline | None] = field(default_factory=dict)
 
     @property
     def directory(self) -> StateDirectory:
@@ -108,6 +109,11 @@ class Pull:
 
     def baseline(self, name: str) -> Baseline | None:
         """A source's newest snapshot, the embedded default too; None if there is none, or its record cannot be read."""
+        if name not in self._baselines:
+            self._baselines[name] = self._baseline(name)
+        return self._baselines[name]
+
+    def _baseline(self, name: str) -> Baseline | None:
         entry = self.entries.get(name)
         if entry is None or self.current is None or not entry["digest"]:
             return None
@@ -125,6 +131,13 @@ class Pull:
         found = self.baseline(name)
         return None if found is None or found.record["source"] == BUNDLED else found
 
+    def before(self, definition: Definition) -> list[Baseline]:
+        """The snapshots that a source's next one follows: its own, else those that a given file takes the place of."""
+        if (own := self.guarded(definition.name)) is not None:
+            return [own]
+        names = [name for name, entry in self.entries.items() if entry.get("given")] if definition.given else []
+        return [found for name in names if (found := self.guarded(name)) is not None]
+
     def candidate(self) -> Candidate:
         """A new empty candidate, which goes at the end of the run unless it was published or held."""
         return self.owned.enter_context(self.run.candidate())
@@ -134,19 +147,30 @@ class Pull:
 class Result:
     """The result of pulling one source.
 
-    ``candidate`` is a sealed new snapshot, None if the source has nothing new; it is held if there are ``reasons``, or
-    if it is what was ``rolled_back``. ``entry`` are the members of CURRENT's entry that changed. ``error`` is why there
-    is nothing of the source.
+    ``candidate`` is a new snapshot with its ``record``, None if the source has nothing new; it is held if there are
+    ``reasons``, or if it is what was ``rolled_back``. It is ``lenient`` if only a few rows of a small source differ.
+    ``entry`` are the members of CURRENT's entry that changed. ``error`` is why there is nothing of the source.
     """
 
     definition: Definition
     report: PullReport
     candidate: Candidate | None = None
+    record: dict[str, Any] = field(default_factory=dict)
     digest: str = ""
     reasons: tuple[str, ...] = ()
     rolled_back: bool = False
+    lenient: bool = False
     entry: dict[str, Any] = field(default_factory=dict)
     error: GeoLookupError | None = None
+
+    def seal(self) -> None:
+        """Seal the candidate with the report of its pull, and with what speaks against publishing it."""
+        if self.candidate is None:
+            return
+        if not self.rolled_back:
+            self.report.outcome = "held" if self.reasons else "published"
+        reasons = ["rolled back on this machine"] if self.rolled_back else list(self.reasons)
+        self.candidate.seal(self.record, {**self.report.as_dict(), **({"reasons": reasons} if reasons else {})})
 
     @property
     def published(self) -> Candidate | None:

@@ -21,12 +21,13 @@ from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.definition import TOKEN, Definition, file_name
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
+from geolookup.sources.places import PlaceFields
 from geolookup.sources.providers import recognised
 from geolookup.state.base import clock, files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import BUNDLED, REGISTRY
 from geolookup.state.generations.cache import Cache
-from geolookup.sync.pull.context import Baseline, Pull, PullReport, Result
+from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.staging import ColumnStaging, Staged, earlier_places
 
@@ -72,7 +73,7 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
     with _local_file(pull, definition, report, entry if usable else {}, candidate.path) as found:
         if found.path is not None:
             with _named_as(found):
-                staged, record = _stage(pull, definition, found, candidate, before, report, taken)
+                staged, record = _stage(pull, definition, found, candidate, report, taken)
     report.durations_s["pull"] = round(time.monotonic() - began, 3)
     result.entry = {"checked_at": clock.now_text(), "began_at": began_at, **asked, **found.entry}
     if found.path is not None:
@@ -82,6 +83,15 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
         report.digest, report.rows = before.part.digest, dict(before.record["rows"])
         return result
     return _judge(pull, result, candidate, staged, record, usable=usable)
+
+
+def _numbered_before(pull: Pull, definition: Definition) -> Iterator[tuple[int, PlaceFields]]:
+    """The places that have a number of ours in the snapshots which the next one follows."""
+    own = pull.baseline(definition.name)
+    for before in [own] if own is not None else pull.before(definition):
+        for locid, place in earlier_places(Cache(before.cache)):
+            if locid >= FIRST_OWN_LOCID:
+                yield locid, place
 
 
 @contextlib.contextmanager
@@ -111,7 +121,6 @@ def _stage(
     definition: Definition,
     found: Found,
     candidate: Candidate,
-    before: Baseline | None,
     report: PullReport,
     taken: frozenset[int],
 ) -> tuple[Staged, dict[str, Any]]:
@@ -123,7 +132,7 @@ def _stage(
     ) as reading:
         gathered = reading.gathered
         gathered.tell = pull.progress
-        earlier = () if before is None or reading.own_locids else earlier_places(Cache(before.cache))
+        earlier = () if reading.own_locids else _numbered_before(pull, definition)
         numbering = Numbering(earlier, following=pull.following, taken=taken)
         with ColumnStaging(candidate, definition.name, gathered.places, numbering) as staging:
             for batch in reading.batches():

@@ -1,47 +1,65 @@
 """The guard: a new snapshot is compared with the one before, and held for a person if it loses too much."""
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.index.compare import changed_country_addresses
-from geolookup.index.reader import IndexReader
-from geolookup.model.errors import IndexFileError, StateError, StateTooNewError
+from geolookup.model.errors import StateError, StateTooNewError
 from geolookup.settings.table import Settings
-from geolookup.state.base.candidate import Candidate
+from geolookup.state.base.candidate import Candidate, read_report
 from geolookup.state.base.clock import now_text
-from geolookup.state.base.parts import Part, refusal
+from geolookup.state.base.parts import SNAPSHOTS, Part, refusal, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.cache_compare import compare
+from geolookup.state.generations.recovery import numbered
 from geolookup.sync.pull.context import Baseline, Pull, PullReport, Result
 from geolookup.sync.pull.staging import Staged
 
 
 def judged(pull: Pull, result: Result, candidate: Candidate, staged: Staged, record: Mapping[str, Any]) -> Result:
-    """Seal the candidate of a source whose content has changed, with what speaks against publishing it.
+    """Say what speaks against publishing the candidate of a source whose content has changed.
 
     ``record`` is what is known of the source; what was staged, and when, is added to it.
     """
     report, name = result.report, result.definition.name
-    published = {**record, "digest": staged.digest, "pulled_at": now_text(), "rows": staged.rows}
+    result.record = {**record, "digest": staged.digest, "pulled_at": now_text(), "rows": staged.rows}
     reasons: list[str] = []
     baseline = pull.guarded(name)
     if baseline is not None:
         begun = time.monotonic()
         reasons = _compare(pull, baseline, candidate, staged, report)
+        small = int(baseline.record["rows"]["blocks"]) <= _SMALL
+        result.lenient = small and report.difference is not None and _is_small(report.difference)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
+    reasons += _older(record, pull.before(result.definition))
     result.candidate = candidate
     if pull.current is not None and refusal(Part(name, str(record["kind"]), 0, staged.digest)) in pull.current.refused:
         result.rolled_back = True
         report.outcome = "rolled-back"
-        reasons = ["rolled back on this machine"]
-    elif reasons:
-        result.reasons = tuple(reasons)
     else:
-        report.outcome = "published"
-    candidate.seal(published, {**report.as_dict(), **({"reasons": reasons} if reasons else {})})
+        result.reasons = tuple(reasons)
     return result
+
+
+def _older(record: Mapping[str, Any], before: Sequence[Baseline]) -> list[str]:
+    """Says that a file is older than the served one, by the dates inside both."""
+    dates = [date for each in before if (date := _date(each.record)) is not None]
+    own = _date(record)
+    if own is None or not dates or len(dates) < len(before) or own >= min(dates):
+        return []
+    return [f"the data are of {own:%Y-%m-%d}, older than those that are served, of {min(dates):%Y-%m-%d}"]
+
+
+def _date(record: Mapping[str, Any]) -> datetime | None:
+    """The moment that a file says its data are of; None if it says none, or one that cannot be read."""
+    try:
+        found = datetime.fromisoformat(str(record.get("dated") or ""))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport) -> list[str]:
@@ -49,16 +67,10 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
     before, after = Cache(baseline.cache), Cache(candidate.cache)
     try:
         difference: dict[str, Any] = compare(before.path, after.path)
-        with (
-            IndexReader.open(baseline.index) as old,
-            IndexReader.open(candidate.index) as new,
-        ):
-            changed_v4, changed_v6 = changed_country_addresses(old, new)
-        difference["addresses_whose_country_changed"] = {"ipv4": changed_v4, "ipv6": str(changed_v6)}
         old_countries, old_custom = before.country_blocks(), before.custom_digests()
     except StateTooNewError:
         raise
-    except (StateError, IndexFileError) as error:
+    except StateError as error:
         # The served generation is damaged: nothing to compare with but the counts that CURRENT holds.
         report.warnings.append(f"the difference to what was pulled before is not known: {error}")
         difference, old_countries, old_custom = {}, {}, {}
@@ -86,11 +98,25 @@ def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Stage
         old_custom=len(old_custom),
         custom_gone=len(gone),
         difference=difference,
+        most=_most_rows(pull, baseline),
     )
+
+
+def _most_rows(pull: Pull, baseline: Baseline) -> dict[str, int]:
+    """The most geolocations and blocks of any kept snapshot of a source: to have them back is no growth."""
+    found = {what: _default(baseline.record["rows"], what) for what in ("geolocations", "blocks")}
+    for number in numbered(pull.directory.path(SNAPSHOTS)):
+        with contextlib.suppress(StateError, KeyError, TypeError, ValueError):
+            record = read_report(snapshot_path(pull.directory.home, number))["published"]
+            if record.get("name") == baseline.part.name:
+                found = {what: max(most, _default(record["rows"], what)) for what, most in found.items()}
+    return found
 
 
 #: So many geolocations, and so many blocks, more or fewer never hold a source: in a small file they are a day's work.
 FREE_CHANGES = 10
+#: A source of so many blocks is a small file.
+_SMALL = 1000
 
 
 def reasons_to_hold(
@@ -103,12 +129,14 @@ def reasons_to_hold(
     old_custom: int,
     custom_gone: int,
     difference: Mapping[str, Any] | None = None,
+    most: Mapping[str, int] | None = None,
 ) -> list[str]:
     """Reasons to hold a candidate, a sentence each; empty if it may be published.
 
     ``old`` and ``new`` are the row counts of a generation's record; the countries map to their number of default
     blocks; ``custom_gone`` counts custom geolocations that vanished without a delete of ours, of ``old_custom``.
     ``difference`` is what `cache_compare.compare` says, if that is known: a few rows more or fewer hold nothing.
+    ``most`` are the geolocations and blocks that growth is measured against, by default the ``old`` ones.
     """
     reasons = []
     if custom_gone > settings.guard_custom_gone and custom_gone > settings.guard_custom_share * old_custom:
@@ -126,7 +154,8 @@ def reasons_to_hold(
             reasons.append(
                 f"{what} of the default layer: {_plain(after)} instead of {_plain(before)}, fewer than {share:.0%}"
             )
-    for what, before, after, _ in counted[:2]:
+    for what, own, after, _ in counted[:2]:
+        before = own if most is None else most[what]
         if before and after > settings.guard_growth * before:
             reasons.append(
                 f"{what} of the default layer: {after} instead of {before}, more than {settings.guard_growth:g} times"

@@ -5,26 +5,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from geolookup.base.text import count
-from geolookup.index.reader import IndexReader
 from geolookup.model.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
+from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.times import shown
 from geolookup.sources.providers import Terms
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
-from geolookup.state.base.parts import parts_of, refusal_of_stack
+from geolookup.state.base.parts import refusal_of_stack
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.stack import (
     StackChange,
-    change_of,
     is_changed,
-    layer_of,
-    part_directory,
-    pulls_that_hide,
     served_names,
 )
 
@@ -35,28 +31,21 @@ Preview = Callable[[Candidate, Begun], None]
 def publish(
     pull: Pull,
     results: Sequence[Result],
+    change: StackChange,
     report: PullReport,
     *,
-    given: bool,
     preview: Preview | None,
     url_moved: bool = False,
 ) -> None:
     """Publish what changed, hold what must be held, note the rest, and then say what went wrong."""
     directory, current = pull.directory, pull.current
-    layers = {result.definition.name: layer for result in results if (layer := layer_of(pull, result)) is not None}
-    wanted = [result.definition.name for result in results if result.definition.name in layers]
-    served = served_names(current)
-    change = StackChange(names=wanted)
-    if current is not None and served and not given:
-        old = {part.name: part for part in parts_of(current.published)}
-        for part in old.values():  # one that is configured no more goes on in the old stack
-            layers.setdefault(part.name, StackedSource(part=part, path=part_directory(pull, part)))
-        _hold_what_hides(pull, results, layers, served)
-        change = change_of(_base(pull), pull.settings, current, layers, wanted, served)
-    names = change.names
+    layers, wanted = change.layers, change.wanted
+    if change.given and any(result.error is not None for result in results):
+        _raise_failures(results, change, report, pull.entries)  # of files that are given together none is left out
+    names = wanted if preview is not None and change.refused is None else change.names
     new = {result.definition.name: result for result in results if result.published is not None}
     entries = _entries(pull, results, change)
-    changed = is_changed(pull, names, layers, served)
+    changed = is_changed(pull, names, layers, served_names(current))
     if preview is not None:
         if changed or any(result.candidate is not None for result in results):
             record = _show(pull, [layers[name] for name in names], preview)
@@ -89,7 +78,7 @@ def publish(
         report.durations_s["publish"] = round(time.monotonic() - begun, 3)
     elif current is not None and current.recovered is None:
         spare = [layers[name] for name in new]
-        if spare or entries != list(current.sources):
+        if spare or entries != list(current.sources) or pull.following > max(current.next_locid, FIRST_OWN_LOCID):
             current = pull.run.note_sources(entries, spare=spare, next_locid=pull.following)
         report.generation = current.generation
         if report.digest is None or len(results) > 1:
@@ -99,11 +88,12 @@ def publish(
             _say_rolled_back(report, result, current)
         if result.candidate is not None and result.published is None and not (pull.preview and result.rolled_back):
             directory.holding.hold(result.candidate, result.definition.name)
+    if change.held is not None and (preview is None or change.given):
+        reasons = list(change.held.reasons)
+        directory.holding.hold_stack(wanted, change.held.digest, reasons, given=change.given)
+    elif preview is None:
+        directory.holding.drop_stack(given=change.given or bool(pull.settings.stack))
     if preview is None:
-        if change.held is not None:
-            directory.holding.hold_stack(wanted, change.held.digest, list(change.held.reasons))
-        else:
-            directory.holding.drop_stack()
         _expire(pull.run, report)
         _pack(pull.run, report)
     _raise_failures(results, change, report, pull.entries)
@@ -144,28 +134,6 @@ def _refused(pull: Pull, change: StackChange) -> tuple[str, ...] | None:
         return None
     kept = refusal_of_stack(change.refused) if change.refused is not None else None
     return tuple(text for text in pull.current.refused if not text.startswith("stack ") or text == kept)
-
-
-def _base(pull: Pull) -> IndexReader:
-    found = pull.run.found
-    assert found is not None, "something is served"
-    return found.base
-
-
-def _hold_what_hides(
-    pull: Pull, results: Sequence[Result], layers: dict[str, StackedSource], served: list[str]
-) -> None:
-    """Hold each new snapshot whose masks would hide too much of what is served."""
-    for result in results:
-        name = result.definition.name
-        if result.published is None or name not in served or not (result.report.rows or {}).get("masks"):
-            continue
-        reasons = pulls_that_hide(_base(pull), [layers[each] for each in served])
-        if reasons and not pull.preview:
-            result.reasons = tuple(reasons)
-            before = pull.baseline(name)
-            assert before is not None, "it is served"
-            layers[name] = StackedSource(part=before.part, path=before.path)
 
 
 def _show(pull: Pull, layers: Sequence[StackedSource], preview: Preview) -> dict[str, Any]:
@@ -249,7 +217,7 @@ def _raise_failures(
             f"{len(failed)} of {len(results)} sources failed, and answer as before if they ever were pulled; {rest}: "
             f"{told}"
         ) from failed[0].error
-    if held:
+    if held and not (change.given and change.held is not None):
         result = held[0]
         name = "" if len(results) == 1 else f"source {result.definition.name}: "
         raise HeldError(

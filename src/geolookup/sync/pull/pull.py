@@ -34,6 +34,7 @@ from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.file import numbers_of_ours, pull_file
 from geolookup.sync.pull.publish import Preview, publish, record_done
 from geolookup.sync.pull.service import pull_service
+from geolookup.sync.pull.stack import decide
 
 _NOT_OF_A_SOURCE = ("sources", "generation", "rejected", "twins", "notices")
 
@@ -42,15 +43,15 @@ def pull(
     directory: StateDirectory,
     settings: Settings,
     *,
-    given: Definition | None = None,
+    given: Sequence[Definition] = (),
     url_moved: bool = False,
     progress: Progress = unwatched,
 ) -> PullReport:
     """Pull every source that is configured, and publish what they are together, unless it is what is served.
 
-    Takes the run lock. Whatever fails, what was published goes on serving. ``given`` is a file for a state for which
-    nothing is configured: it becomes the only source. ``url_moved`` says that the service that this state belongs to
-    has moved to the configured URL.
+    Takes the run lock. Whatever fails, what was published goes on serving. ``given`` are files for a state for which
+    nothing is configured: they become its only sources, the first above the others. ``url_moved`` says that the service
+    that this state belongs to has moved to the configured URL.
 
     :raises WrongUpstreamError: if edits are pending for another URL
     :raises HeldError: if the guard holds a snapshot, or a change of the stack, for a person; it is kept, complete
@@ -84,7 +85,7 @@ def pull_locked(
     transport: Transport | None,
     report: PullReport,
     *,
-    given: Definition | None = None,
+    given: Sequence[Definition] = (),
     url_moved: bool = False,
     unmodified: Start | None = None,
     progress: Progress = unwatched,
@@ -124,7 +125,7 @@ def _pull_all(
     report: PullReport,
     *,
     transport: Transport | None = None,
-    given: Definition | None = None,
+    given: Sequence[Definition] = (),
     url_moved: bool = False,
     unmodified: Start | None = None,
     progress: Progress = unwatched,
@@ -133,8 +134,9 @@ def _pull_all(
     """Pull every source, and publish the stack if any of it changed.
 
     ``report`` is filled as far as it comes, also if an error is raised; its ``sources`` tell each outcome.
-    ``transport`` is the service's, if there is one. ``given`` is the file that a person gave a state without settings;
-    it becomes the only source. With ``preview`` nothing is published or confirmed: it is shown what would be.
+    ``transport`` is the service's, if there is one. ``given`` are the files that a person gave a state without
+    settings; they become the only sources. With ``preview`` nothing is published or confirmed: it is shown what would
+    be.
 
     :raises SettingsError: if no source is configured, or a preset is unknown
     :raises WrongUpstreamError: if edits are pending for another URL
@@ -147,7 +149,7 @@ def _pull_all(
     if (warning := open_to_all(directory.home)) is not None:
         report.warnings.append(warning)
     entries = {str(entry["name"]): dict(entry) for entry in current.sources} if current else {}
-    definitions = (given,) if given is not None else stack(settings.stack, list(entries.values()))
+    definitions = tuple(given) or stack(settings.stack, list(entries.values()))
     if settings.url is not None:
         has_left = current is not None and current.published.get("custom") is not None
         _require_same_upstream(run, settings.url, url_moved=url_moved or has_left)
@@ -169,10 +171,11 @@ def _pull_all(
         ]
         by_name = {result.definition.name: result for result in results}
         ordered = [by_name[definition.name] for definition in definitions]
+        change = decide(pull, ordered, given=bool(given))
         report.sources = [_summary(result) for result in ordered]
         if len(ordered) > 1:
             _join_reports(report, ordered)
-        publish(pull, ordered, report, given=given is not None, preview=preview, url_moved=url_moved)
+        publish(pull, ordered, change, report, preview=preview, url_moved=url_moved)
     if preview is None and settings.url is not None and run.upstream_url() not in (None, settings.url):
         directory.remember_upstream(settings.url)
 

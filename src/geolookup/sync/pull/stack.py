@@ -1,13 +1,12 @@
-"""The stack that a pull makes: what each source answers with, in which order, and whether a person must agree first."""
+"""The stack that a pull makes: what each source answers with, in which order, and what a person must agree to."""
 
 import contextlib
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from geolookup.index.reader import IndexReader
-from geolookup.index.stack import answered_by, hidden_by_masks
-from geolookup.model.errors import HeldError, IndexFileError, StateDamagedError
-from geolookup.settings.table import Settings
+from geolookup.model.errors import HeldError, IndexFileError
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import (
     BUNDLED,
@@ -17,28 +16,30 @@ from geolookup.state.base.parts import (
     parts_of,
     refusal_of_stack,
     snapshot_path,
+    stack_digest,
 )
 from geolookup.state.generations.assemble import StackedSource
 from geolookup.sync.pull.context import Pull, Result
+from geolookup.sync.pull.losses import Loss, Verdict, judge
 
 _DIGEST_SHOWN = 16
-
-#: A source whose masks hide more than this share of a family's covered addresses is held.
-_MOST_HIDDEN = 0.02
 
 
 def layer_of(pull: Pull, result: Result) -> StackedSource | None:
     """The layer that a source answers with now: its new snapshot, else the one that it had; None if it has none."""
     candidate = result.candidate if pull.preview else result.published
     if candidate is not None:
-        record = candidate.document()["published"]
-        return StackedSource(
-            part=Part(result.definition.name, record["kind"], 0, record["digest"]), path=candidate.path
-        )
+        return _candidate_layer(result)
     before = pull.baseline(result.definition.name)
     if before is None or (before.record["source"] == BUNDLED and result.definition.kind != REGISTRY):
         return None
     return StackedSource(part=before.part, path=before.path)
+
+
+def _candidate_layer(result: Result) -> StackedSource:
+    assert result.candidate is not None
+    part = Part(result.definition.name, str(result.record["kind"]), 0, result.digest)
+    return StackedSource(part=part, path=result.candidate.path)
 
 
 def part_directory(pull: Pull, part: Part) -> str:
@@ -48,6 +49,14 @@ def part_directory(pull: Pull, part: Part) -> str:
     if before is not None and before.part.snapshot == part.snapshot:
         return before.path
     return snapshot_path(pull.directory.home, part.snapshot)
+
+
+def served_layers(pull: Pull) -> dict[str, StackedSource]:
+    """The served stack, by name."""
+    if pull.current is None:
+        return {}
+    parts = parts_of(pull.current.published)
+    return {part.name: StackedSource(part=part, path=part_directory(pull, part)) for part in parts}
 
 
 def served_names(current: Current | None) -> list[str]:
@@ -71,93 +80,165 @@ def is_changed(pull: Pull, names: list[str], layers: dict[str, StackedSource], s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackChange:
-    """The stack to publish, ``names`` in order, and the one that was asked for in its place.
+    """The stack to publish, ``names`` in order, and ``wanted``, the one that was asked for in its place.
 
-    ``held`` says why that one waits for a person; ``refused`` is the one that was rolled back, and that the settings
-    still ask for.
+    ``layers`` and ``locations`` have the layer and the file of each source by name. ``held`` says why the wanted stack
+    waits for a person; it is ``refused`` if it was rolled back, and the settings still ask for it. ``given`` says that
+    a person gave its files.
     """
 
     names: list[str]
+    wanted: list[str]
+    layers: dict[str, StackedSource]
+    locations: dict[str, str]
+    given: bool
     held: HeldError | None = None
     refused: tuple[str, ...] | None = None
 
 
-def change_of(
-    base: IndexReader,
-    settings: Settings,
-    current: Current,
-    layers: Mapping[str, StackedSource],
-    wanted: Sequence[str],
-    served: Sequence[str],
-) -> StackChange:
-    """Choose the stack to publish: the wanted one, or the served one while the wanted one is held or refused.
+def decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChange:
+    """Choose the stack to publish, and hold what loses too much: single snapshots, or the change of the stack.
 
-    :raises StateDamagedError: if an index that must be looked at cannot be followed
+    The result of a snapshot that is held has its ``reasons`` in the end, and each candidate is sealed. ``given`` says
+    that a person gave the files of this stack: if it is another one than the served one, they are held together.
     """
-    if list(wanted) == list(served) or not wanted:
-        return StackChange(names=list(served))
-    if refusal_of_stack(wanted) in current.refused:
-        return StackChange(names=list(served), refused=tuple(wanted))
-    try:
-        reasons = _reasons(base, settings, layers, wanted, served)
-    except IndexFileError as error:
-        raise StateDamagedError(f"deciding whether the stack may change failed: {error}") from error
-    if not reasons:
-        return StackChange(names=list(wanted))
-    digest = names_digest(wanted)
-    held = HeldError(
-        f"the change of the stack is held, and the old one goes on ({', '.join(served)}): {'; '.join(reasons)}. Look "
-        f"at it: geolookup generations diff served held:stack. If {', '.join(wanted)} is right, in this order: "
-        f"geolookup sync --accept {digest[:_DIGEST_SHOWN]}",
+    change = _decide(pull, results, given=given)
+    for result in results:
+        result.seal()
+    return change
+
+
+def _decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChange:
+    layers = {result.definition.name: layer for result in results if (layer := layer_of(pull, result)) is not None}
+    wanted = [result.definition.name for result in results if result.definition.name in layers]
+    served = served_names(pull.current)
+    locations = {result.definition.name: result.definition.location for result in results}
+    change = StackChange(names=served or wanted, wanted=wanted, layers=layers, locations=locations, given=given)
+    old = served_layers(pull) if served else {}
+    for name, layer in old.items():  # one that is configured no more goes on in the old stack
+        layers.setdefault(name, layer)
+    if pull.current is None or not served or not wanted:
+        return change
+    guard = _Guard(pull, results, layers, old, served)
+    if wanted == served or not given:
+        guard.hold_snapshots()
+    if wanted != served and not given and refusal_of_stack(wanted) in pull.current.refused:
+        return replace(change, names=served, refused=tuple(wanted))
+    against = guard.losses(wanted) if wanted != served else []
+    if given and wanted != served:
+        against += [reason for result in results for reason in result.reasons]
+        for result in results if against else ():
+            result.reasons = result.reasons or (tuple(against) if result.candidate is not None else ())
+    if not against:
+        return replace(change, names=wanted)
+    return replace(change, names=served, held=_held(pull, change, served, against))
+
+
+def _held(pull: Pull, change: StackChange, served: list[str], reasons: list[str]) -> HeldError:
+    stack = ", ".join(change.wanted)
+    if change.given:
+        digest = stack_digest((name, change.layers[name].part.digest) for name in change.wanted)
+        said = f"{stack} is held, and what was published goes on serving ({', '.join(served)})"
+        right = f"{_to_have_both(pull, change, served)}. If {stack} is right"
+    else:
+        digest = names_digest(change.wanted)
+        said = f"the change of the stack is held, and the old one goes on ({', '.join(served)})"
+        right = f". If {stack} is right, in this order"
+    return HeldError(
+        f"{said}: {'; '.join(reasons)}. Look at it: geolookup generations diff served held:stack{right}: geolookup "
+        f"sync --accept {digest[:_DIGEST_SHOWN]}",
         digest=digest,
         reasons=tuple(reasons),
     )
-    return StackChange(names=list(served), held=held)
 
 
-def _reasons(
-    base: IndexReader,
-    settings: Settings,
-    layers: Mapping[str, StackedSource],
-    wanted: Sequence[str],
-    served: Sequence[str],
-) -> list[str]:
-    reasons = []
-    covered = base.counts["covered_v4"], base.counts["covered_v6"]
-    gone = [name for name in served if name not in wanted]
-    answers = answered_by(base) if gone else {}
-    for name in gone:
-        mine = answers.get(name, answers.get("", (0, 0)))
-        for family, count, all_of_them in zip(("IPv4", "IPv6"), mine, covered, strict=True):
-            if all_of_them and count > (1 - settings.guard_addresses) * all_of_them:
-                reasons.append(f"{name} leaves, which answers {count / all_of_them:.1%} of the {family} addresses")
-    return reasons + hidden_reasons(base, [layers[name] for name in wanted])
+def _to_have_both(pull: Pull, change: StackChange, served: list[str]) -> str:
+    """The command that serves what was given in addition to what is served, as the end of a sentence."""
+    new = [str(change.locations[name]) for name in change.wanted]
+    old = [str(pull.entries.get(name, {}).get("location") or "") for name in served]
+    if all(old):
+        return f". To have both: geolookup sync {shlex.join(dict.fromkeys((*new, *old)))}"
+    url = None if pull.current is None else pull.current.published.get("url")
+    if url is None:
+        return ""
+    return (
+        f". To have both: geolookup config init --url {shlex.quote(url)}; then geolookup source add {shlex.join(new)}"
+    )
 
 
-def hidden_reasons(base: IndexReader, layers: Sequence[StackedSource]) -> list[str]:
-    """Reasons to hold a stack for what its masks hide of what is served.
+class _Guard:
+    """The comparison of what is served with what would be."""
 
-    :raises IndexFileError: if an index cannot be followed
-    """
-    with contextlib.ExitStack() as opened:
-        readers = [opened.enter_context(IndexReader.open(f"{layer.path}/index")) for layer in layers]
-        if not any(reader.has_masks for reader in readers):
-            return []
-        hidden = hidden_by_masks(base, readers)
-    covered = base.counts["covered_v4"], base.counts["covered_v6"]
-    return [
-        f"masks would hide {count / all_of_them:.1%} of the {family} addresses that have an answer"
-        for family, count, all_of_them in zip(("IPv4", "IPv6"), hidden, covered, strict=True)
-        if all_of_them and count > _MOST_HIDDEN * all_of_them
-    ]
+    def __init__(
+        self,
+        pull: Pull,
+        results: Sequence[Result],
+        layers: dict[str, StackedSource],
+        old: Mapping[str, StackedSource],
+        served: list[str],
+    ) -> None:
+        self._pull, self._layers, self._old, self._served = pull, layers, old, served
+        self._results = {result.definition.name: result for result in results}
+        #: What would answer.
+        self._tried = dict(layers)
+        new = [result for result in results if result.candidate is not None and not result.rolled_back]
+        for result in new:
+            self._tried[result.definition.name] = _candidate_layer(result)
+        #: The sources whose new snapshot may be held by itself.
+        self._moving = {result.definition.name for result in new} & {*served}
 
+    def hold_snapshots(self) -> None:
+        """Hold each new snapshot that loses too much, until the served stack with the others loses nothing.
 
-def pulls_that_hide(base: IndexReader, stack: Sequence[StackedSource]) -> list[str]:
-    """`hidden_reasons` of a stack in which a new snapshot stands in its source's place.
+        Snapshots that the guard by rows holds are looked at once, so that all reasons are named together.
+        """
+        while self._moving:
+            for loss in self._judge(self._served):
+                self._results[loss.charged or max(self._moving)].reasons += (loss.reason,)
+            held = [name for name in self._moving if self._results[name].reasons]
+            for name in held:
+                self._moving.discard(name)
+                self._tried[name] = self._old[name]
+                if not self._pull.preview:
+                    self._layers[name] = self._old[name]
+            if not held:
+                return
 
-    :raises StateDamagedError: if an index cannot be followed
-    """
-    try:
-        return hidden_reasons(base, stack)
-    except IndexFileError as error:
-        raise StateDamagedError(f"computing what the masks hide failed: {error}") from error
+    def losses(self, names: list[str]) -> list[str]:
+        """What speaks against another stack, each source with what it would answer with."""
+        return [loss.reason for loss in self._judge(names)]
+
+    def _judge(self, names: list[str]) -> tuple[Loss, ...]:
+        pull, found = self._pull, self._pull.run.found
+        assert found is not None, "something is served"
+        bundled = [layer.part.name for layer in self._old.values() if layer.part.kind == REGISTRY]
+        bundled += [self._tried[name].part.name for name in names if self._tried[name].part.kind == REGISTRY]
+        try:
+            with contextlib.ExitStack() as opened:
+                new = [
+                    (name, opened.enter_context(IndexReader.open(f"{self._tried[name].path}/index"))) for name in names
+                ]
+                verdict = judge(
+                    pull.settings,
+                    [(self._served[0], found.base)],
+                    new,
+                    left_out=frozenset(bundled),
+                    moving=self._moving,
+                    lenient=[name for name in self._moving if self._results[name].lenient],
+                )
+        except IndexFileError as error:
+            # The guard by rows has the counts that CURRENT holds.
+            text = f"the difference of all answers is not known: {error}"
+            for result in self._results.values():
+                result.report.warnings.append(text)
+            return ()
+        self._note(verdict)
+        return verdict.losses
+
+    def _note(self, verdict: Verdict) -> None:
+        """Write down how many addresses change their country, if one snapshot is all that changes."""
+        for name in self._moving if len(self._moving) == 1 else ():
+            difference = self._results[name].report.difference
+            if difference is not None and "addresses_whose_country_changed" not in difference:
+                found = verdict.addresses_whose_country_changed()
+                difference["addresses_whose_country_changed"] = {"ipv4": found[4], "ipv6": str(found[6])}

@@ -1,0 +1,188 @@
+"""The guard by addresses: which kinds of answer would be lost if one stack of sources took the place of another.
+
+It is asked wherever default data is published: by pulls, whatever the source is called, and before going back.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from geolookup.base.text import count
+from geolookup.index.compare import AnswerKind, KindChange, KindChanges, NamedLayers, changed_kinds
+from geolookup.model.fields import FIELDS
+from geolookup.settings.table import Settings
+
+#: A fact that so large a share of the addresses have is missed if it is gone; gone is what so small a share still have.
+_MUCH = 0.2
+_LITTLE = 0.1
+#: With so many places or more, fewer than half of them are too few.
+_MANY_PLACES = 20
+#: Addresses of each family that a few rows of a small source may change: a /16, and a /32.
+_FEW_ADDRESSES = {4: 1 << 16, 6: 1 << 96}
+
+Family: TypeAlias = Literal[4, 6]
+_Count: TypeAlias = tuple[KindChange, int]
+_FACTS = {field.name: field.label for field in FIELDS if field.name not in ("country", "city")}
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One kind of answer that too many addresses would lose: a ``reason`` to hold, as a sentence.
+
+    ``charged`` is the source whose new snapshot explains most of it, None if no new snapshot does.
+    """
+
+    reason: str
+    charged: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the guard finds: the losses that are too large, and what changes for whom."""
+
+    losses: tuple[Loss, ...]
+    changes: KindChanges
+
+    def addresses_whose_country_changed(self) -> dict[Family, int]:
+        """The addresses of each family with another country than before; no answer counts as one of its own."""
+        return {
+            family: sum(
+                number
+                for change, number in found.items()
+                if not change.same_country or (change.before.fields is None) != (change.after.fields is None)
+            )
+            for family, found in self.changes.addresses.items()
+        }
+
+
+def judge(
+    settings: Settings,
+    old: NamedLayers,
+    new: NamedLayers,
+    *,
+    left_out: Collection[str] = (),
+    moving: Collection[str] = (),
+    lenient: Collection[str] = (),
+) -> Verdict:
+    """Compare what two stacks answer, in one walk over all of their files.
+
+    ``left_out`` are the sources whose answers count on neither side: the bundled registry data. ``moving`` are the
+    sources that have a new snapshot, which losses can be charged to; of those that are ``lenient`` a few addresses that
+    they answered themselves may change.
+
+    :raises IndexDamagedError: if a file's segments or locations cannot be followed
+    """
+    changes = changed_kinds(old, new, left_out=left_out)
+    found: list[Loss] = []
+    for family, addresses in changes.addresses.items():
+        found += _Family(settings, family, addresses, moving, lenient).losses()
+    before, after = sum(changes.places_before.values()), sum(changes.places_after.values())
+    if before >= _MANY_PLACES and 2 * after < before:
+        fewer = {name: changes.places_before.get(name, 0) - changes.places_after.get(name, 0) for name in moving}
+        most = max(fewer, key=lambda name: fewer[name], default=None)
+        charged = most if most is not None and fewer[most] > 0 else None
+        found.append(Loss(f"{count(after, 'place')} would answer instead of {before}: fewer than half", charged))
+    return Verdict(losses=tuple(found), changes=changes)
+
+
+class _Family:
+    """The losses of one family; shares are of the addresses that had that kind of answer."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        family: Family,
+        addresses: dict[KindChange, int],
+        moving: Collection[str],
+        lenient: Collection[str],
+    ) -> None:
+        self._settings = settings
+        self._name, self._few = f"IPv{family}", _FEW_ADDRESSES[family]
+        #: Those that had an answer.
+        self._had = [(each, number) for each, number in addresses.items() if each.before.fields is not None]
+        self._covered = _total(self._had)
+        self._is_served = any(each.after.fields is not None for each in addresses)
+        self._moving, self._lenient = moving, lenient
+
+    def losses(self) -> list[Loss]:
+        """Those that are too large."""
+        if not self._covered:
+            return []
+        gone = [each for each in self._had if not _is_answered(each)]
+        if not self._is_served:
+            said = f"{self._name} would have no answer at all: {_plain(self._covered)} addresses have one"
+            return [Loss(said, self._charged(gone))]
+        had_city, had_country = (_with(name, self._had) for name in ("city", "country"))
+        no_city = [each for each in had_city if _is_answered(each) and not _has("city", each)]
+        moved = [each for each in had_country if _is_answered(each) and not each[0].same_country]
+        allowed = self._settings
+        return [
+            *self._share(gone, self._had, allowed.guard_uncovered, "that have an answer would have none"),
+            *self._share(
+                no_city, had_city, allowed.guard_coarser, "whose answer names a city would have one that names none"
+            ),
+            *self._share(
+                moved, had_country, allowed.guard_country, "whose answer names a country would have another country"
+            ),
+            *self._facts(),
+        ]
+
+    def _share(self, lost: list[_Count], had: list[_Count], allowed: float, said: str) -> Iterable[Loss]:
+        number, of = _total(lost), _total(had)
+        if number <= allowed * of:
+            return
+        charged = self._charged(lost)
+        own = all(change.before.source == charged for change, _ in lost)
+        if charged in self._lenient and own and number <= self._few:
+            return
+        yield Loss(f"{number / of:.1%} of the {self._name} addresses {said} ({_plain(number)} addresses)", charged)
+
+    def _facts(self) -> Iterable[Loss]:
+        """Facts that are gone: of the addresses that still have an answer, so few have them."""
+        gone: list[str] = []
+        lost: list[_Count] = []
+        for name, label in _FACTS.items():
+            had = _with(name, self._had)
+            without = [each for each in had if _is_answered(each) and not _has(name, each)]
+            still = _total([each for each in had if _has(name, each)])
+            if without and _total(had) >= _MUCH * self._covered and still < _LITTLE * (still + _total(without)):
+                gone.append(label)
+                lost += without
+        if gone:
+            said = f"the {', '.join(gone)} of {self._name} addresses would be gone, which the served data have"
+            yield Loss(said, self._charged(lost))
+
+    def _charged(self, lost: list[_Count]) -> str | None:
+        """The source that most of these addresses are charged to: its new snapshot answers there, or answered."""
+        charges: dict[str | None, int] = {}
+        for change, number in lost:
+            owner = next((each for each in _sources(change.after, change.before) if each in self._moving), None)
+            charges[owner] = charges.get(owner, 0) + number
+        return max(charges, key=lambda name: charges[name])
+
+
+def _with(field: str, counts: list[_Count]) -> list[_Count]:
+    """Those whose answer had the field."""
+    return [each for each in counts if field in (each[0].before.fields or ())]
+
+
+def _has(field: str, each: _Count) -> bool:
+    """True if the new answer has the field."""
+    return field in (each[0].after.fields or ())
+
+
+def _is_answered(each: _Count) -> bool:
+    return each[0].after.fields is not None
+
+
+def _sources(*kinds: AnswerKind) -> Iterable[str]:
+    return (kind.source for kind in kinds if kind.source is not None)
+
+
+def _total(counts: list[_Count]) -> int:
+    return sum(number for _, number in counts)
+
+
+def _plain(number: int) -> str:
+    """A count for people: IPv6 address counts have up to 39 digits."""
+    return f"{number:,}" if number < 10**15 else f"{number:.3g}"

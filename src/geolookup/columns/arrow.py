@@ -10,8 +10,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from geolookup.columns.arrow_index import ArrowIndex, decoded, is_text, pa, pc
-from geolookup.columns.common import DEFAULT_FIELDS, Errors, Reread, check_columns, checked_fields, default_geo
+from geolookup.columns.arrow_index import ArrowIndex, decoded, is_text, pa, pc, sample_of
+from geolookup.columns.common import (
+    DEFAULT_FIELDS,
+    Doubt,
+    Errors,
+    Reread,
+    check_columns,
+    checked_fields,
+    column_named,
+    default_geo,
+)
 from geolookup.columns.kernel import BAD
 from geolookup.index.reader import IndexReader
 from geolookup.lookup.engine import GeoLookup
@@ -40,6 +49,11 @@ class Located:
     not_covered: int
     absent: int = 0
 
+    def count_in(self, doubt: Doubt) -> None:
+        """Count its values for a doubt about the column."""
+        values = len(self.column) - self.absent
+        doubt.add(values - len(self.malformed), values)
+
     def reason(self, row: int) -> str:
         """The reason why the address of a row is malformed."""
         return _reason(self.column, row)
@@ -55,13 +69,20 @@ def locate(
     dictionary-encoded, ``latitude`` and ``longitude`` are float64 in degrees, ``locid`` is int64, ``pending`` bool, and
     ``first`` and ``last`` plain text (they cost some microseconds a distinct address, the others nanoseconds). A row is
     null if its address is null, not covered or malformed; the schema's metadata count the last two under
-    ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers.
+    ``geolookup.not_covered`` and ``geolookup.malformed``. With ``geo`` None, the settings' state directory answers. If
+    fewer than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right column.
 
     :raises InvalidAddressError: at the first malformed address, naming its row (from 0), if ``errors`` is "raise"
     :raises ColumnError: for a column of another type, an unknown field, or an array whose buffers do not fit its rows:
         naming the first row (from 0) whose text or index is outside of them
     """
-    names = checked_fields(fields)
+    return locate_in_doubt(geo, column, checked_fields(fields), Doubt(column_named(None)), errors=errors)
+
+
+def locate_in_doubt(
+    geo: GeoLookup | None, column: Any, names: tuple[str, ...], doubt: Doubt, *, errors: Errors = "null"
+) -> Any:
+    """Answer as `locate`; ``doubt`` counts the values, and warns if few of them are addresses."""
     if not isinstance(column, pa.Array | pa.ChunkedArray):
         raise ColumnError(f"a column is an Arrow array or chunked array, not {type(column).__name__}")
     is_chunked = isinstance(column, pa.ChunkedArray)
@@ -81,6 +102,9 @@ def locate(
     found = geo.with_readers(answer)
     if errors == "raise":
         raise_first(found)
+    for one in found:
+        one.count_in(doubt)
+    doubt.warn()
     counts = {
         MALFORMED_KEY: str(sum(len(one.malformed) for one in found)),
         NOT_COVERED_KEY: str(sum(one.not_covered for one in found)),
@@ -112,6 +136,8 @@ def enrich(
     """
     names = checked_fields(fields)
     waiting: deque[Any] = deque()
+    first: list[Any] = []
+    doubt = Doubt(column_named(column), lambda: sample_of(first[0]))
 
     def columns() -> Iterator[Any]:
         for batch in batches.to_batches() if isinstance(batches, pa.Table) else batches:
@@ -127,10 +153,15 @@ def enrich(
             observe(located)
         batch = waiting.popleft()
         before += batch.num_rows
+        if not first:
+            first.append(batch)
+        located.count_in(doubt)
+        doubt.warn(ended=False)
         schema = batch.schema
         for name, field in zip(names, located.batch.schema, strict=True):
             schema = schema.append(field.with_name(prefix + name))
         yield pa.RecordBatch.from_arrays([*batch.columns, *located.batch.columns], schema=schema)
+    doubt.warn()
 
 
 def locate_each(

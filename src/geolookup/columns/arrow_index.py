@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from geolookup.columns.common import ENOUGH_VALUES
 from geolookup.columns.kernel import (
     ABSENT,
     BAD,
@@ -33,7 +34,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"columns need pyarrow: pip install 'geolookup[arrow]' ({error})") from error
 
-__all__ = ["TYPES", "ArrowIndex", "Rows", "check_type", "decoded", "is_text", "pa", "pc", "plain_type"]
+__all__ = ["TYPES", "ArrowIndex", "Rows", "check_type", "decoded", "is_text", "pa", "pc", "plain_type", "sample_of"]
 
 #: The type of each field in a result. Text is dictionary-encoded; `decoded` makes it plain.
 TYPES: Final = {
@@ -347,6 +348,20 @@ def _is_dictionary(kind: Any) -> bool:
 def is_text(kind: Any) -> bool:
     """True if a type holds text as it is, and not in a dictionary."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def sample_of(batch: Any) -> dict[str, list[Any]]:
+    """The first values of each column of text of a record batch, for `Doubt`."""
+    found = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if is_text(column.type):
+            some = column.slice(0, ENOUGH_VALUES)
+            try:
+                some.validate(full=True)  # pyarrow believes offsets, and text may not be UTF-8
+            except pa.ArrowInvalid:
+                continue
+            found[name] = some.to_pylist()
+    return found
 
 
 def check_type(kind: Any) -> None:

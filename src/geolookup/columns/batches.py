@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias, get_args
 
 from geolookup.columns import text
-from geolookup.columns.common import Reread
+from geolookup.columns.common import Doubt, Reread, column_named, means
 from geolookup.files.formats import compression_named
 from geolookup.lookup.asked import Pick, read_field
 from geolookup.model.addresses import IPV4_MAX, to_text
@@ -35,7 +35,8 @@ class Batch:
 
     ``where`` tells the line or row, from 1, of each occurrence of some of them, and ``word`` which of the two it is.
     ``reread`` is asked about what is not an address: for the one that it means, or None if it means none.
-    ``unreadable`` are lines without an address that can be read, each with what is wrong.
+    ``unreadable`` are lines without an address that can be read, each with what is wrong. ``doubt`` is of the column
+    that it is from, and None of text without columns.
     """
 
     found: Mapping[bytes, int]
@@ -43,6 +44,7 @@ class Batch:
     word: str = "line"
     unreadable: tuple[tuple[int, str], ...] = ()
     reread: Reread | None = None
+    doubt: Doubt | None = None
 
 
 def batches_of(
@@ -126,11 +128,13 @@ def _of_chunk(data: bytes, first: int) -> Batch:
 
 def of_rows(reader: "Reader", column: str, reread: Reread | None = None) -> Iterator[Batch]:
     """The addresses of one column of a file of rows; a row without an address is not counted."""
+    doubt = Doubt(column_named(column), reader.sample, means(reread))
     for chunk in reader.chunks():
         names = chunk.batch.schema.names
         tokens = _tokens(chunk.batch.column(column)) if column in names else []
         unreadable = tuple((chunk.lines[row] if chunk.raw is not None else row, what) for row, what in chunk.bad)
-        yield _of_tokens(tokens, chunk.lines, reader.word, unreadable, reread)
+        yield _of_tokens(tokens, chunk.lines, reader.word, unreadable, reread, doubt)
+    doubt.question()  # now, while the file is still open
 
 
 def of_columns(arrays: Iterable[Any]) -> Iterator[Batch]:
@@ -147,13 +151,14 @@ def _of_tokens(
     word: str,
     unreadable: tuple[tuple[int, str], ...] = (),
     reread: Reread | None = None,
+    doubt: Doubt | None = None,
 ) -> Batch:
     def where(wanted: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         asked = frozenset(wanted)
         return ((lines[row], token) for row, token in enumerate(tokens) if token is not None and token in asked)
 
     found = Counter(token for token in tokens if token is not None)
-    return Batch(found=found, where=where, word=word, unreadable=unreadable, reread=reread)
+    return Batch(found=found, where=where, word=word, unreadable=unreadable, reread=reread, doubt=doubt)
 
 
 def _tokens(array: Any) -> list[bytes | None]:

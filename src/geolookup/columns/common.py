@@ -3,15 +3,16 @@
 `Shortcuts` has the methods that the accessors of pandas and Polars have in common.
 """
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.addresses import IPV4_MAX, to_text
+from geolookup.model.addresses import IPV4_MAX, parse, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
 from geolookup.settings.load import load
@@ -23,6 +24,7 @@ Errors: TypeAlias = Literal["null", "raise"]
 #: all other text.
 Reread: TypeAlias = Callable[[str], str | None]
 Column = TypeVar("Column")
+_Answer = TypeVar("_Answer", Geolocation, Match)
 
 #: Every field, in the order in which an address's object has them.
 FIELDS: Final = FLAT_NAMES[1:]
@@ -30,9 +32,97 @@ FIELDS: Final = FLAT_NAMES[1:]
 DEFAULT_FIELDS: Final = ("country", "region", "city")
 #: The fields that have a function ``geo_FIELD`` in SQL; ``geo_json`` has all of an address's object.
 FUNCTION_FIELDS: Final = ("locid", *FIELD_NAMES, "source")
+#: What `Doubt` calls the column that SQL functions answer: they do not hear its name.
+FUNCTIONS: Final = "the column given to the geo_ functions"
+
+#: A column is doubted if fewer than half of at least so many values are addresses; nulls are no values.
+LEAST_VALUES: Final = 20
+#: A stream is doubted once so many values of it were seen, or at its end; of other columns, so many are looked at.
+ENOUGH_VALUES: Final = 1000
 
 #: One for each state directory, open until the process ends.
 _open: dict[str, GeoLookup] = {}
+
+
+class ColumnWarning(UserWarning):
+    """Few values of a column are addresses: is it the right one?"""
+
+
+class Doubt:
+    """Counts the values of a column, and asks once whether it is the right one if few of them are addresses.
+
+    ``what`` names it in the question. ``others`` gives some values of the columns beside it, by name: it is asked only
+    in doubt. ``means`` is true for text that is an address; `parse` decides if it is None.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        others: Callable[[], Mapping[str, Iterable[Any]]] = dict,
+        means: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._what = what
+        self._others = others
+        self._means = means or _is_address
+        self._addresses = self.values = 0
+        self.asked: str | None = None
+
+    def add(self, addresses: int, values: int) -> None:
+        """Count more values, and how many of them are addresses."""
+        self._addresses += addresses
+        self.values += values
+
+    def question(self, *, ended: bool = True) -> str | None:
+        """The question; None if there is no doubt, or it was asked before. ``ended`` says that all values were seen."""
+        if self.asked or self.values < (LEAST_VALUES if ended else ENOUGH_VALUES):
+            return None
+        if 2 * self._addresses >= self.values:
+            return None
+        all_of = "" if ended else "the first "
+        share = f"{self._addresses:,} of {all_of}{self.values:,} values"
+        self.asked = f"{share} of {self._what} are addresses: is it the right one?{self._likeliest()}"
+        return self.asked
+
+    def warn(self, *, ended: bool = True) -> None:
+        """Ask by a `ColumnWarning`."""
+        if asked := self.question(ended=ended):
+            warnings.warn(asked, ColumnWarning, stacklevel=3)
+
+    def _likeliest(self) -> str:
+        best, most, of = "", 0, 0
+        for name, values in self._others().items():
+            texts = [value for value in values if value is not None][:ENOUGH_VALUES]
+            good = sum(isinstance(text, str) and self._means(text) for text in texts)
+            if good > most and 2 * good >= len(texts):
+                best, most, of = name, good, len(texts)
+        return f' Of column "{best}", {most:,} of {of:,} are.' if best else ""
+
+
+def means(reread: Reread | None) -> Callable[[str], bool]:
+    """Whether a text is an address, or becomes one by ``reread``."""
+
+    def is_meant(text: str) -> bool:
+        if _is_address(text):
+            return True
+        try:
+            return reread is not None and reread(text) is not None
+        except InvalidAddressError:
+            return False
+
+    return is_meant
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parse(text)
+    except InvalidAddressError:
+        return False
+    return True
+
+
+def column_named(name: object) -> str:
+    """A column in a question: with its name, if it has one."""
+    return "the column" if name is None or name == "" else f'column "{name}"'
 
 
 def default_geo() -> GeoLookup:
@@ -71,36 +161,40 @@ def check_columns(present: Sequence[str], column: str, added: Sequence[str]) -> 
         raise ColumnError(f"a column {taken[0]!r} exists already: choose another prefix")
 
 
-def place_of(geo: GeoLookup, value: Any) -> Geolocation | None:
-    """The geolocation of a value of SQL; None for NULL, an uncovered address, and all other values."""
-    text = _text(value)
-    try:
-        return None if text is None else geo.lookup(text)
-    except InvalidAddressError:
-        return None
+def place_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> Geolocation | None:
+    """The geolocation of a value of SQL; None for NULL, an uncovered address, and all other values.
+
+    ``doubt`` counts the value.
+    """
+    return _answer(geo.lookup, value, doubt)
 
 
-def field_of(geo: GeoLookup, name: str, value: Any) -> Any:
+def field_of(geo: GeoLookup, name: str, value: Any, doubt: Doubt | None = None) -> Any:
     """One of `FUNCTION_FIELDS` for a value of SQL; None as for `place_of`."""
     if name != "source":
-        place = place_of(geo, value)
+        place = place_of(geo, value, doubt)
         return None if place is None else getattr(place, name)
-    match = _match_of(geo, value)
+    match = _answer(geo.match, value, doubt)
     return None if match is None else match.source
 
 
-def json_of(geo: GeoLookup, value: Any) -> str | None:
+def json_of(geo: GeoLookup, value: Any, doubt: Doubt | None = None) -> str | None:
     """The object that the command's NDJSON has for an address, as text; None as for `place_of`."""
-    match = _match_of(geo, value)
+    match = _answer(geo.match, value, doubt)
     return None if match is None else msgspec.json.encode(match.flat()).decode("utf-8")
 
 
-def _match_of(geo: GeoLookup, value: Any) -> Match | None:
+def _answer(ask: Callable[[str], _Answer | None], value: Any, doubt: Doubt | None) -> _Answer | None:
     text = _text(value)
+    found, is_address = None, text is not None
     try:
-        return None if text is None else geo.match(text)
+        found = None if text is None else ask(text)
     except InvalidAddressError:
-        return None
+        is_address = False
+    if doubt is not None and value is not None and doubt.values <= ENOUGH_VALUES:
+        doubt.add(is_address, 1)
+        doubt.warn(ended=False)
+    return found
 
 
 def _text(value: Any) -> str | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from geolookup.base.text import place_text
 from geolookup.columns.batches import Batch
-from geolookup.columns.common import Reread, default_geo
+from geolookup.columns.common import Doubt, Reread, default_geo
 from geolookup.columns.tally import Distinct, Numbers, Tally
 from geolookup.exports.licences import attributions
 from geolookup.index.reader import IndexReader, source_of
@@ -69,17 +69,26 @@ class Counts:
 
     ``by`` says what was counted; ``covered`` and ``not_covered`` count addresses that have a location and that have
     none; ``malformed`` counts what is not an address, and rows that could not be read, ``problems`` names the first
-    `NAMED_PROBLEMS` of them. ``generation`` is the one that answered, and ``dated`` is the time (ISO 8601) as of when.
+    `NAMED_PROBLEMS` of them. ``questions`` has one for each file of whose column few values are addresses.
+    ``generation`` is the one that answered, and ``dated`` is the time (ISO 8601) as of when.
     """
 
     def __init__(
-        self, tally: Tally, by: By, home: str, current: Current, malformed: int, problems: tuple[str, ...]
+        self,
+        tally: Tally,
+        by: By,
+        home: str,
+        current: Current,
+        malformed: int,
+        problems: tuple[str, ...],
+        questions: tuple[str, ...],
     ) -> None:
         self.by = by
         self.covered = tally.covered
         self.not_covered = tally.not_covered
         self.malformed = malformed
         self.problems = problems
+        self.questions = questions
         self.generation = current.generation
         self.dated = current.dated
         self._layers = tally.layers
@@ -137,10 +146,15 @@ def count(geo: GeoLookup | None, batches: Iterable[tuple[str, Batch]], *, by: By
 
     tally, current = geo.with_snapshot(begin)
     problems: list[str] = []
+    doubts: dict[str, Doubt] = {}
     malformed = 0
     with Distinct() as distinct:
         for name, batch in batches:
             good, bad = _count(tally, batch)
+            if batch.doubt is not None:
+                doubts[name] = batch.doubt
+                wrong = sum(batch.found[token] for token in bad)
+                batch.doubt.add(sum(batch.found.values()) - wrong, sum(batch.found.values()))
             if by == "addresses":
                 distinct.add(good)
             malformed += len(batch.unreadable) + sum(batch.found[token] for token in bad)
@@ -149,7 +163,8 @@ def count(geo: GeoLookup | None, batches: Iterable[tuple[str, Batch]], *, by: By
         if by == "addresses":
             tally = tally.anew()
             tally.add_distinct(distinct)
-    return Counts(tally, by, geo.home, current, malformed, tuple(problems[:NAMED_PROBLEMS]))
+    asked = tuple(f"{name}: {doubt.asked}" for name, doubt in doubts.items() if doubt.asked)
+    return Counts(tally, by, geo.home, current, malformed, tuple(problems[:NAMED_PROBLEMS]), asked)
 
 
 def _count(tally: Tally, batch: Batch) -> tuple[list[bytes], dict[bytes, str]]:

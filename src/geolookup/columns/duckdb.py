@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from geolookup.columns.arrow import locate
+from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_index import decoded, pa, plain_type
-from geolookup.columns.common import FUNCTION_FIELDS, default_geo, json_of
+from geolookup.columns.common import FUNCTION_FIELDS, FUNCTIONS, Doubt, default_geo, json_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError
 
@@ -23,12 +23,14 @@ def register(connection: "duckdb.DuckDBPyConnection", geo: GeoLookup | None = No
     """Give a connection geo_country(ip), geo_city(ip), … one for each of `common.FUNCTION_FIELDS`, and geo_json(ip).
 
     ``ip`` is text. The answer is NULL for NULL, for an address that no block covers, and for text that is not an
-    address: one bad row does not end a query. With ``geo`` None, the state directory of the settings answers.
+    address: one bad row does not end a query. A `ColumnWarning` asks once whether it is the right column if fewer than
+    half of the values that came first are addresses. With ``geo`` None, the state directory of the settings answers.
     """
     geo = default_geo() if geo is None else geo
+    doubt = Doubt(FUNCTIONS)
     for name in FUNCTION_FIELDS:
-        _add(connection, f"geo_{name}", _field(geo, name), _KINDS[plain_type(name)])
-    _add(connection, "geo_json", _json(geo), "VARCHAR")
+        _add(connection, f"geo_{name}", _field(geo, name, doubt), _KINDS[plain_type(name)])
+    _add(connection, "geo_json", _json(geo, doubt), "VARCHAR")
 
 
 def _add(connection: Any, name: str, function: Callable[[Any], Any], kind: str) -> None:
@@ -36,16 +38,16 @@ def _add(connection: Any, name: str, function: Callable[[Any], Any], kind: str) 
     connection.create_function(name, function, ["VARCHAR"], kind, type="arrow", null_handling="special")
 
 
-def _field(geo: GeoLookup, name: str) -> Callable[[Any], Any]:
+def _field(geo: GeoLookup, name: str, doubt: Doubt) -> Callable[[Any], Any]:
     def answer(column: Any) -> Any:
-        return decoded(locate(geo, _one(column), [name]).column(0))
+        return decoded(locate_in_doubt(geo, _one(column), (name,), doubt).column(0))
 
     return answer
 
 
-def _json(geo: GeoLookup) -> Callable[[Any], Any]:
+def _json(geo: GeoLookup, doubt: Doubt) -> Callable[[Any], Any]:
     def answer(column: Any) -> Any:
-        return pa.array([json_of(geo, value) for value in column.to_pylist()], pa.string())
+        return pa.array([json_of(geo, value, doubt) for value in column.to_pylist()], pa.string())
 
     return answer
 

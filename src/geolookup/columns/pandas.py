@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geolookup.columns.arrow import locate
+from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_index import decoded, pa
-from geolookup.columns.common import DEFAULT_FIELDS, Errors, Shortcuts
+from geolookup.columns.common import DEFAULT_FIELDS, Doubt, Errors, Shortcuts, checked_fields, column_named
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import ColumnError, MissingExtraError
 
@@ -22,11 +22,13 @@ class GeoAccessor(Shortcuts[Any]):
     """The geolocations of a series of addresses: text (categorical too), or integers that are IPv4 addresses.
 
     Results have the series' own index. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
-    settings), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an error.
+    settings), and ``errors``: "null" for a missing value if an address is malformed, "raise" for an error. If fewer
+    than half of 20 or more values are addresses, a `ColumnWarning` asks whether it is the right series.
     """
 
     def __init__(self, series: Any) -> None:
         self._series = series
+        self._doubt = Doubt(column_named(series.name))
 
     def locate(
         self, fields: str | Iterable[str] = DEFAULT_FIELDS, *, geo: GeoLookup | None = None, errors: Errors = "null"
@@ -39,7 +41,7 @@ class GeoAccessor(Shortcuts[Any]):
             column = pa.array(self._series, from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise ColumnError(f"the series {self._series.name!r} does not hold addresses as text") from error
-        found = locate(geo, column, fields, errors=errors)
+        found = locate_in_doubt(geo, column, checked_fields(fields), self._doubt, errors=errors)
         table = {name: decoded(array) for name, array in zip(found.schema.names, _arrays(found), strict=True)}
         frame = pa.table(table).to_pandas()
         frame.index = self._series.index

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from geolookup.columns.arrow import locate
+from geolookup.columns.arrow import locate_in_doubt
 from geolookup.columns.arrow_index import decoded, pa, plain_type
-from geolookup.columns.common import DEFAULT_FIELDS, Errors, Shortcuts, checked_fields
+from geolookup.columns.common import DEFAULT_FIELDS, Doubt, Errors, Shortcuts, checked_fields, column_named
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import MissingExtraError
 
@@ -22,7 +22,8 @@ class GeoNamespace(Shortcuts[pl.Expr]):
     """The geolocations of an expression's addresses: text, or integers that are IPv4 addresses.
 
     Eager, lazy and streaming alike. Every method takes ``geo``, the GeoLookup that answers (if None, the one of the
-    settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error.
+    settings), and ``errors``: "null" for null if an address is malformed, "raise" for an error. If fewer than half of
+    20 or more values are addresses, a `ColumnWarning` asks whether it is the right column.
 
     The answers to a column ``ip`` are named ``ip_country``, ``ip_city``, …, and those of `locate` ``ip_geo``, so that
     `with_columns` leaves the addresses as they are. Give another name as always: `alias`, or a keyword.
@@ -39,10 +40,11 @@ class GeoNamespace(Shortcuts[pl.Expr]):
         :raises ColumnError: for an unknown field
         """
         names = checked_fields(fields)
+        doubts: dict[str, Doubt] = {}
         kind = pl.Struct({name: _KINDS[plain_type(name)] for name in names})
 
         def answer(series: Any) -> Any:
-            batch = locate(geo, _addresses(series), names, errors=errors)
+            batch = _located(geo, series, names, doubts, errors)
             struct = pa.StructArray.from_arrays([decoded(column) for column in batch.columns], names=list(names))
             return pl.Series(series.name, pl.from_arrow(struct), dtype=kind)
 
@@ -55,9 +57,10 @@ class GeoNamespace(Shortcuts[pl.Expr]):
         """
         names = checked_fields([name])
         kind = _KINDS[plain_type(name)]
+        doubts: dict[str, Doubt] = {}
 
         def answer(series: Any) -> Any:
-            batch = locate(geo, _addresses(series), names, errors=errors)
+            batch = _located(geo, series, names, doubts, errors)
             return pl.Series(series.name, pl.from_arrow(decoded(batch.column(0))), dtype=kind)
 
         return self._expression.map_batches(answer, return_dtype=kind, is_elementwise=True).name.suffix(f"_{name}")
@@ -69,6 +72,14 @@ def geo(column: str | pl.Expr) -> GeoNamespace:
 
 
 _KINDS = {pa.string(): pl.String, pa.float64(): pl.Float64, pa.int64(): pl.Int64, pa.bool_(): pl.Boolean}
+
+
+def _located(
+    geo: GeoLookup | None, series: Any, names: tuple[str, ...], doubts: dict[str, Doubt], errors: Errors
+) -> Any:
+    # An expression of several columns is asked about each; one that streams, about each of its parts.
+    doubt = doubts.setdefault(series.name, Doubt(column_named(series.name)))
+    return locate_in_doubt(geo, _addresses(series), names, doubt, errors=errors)
 
 
 def _addresses(series: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import codecs
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
@@ -10,8 +10,8 @@ import msgspec
 
 from geolookup.base.reasons import reason
 from geolookup.base.text import count
-from geolookup.columns.arrow_index import pa
-from geolookup.columns.common import check_columns
+from geolookup.columns.arrow_index import pa, sample_of
+from geolookup.columns.common import ENOUGH_VALUES, check_columns
 from geolookup.model.addresses import to_text
 from geolookup.model.errors import ColumnError, DataFileError
 
@@ -60,6 +60,9 @@ class Reader(Protocol):
         :raises DataFileError: if reading the file fails
         """
 
+    def sample(self) -> Mapping[str, Iterable[Any]]:
+        """The first values of the columns, by name: of those rows that `chunks` has handed out."""
+
 
 class CsvReader:
     """A CSV file with a header; if ``as_is``, rows are handed out as they stand, in any encoding.
@@ -90,6 +93,7 @@ class CsvReader:
         self._line = 0
         self._taken: list[bytes] = []
         self._ahead: list[bytes] = []
+        self._sample: list[list[str]] = []
         self.delimiter = delimiter or self._likely_delimiter()
         self._reader = csv.reader(self._texts(), delimiter=self.delimiter)
         names, header = self._header()
@@ -181,7 +185,12 @@ class CsvReader:
         if lines or bad:
             yield self._chunk(lines, rows, raw, bad)
 
+    def sample(self) -> dict[str, list[str]]:
+        """See `Reader`."""
+        return {name: [row[place] for row in self._sample] for place, name in enumerate(self._names)}
+
     def _chunk(self, lines: list[int], rows: list[list[str]], raw: list[bytes], bad: list[tuple[int, str]]) -> Chunk:
+        self._sample = self._sample or [row for row in rows[:ENOUGH_VALUES] if row]
         if not self._as_is:
             # An empty value stays empty text, except the address: in CSV, empty means that the row has no address.
             columns = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(self._names))]
@@ -212,6 +221,7 @@ class NdjsonReader:
         self._as_is = as_is
         self._fixed: Any = None
         self._has_rows = self._has_column = False
+        self._sample: list[dict[str, Any]] = []
 
     def chunks(self) -> Iterator[Chunk]:
         """See `Reader`.
@@ -250,6 +260,11 @@ class NdjsonReader:
         if self._has_rows and not self._has_column:
             raise ColumnError(f"{self._name}: no row has a member {self._column!r}")
 
+    def sample(self) -> dict[str, list[Any]]:
+        """See `Reader`."""
+        names = dict.fromkeys(name for row in self._sample for name in row)
+        return {name: [_address(row.get(name)) for row in self._sample] for name in names}
+
     def _row(self, data: bytes) -> dict[str, Any]:
         try:
             row = msgspec.json.decode(data)
@@ -266,6 +281,7 @@ class NdjsonReader:
     def _chunk(
         self, lines: list[int], rows: list[dict[str, Any]], raw: list[bytes], bad: list[tuple[int, str]]
     ) -> Chunk:
+        self._sample = self._sample or [row for row in rows[:ENOUGH_VALUES] if row]
         if self._as_is:
             addresses = [_address(row.get(self._column)) for row in rows]
             batch = pa.RecordBatch.from_arrays([pa.array(addresses, pa.string())], names=[self._column])
@@ -327,6 +343,11 @@ class ParquetReader:
                 before += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise DataFileError(f"{self._name}, after row {before}: reading failed: {reason(error)}") from error
+
+    def sample(self) -> dict[str, list[Any]]:
+        """See `Reader`."""
+        first = next(self._file.iter_batches(ENOUGH_VALUES), None)
+        return {} if first is None else sample_of(first)
 
 
 def _address(value: Any) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pluggy import HookimplMarker
 
-from geolookup.columns.common import FUNCTION_FIELDS, default_geo, field_of, json_of
+from geolookup.columns.common import FUNCTION_FIELDS, FUNCTIONS, Doubt, default_geo, field_of, json_of
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError
 
@@ -26,7 +26,8 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
 
     ``ip`` is text, or an integer that is an IPv4 address. The answer is NULL for NULL, for an address that no block
     covers, and for a value that is not an address: one bad row does not end a query. With ``geo`` None, the state
-    directory of the settings answers; it is opened at the first call.
+    directory of the settings answers; it is opened at the first call. A `ColumnWarning` asks once whether it is the
+    right column if fewer than half of the first 1,000 values are addresses.
 
     SQLite says of every error in a function only that there was one. The reason is logged, and geo_problem() answers
     with it; with NULL while all is well.
@@ -37,7 +38,7 @@ def register(connection: "sqlite3.Connection", geo: GeoLookup | None = None) -> 
         # Not deterministic: else SQLite would let an index or a generated column keep answers that the next sync
         # changes.
         connection.create_function(f"geo_{name}", 1, partial(_field, source, name))
-    connection.create_function("geo_json", 1, lambda value: source.ask(lambda geo: json_of(geo, value)))
+    connection.create_function("geo_json", 1, lambda value: source.ask(lambda geo: json_of(geo, value, source.doubt)))
 
 
 @HookimplMarker("sqlite_utils")
@@ -52,6 +53,7 @@ class _Source:
 
     def __init__(self, geo: GeoLookup | None) -> None:
         self._geo = geo
+        self.doubt = Doubt(FUNCTIONS)
 
     def ask(self, question: Callable[[GeoLookup], _T]) -> _T:
         """The answer. An error is logged, since SQLite does not hand it on."""
@@ -76,4 +78,4 @@ class _Source:
 
 
 def _field(source: _Source, name: str, value: Any) -> Any:
-    return source.ask(lambda geo: field_of(geo, name, value))
+    return source.ask(lambda geo: field_of(geo, name, value, source.doubt))

@@ -90,8 +90,9 @@ def test_bad_rows_are_named_with_their_line_and_pass_through(
 
 def test_twenty_bad_rows_are_named_and_the_others_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _ = enriched(tmp_path, b"ip\n" + b"bad\n" * 2050, "in.csv", "out.csv")
-    *lines, rest, sums = capsys.readouterr().err.splitlines()
+    *lines, question, rest, sums = capsys.readouterr().err.splitlines()
     assert code == 5
+    assert question.endswith('in.csv: 0 of the first 2,050 values of column "ip" are addresses: is it the right one?')
     assert [line.partition("line ")[2].partition(":")[0] for line in lines] == [str(number) for number in range(2, 22)]
     assert rest == "geolookup: and 2,030 more are malformed"
     assert sums == "geolookup: 2,050 addresses: 0 found, 0 not covered, 2,050 malformed"

@@ -108,6 +108,8 @@ def _counted(geo: GeoLookup, files: tuple[str, ...], by: By, reading: _Reading) 
         tally.bad(problem)
     tally.malformed = counts.malformed
     tally.say_rest()
+    for question in counts.questions:
+        output.warn(question)
     if not counts.counted:
         output.warn(f"no address was found in {', '.join(map(inputs.shown, names))}")
     return counts, tally

@@ -149,6 +149,7 @@ def _run(
     tally: Tally,
 ) -> None:
     from geolookup.columns.arrow import locate_each
+    from geolookup.columns.common import Doubt, column_named, means
 
     waiting: deque[Any] = deque()
 
@@ -159,6 +160,12 @@ def _run(
 
     def reread(text: str) -> str | None:
         return next(iter(read_field(text, pick)), None)
+
+    doubt = Doubt(column_named(column), reader.sample, means(reread))
+
+    def ask(*, ended: bool) -> None:
+        if question := doubt.question(ended=ended):
+            output.warn(f"{name}: {question}")
 
     done = 0
     with opening.open_or_build() as geo, output.progress("enriching", "row") as progress:
@@ -171,9 +178,12 @@ def _run(
             tally.not_covered += located.not_covered
             tally.blank += located.absent - (len(chunk.bad) if chunk.raw is not None else 0)
             tally.found += len(located.column) - len(located.malformed) - located.not_covered - located.absent
+            located.count_in(doubt)
+            ask(ended=False)
             writer.write(chunk, located.batch)
             done += chunk.batch.num_rows
             progress(done, reader.rows)
+    ask(ended=True)
 
 
 def _nothing(chunk: Any) -> Any:

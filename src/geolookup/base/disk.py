@@ -1,6 +1,7 @@
 """The system's calls for files that are durable, private or locked; its errors are not translated here."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import random
@@ -26,6 +27,24 @@ def sync_directory(path: str) -> None:
 def sync_file(path: str) -> None:
     """Make a file's bytes durable."""
     _sync(path, os.O_RDONLY)
+
+
+def make_directory(path: str) -> None:
+    """Create a directory of mode 0700 with its parents, durably, unless it is there.
+
+    Not `os.makedirs`: the parents that it makes have the mode that the umask leaves.
+    """
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    if parent != path:
+        make_directory(parent)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError as error:
+        if not os.path.isdir(path):
+            raise NotADirectoryError(errno.ENOTDIR, "a file", path) from error
+    sync_directory(parent)
 
 
 def open_private(path: str) -> int:

@@ -173,7 +173,7 @@ def _edit(
     path = os.path.realpath(settings_path())  # a link stays a link
     folder = os.path.dirname(path)
     with _writing_errors(path):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        disk.make_directory(folder)
     with _one_writer(folder):
         before = _read(path)
         settings = _load()
@@ -384,5 +384,5 @@ def write_secret(path: str, secret: str) -> None:
     """
     folder = os.path.dirname(path)
     with _writing_errors(path):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        disk.make_directory(folder)
         disk.replace(path, f"{secret}\n".encode("ascii"))

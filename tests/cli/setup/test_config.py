@@ -186,3 +186,23 @@ def test_show_tells_the_service_that_the_state_remembers(
     monkeypatch.setenv("GEOLOOKUP_URL", "http://127.0.0.1:9")
     assert run(["config", "show", "url"]) == 0
     assert "environment" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["config", "init", "--home", "there"], ["source", "add", "dbip-city-lite"]], ids=str)
+@pytest.mark.parametrize("umask", [0, 0o022], ids=oct)
+def test_folders_of_the_settings_are_their_owners_alone_whatever_the_umask(
+    words: list[str], umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    (tmp_path / "me").mkdir(mode=0o755)
+    before = os.umask(umask)
+    try:
+        assert run([*words[:-1], str(tmp_path / words[-1])] if words[-1] == "there" else words) == 0
+    finally:
+        os.umask(before)
+    made = [tmp_path / "me" / ".config", tmp_path / "me" / ".config" / "geolookup"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "me", *made]] == [0o755, 0o700, 0o700]
+    made[0].chmod(0o755)  # one that exists stays as it is
+    assert run(["config", "set", "keep_generations", "3"]) == 0
+    assert stat.S_IMODE(made[0].stat().st_mode) == 0o755

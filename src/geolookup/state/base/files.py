@@ -132,18 +132,8 @@ def open_to_all(path: str) -> str | None:
 
 def make_directory(path: str) -> None:
     """Create a directory of mode 0700 with its parents, durably, unless it is there."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(os.path.abspath(path))
-    if parent != path:
-        make_directory(parent)
     with file_errors(path):
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError as error:
-            if not os.path.isdir(path):
-                raise NotADirectoryError(errno.ENOTDIR, "a file", path) from error
-        disk.sync_directory(parent)
+        disk.make_directory(path)
 
 
 def names_in(path: str) -> list[str]:

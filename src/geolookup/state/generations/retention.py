@@ -75,7 +75,7 @@ def _hold_again(home: str, path: str) -> None:
         files.remove_tree(path)
         return
     with files.file_errors(target):
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        files.make_directory(os.path.dirname(target))
         os.rename(path, target)
 
 

@@ -12,6 +12,7 @@ from geolookup.cli import exit_codes, interrupt, streams
 from geolookup.cli.groups import MAX_WIDTH, Announced, LazyGroup, Wrapping, colour_option, refuse_mistyped
 from geolookup.cli.logs import StandardError, TextFormatter
 from geolookup.model.errors import GeoLookupError
+from geolookup.state.base.actor import acting
 from geolookup.state.base.signals import Terminated
 
 _COMMANDS = {
@@ -130,7 +131,7 @@ def run(arguments: list[str] | None = None) -> int:
     streams.choose_colour("auto")
     _log_to_standard_error()
     interrupt.begin(sys.argv[1:] if arguments is None else arguments)
-    with interrupt.at_sigterm():
+    with interrupt.at_sigterm(), acting("command"):
         code = _run(arguments)
         try:
             finished = streams.finished(code)

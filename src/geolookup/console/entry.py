@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from litestar.response.base import ASGIResponse
 
 from geolookup.console.html import Templates
+from geolookup.state.base.actor import acting
 from geolookup.web.problems import PROBLEMS
 
 #: The page's own files alone: no inline script or style, no other host, no frame around it.
@@ -171,7 +172,8 @@ class Door:
         if (answer := self._answer(scope, headers)) is not None:
             await answer(scope, receive, send)
             return
-        await self.app(scope, receive, send)
+        with acting("console"):
+            await self.app(scope, receive, send)
 
     def _answer(self, scope: ASGIScope, headers: dict[bytes, list[str]]) -> ASGIResponse | None:
         sites = headers.get(b"sec-fetch-site", [])

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -68,7 +69,9 @@ class Runs:
             if latest is not None and latest.ended_at is None:
                 raise StateBusyError(f"a {kind} is under way since {latest.began_at}")
             run = self._latest[kind] = Run(kind=kind)
-            thread = threading.Thread(target=_work, args=(run, work), name=f"geolookup-{kind}", daemon=True)
+            thread = threading.Thread(
+                target=copy_context().run, args=(_work, run, work), name=f"geolookup-{kind}", daemon=True
+            )
             self._threads = [each for each in self._threads if each.is_alive()] + [thread]
             thread.start()
         return run

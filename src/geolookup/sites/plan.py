@@ -17,6 +17,7 @@ from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, i
 from geolookup.sites.site import Problems, Site, block_text
 from geolookup.sites.summary import Elsewhere, Owner, Summary
 from geolookup.sources.outlines import is_far, misfits
+from geolookup.state.base.actor import acting
 from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
@@ -78,7 +79,7 @@ def apply_sites(
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     :raises WideBlockError: if a site would get very many public addresses, and there is a guard; nothing was changed
     """
-    with editor.transaction():
+    with acting(f"apply {file}"), editor.transaction():
         plan = _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()
         if guard is not None:
             plan.summary.require_allowed(guard, file)

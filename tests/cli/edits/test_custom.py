@@ -133,7 +133,7 @@ def test_show_and_list_tell_fields_blocks_and_pending_edits(command: Command) ->
 def test_the_history_tells_one_geolocation_or_all(command: Command) -> None:
     command(*CREATE)
     command("custom", "update", -3, "--city", "Potsdam")
-    assert [line.split("\t")[1:] for line in command("history").splitlines()] == [
+    assert [line.split("\t")[1:4] for line in command("history").splitlines()] == [
         ["create", str(FIRST), "queued"],
         ["update", "-3", "queued"],
     ]

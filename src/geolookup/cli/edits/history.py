@@ -16,7 +16,7 @@ from geolookup.sites.undo import undo as undo_edits
 from geolookup.state.editor import Editor
 from geolookup.sync import words
 
-_NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step")
+_NAMES = ("id", "at", "what", "locid", "before", "after", "outcome", "step", "who", "via")
 
 
 @click.command(cls=WithLocids)
@@ -37,6 +37,9 @@ def history(
 ) -> None:
     """List what was done on this machine: edits, pulls, pushes, accepted lists, rollbacks; oldest first.
 
+    With each line stand the user of the system who did it, and where: a command, `apply FILE`, the
+    console, or a program that uses the library.
+
     \b
     Examples:
       geolookup history -3
@@ -48,9 +51,10 @@ def history(
     if as_json or only is not None:
         output.chosen_results(lines, only or _NAMES, as_json=as_json)
         return
-    with output.table("when", "what", "locid", "outcome") as row:
+    with output.table("when", "what", "locid", "outcome", "who", "from") as row:
         for line in lines:
-            row(shown(line["at"]), line["what"], "" if line["locid"] is None else str(line["locid"]), line["outcome"])
+            locid_text = "" if line["locid"] is None else str(line["locid"])
+            row(shown(line["at"]), line["what"], locid_text, line["outcome"], line["who"] or "", line["via"] or "")
 
 
 @click.command()

@@ -90,6 +90,8 @@ class Edits:
                         known = self._version(connection)
                     if not known:
                         schema.create(database)
+                    elif known < schema.SCHEMA_VERSION:
+                        schema.renew(database)
                     with self._explained(database):
                         yield database
                 except BaseException:
@@ -339,6 +341,8 @@ class Edits:
     def history(self, locids: Collection[int] | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
+        ``who`` and ``via`` are None in lines of a file of version 1.
+
         :param locids: only the lines about geolocations with these numbers
         :raises StateDamagedError: if a line is not what was recorded
         """
@@ -350,6 +354,7 @@ class Edits:
             rows = list(database.table("history").rows_where(where, numbers, order_by="id"))
         try:
             for row in rows:
+                row |= {"who": row.get("who"), "via": row.get("via")}
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
         except (ValueError, TypeError) as error:

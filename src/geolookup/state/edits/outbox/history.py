@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
+from geolookup.state.base import actor
 from geolookup.state.base.clock import now_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def insert_history(
     at: str | None = None,
 ) -> None:
     """Add a line to the history: when (now if no moment is given), what, to which geolocation, before, after, outcome,
-    in which step.
+    in which step; and by whom, and from where (see `actor`).
     """
     values = {
         "at": at or now_text(),
@@ -31,6 +32,8 @@ def insert_history(
         "after": None if after is None else json.dumps(after, sort_keys=True),
         "outcome": outcome,
         "step": step,
+        "who": actor.who(),
+        "via": actor.via(),
     }
     # Not sqlite-utils, which looks through the schema first.
     places = ", ".join("?" * len(values))

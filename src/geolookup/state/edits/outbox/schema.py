@@ -8,7 +8,9 @@ from geolookup.state.base.sqlite import column_types
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+#: The columns of the history that name who did it, and from where; NULL in lines of version 1.
+_ACTOR = ("who", "via")
 #: SQLite's ``application_id``: the letters "GeoL".
 APPLICATION_ID = int.from_bytes(b"GeoL")
 #: The advice at the end of each message about a damaged edits.db.
@@ -27,6 +29,13 @@ def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
     """Tell whether a file is the edits.db of a build before the first release: those kept migrations."""
     sql = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
     return connection.execute(sql).fetchone() is not None
+
+
+def renew(database: "Database") -> None:
+    """Bring tables of version 1, which lack who changed what, to this one, within a transaction."""
+    for name in _ACTOR:
+        database.conn.execute(f"ALTER TABLE history ADD COLUMN {name} TEXT")
+    database.conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def create(database: "Database") -> None:
@@ -51,6 +60,7 @@ def _create_history(database: "Database") -> None:
             "after": str,
             "outcome": str,
             "step": int,
+            **dict.fromkeys(_ACTOR, str),
         },
         pk="id",
         not_null={"at", "what", "outcome"},

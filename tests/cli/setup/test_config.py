@@ -204,5 +204,5 @@ def test_folders_of_the_settings_are_their_owners_alone_whatever_the_umask(
     made = [tmp_path / "me" / ".config", tmp_path / "me" / ".config" / "geolookup"]
     assert [stat.S_IMODE(path.stat().st_mode) for path in [tmp_path / "me", *made]] == [0o755, 0o700, 0o700]
     made[0].chmod(0o755)  # one that exists stays as it is
-    assert run(["config", "set", "keep_generations", "3"]) == 0
+    assert run(["source", "add", "rir"]) == 0
     assert stat.S_IMODE(made[0].stat().st_mode) == 0o755

@@ -3,17 +3,21 @@
 import json
 import os
 import socket
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from geolookup.cli.app import run
+from geolookup.settings.paths import default_home
 from geolookup.state.base import clock
 from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish
+from tests.support.small_disk import small as small  # a fixture
+from tests.support.users.as_nobody import NOBODY, as_root
 
 
 @pytest.fixture
@@ -106,6 +110,48 @@ def test_permissions_and_owners_of_the_state(home: str, examined) -> None:
         status, found = examined()
         assert (status, found["state"]["verdict"]) == (1, "wrong")
         assert "CURRENT" in found["state"]["what"]
+
+
+@as_root
+def test_root_on_a_state_of_another_user_is_told_to_run_as_that_user(home: str, examined) -> None:
+    publish(home, [place(1, "8.0.0.0/8")])
+    for each in [Path(home), *Path(home).rglob("*")]:
+        os.chown(each, NOBODY, -1)
+    status, found = examined("--offline")
+    assert (status, found["state"]["verdict"]) == (1, "wrong")
+    owner = Path(home).owner()
+    assert f"{home} belongs to {owner}" in found["state"]["what"]
+    assert f"sudo -u {owner} geolookup" in found["state"]["advice"]
+
+
+def test_a_read_only_mount_is_named(small: str, monkeypatch: pytest.MonkeyPatch, examined) -> None:
+    home = os.path.join(small, "state")
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    publish(home, [place(1, "8.0.0.0/8")])
+    assert examined("--offline")[1]["state"]["verdict"] == "ok"
+    subprocess.run(["mount", "-o", "remount,ro", small], check=True)
+    found = examined("--offline")[1]["state"]
+    assert found["verdict"] == "warning"
+    assert "its file system is mounted read-only" in found["what"]
+    assert "remount,rw" in found["advice"]
+    monkeypatch.setenv("GEOLOOKUP_HOME", os.path.join(small, "other"))
+    found = examined("--offline")[1]["state"]
+    assert (found["verdict"], found["advice"]) == ("warning", "name a state with GEOLOOKUP_HOME")
+
+
+@pytest.mark.parametrize("variable", [None, "/nonexistent"])
+def test_a_home_in_which_nothing_can_be_made_is_named(
+    variable: str | None, monkeypatch: pytest.MonkeyPatch, examined
+) -> None:
+    for name in ("GEOLOOKUP_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if variable is not None:
+        monkeypatch.setenv("HOME", variable)
+    elif os.path.exists(default_home()):
+        pytest.skip("this user has a state")
+    found = examined("--offline")[1]["state"]
+    assert (found["verdict"], found["advice"]) == ("warning", "name a state with GEOLOOKUP_HOME")
+    assert "cannot make it" in found["what"]
 
 
 def test_damage_is_wrong_and_said_to_be_served_around(home: str, examined) -> None:

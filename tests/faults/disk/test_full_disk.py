@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tests.state.generations.staged import served, stamped, strays, tree
 from tests.support.data.lists import listed, many
 from tests.support.data.states import place, publish
 from tests.support.data.three_sources import settings_of, sync_three, write_files
+from tests.support.small_disk import small as small  # a fixture
 
 CALLS = ("open", "fsync", "rename", "mkdir", "listdir", "statvfs")
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EMFILE)
@@ -142,24 +143,6 @@ def test_whichever_call_of_a_sync_of_several_sources_fails_what_serves_is_whole(
 
 
 # A small file system
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[str]:
-    """A file system of 40 MiB of its own, for this test."""
-    path = str(tmp_path / "small")
-    os.mkdir(path)
-    command = ["mount", "-t", "tmpfs", "-o", "size=40m,mode=700", "tmpfs", path]
-    try:
-        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no `mount` here")
-    if mounted.returncode:
-        pytest.skip(f"a small file system cannot be mounted here: {mounted.stderr.strip()}")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", path], check=True)
 
 
 def fill(path: str, free_bytes: int) -> None:

@@ -35,7 +35,7 @@ from geolookup.model.errors import (
 )
 from geolookup.model.reports import StateCheck, Status
 from geolookup.settings.load import load_with_origins
-from geolookup.settings.paths import PURE, default_home, settings_path
+from geolookup.settings.paths import PURE, default_home, may_make_default_home, settings_path
 from geolookup.settings.secrets import read_ping_url, read_secret, read_source_secret
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words
@@ -198,7 +198,12 @@ def _state(seen: _Seen) -> Iterator[_Finding]:
     try:
         found = os.stat(home)
     except FileNotFoundError:
-        maker = "the first lookup or sync" if os.path.abspath(home) == default_home() else "`geolookup sync`"
+        is_default = os.path.abspath(home) == default_home()
+        if not os.access(files.nearest_directory(home), os.W_OK) or (is_default and not may_make_default_home()):
+            what = f"{home}: not there, and {_name_of(os.geteuid())} cannot make it: lookups are an error"
+            yield _Finding("state", "warning", what, "name a state with GEOLOOKUP_HOME")
+            return
+        maker = "the first lookup or sync" if is_default else "`geolookup sync`"
         yield _Finding("state", "ok", f"{home}: not there yet; {maker} makes it")
         return
     except OSError as error:
@@ -224,9 +229,16 @@ def _state(seen: _Seen) -> Iterator[_Finding]:
             "`geolookup config init --group NAME`"
         )
         yield _Finding("state", "wrong", f"{home}: belongs to {owner}, and this user may not read it", advice)
+    elif files.is_read_only(home):
+        advice = "sync and edit where it is mounted read-write, or remount it: mount -o remount,rw"
+        what = f"{home}, of {owner}: its file system is mounted read-only: lookups answer, syncs and edits fail"
+        yield _Finding("state", "warning", what, advice)
     elif not os.access(home, os.W_OK):
         what = f"{home}: belongs to {owner}; this user may look up, and may not sync or edit"
         yield _Finding("state", "warning", what, f"run sync and edits as {owner}")
+    elif found.st_uid != os.geteuid():
+        what = f"{home} belongs to {owner}: what {_name_of(os.geteuid())} writes there {owner} may be unable to use"
+        yield _Finding("state", "wrong", what, f"run geolookup as {owner} (`sudo -u {owner} geolookup`)")
     elif (group := readers.group_of(home)) is not None:
         name = _group_name(group)
         what = f"{home}, of {owner}; members of {name} may read what is published"

@@ -130,6 +130,18 @@ def open_to_all(path: str) -> str | None:
     )
 
 
+def nearest_directory(path: str) -> str:
+    """The directory, or the nearest one above it that is there."""
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
+
+
+def is_read_only(path: str) -> bool:
+    """True if the file system of a directory is mounted read-only."""
+    return not os.access(path, os.W_OK) and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
 def make_directory(path: str) -> None:
     """Create a directory of mode 0700 with its parents, durably, unless it is there."""
     with file_errors(path):

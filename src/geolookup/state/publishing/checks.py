@@ -70,9 +70,7 @@ def _is_owner(home: str) -> bool:
 
 def room(directory: StateDirectory, current: Current | None) -> StateCheck:
     """Room for one more generation."""
-    place = directory.home
-    while not os.path.isdir(place) and os.path.dirname(place) != place:
-        place = os.path.dirname(place)
+    place = files.nearest_directory(directory.home)
     free, needed = free_and_needed(place, directory, current)
     what = f"{free >> 20} MiB free in {place}; the next sync needs about {needed >> 20} MiB"
     if free < needed:

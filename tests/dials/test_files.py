@@ -119,7 +119,7 @@ def test_an_edit_that_only_the_replaced_file_had_is_named_as_lost(person: Person
     person.creates("10.1.0.0/24")
     person("push")
     person.creates("10.2.0.0/24", city="Bonn", latitude=50.73)
-    person("outbox", "restore", exits=3)
+    person("outbox", "restore", f"{home}/edits.backup.2.db", exits=3)
     assert "Bonn" in person.said
     assert "10.2.0.0-10.2.0.255" in person.said
 
@@ -269,8 +269,11 @@ def test_another_file_of_sqlite_is_not_put_in_the_place_of_the_edits(person: Per
 def test_without_any_backup_a_person_is_told_so(person: Person, home: str) -> None:
     person.creates("10.1.0.0/24")
     _put_back(home, b"")
+    for path in Path(home).glob("edits.backup.*"):
+        path.unlink()
     person("outbox", "restore", exits=1)
-    assert "there is no backup of edits.db; `geolookup outbox restore --empty` starts" in person.said
+    assert "there is no backup of edits.db; `geolookup custom export FILE`" in person.said
+    assert "`geolookup outbox restore --empty` starts" in person.said
 
 
 def test_no_sync_is_advised_for_edits_that_it_would_refuse(person: Person, home: str) -> None:

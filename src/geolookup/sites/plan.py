@@ -79,6 +79,7 @@ def apply_sites(
     :raises TooMuchGoneError: if more would be gone than the guard allows; nothing was changed
     :raises WideBlockError: if a site would get very many public addresses, and there is a guard; nothing was changed
     """
+    editor.sessions.back_up()
     with acting(f"apply {file}"), editor.transaction():
         plan = _Planner(editor, sites, prune_all=prune_all, bad=Problems() if problems is None else problems).plan()
         if guard is not None:
@@ -110,15 +111,20 @@ def preview_sites(editor: Editor, sites: list[Site], *, prune_all: bool = False)
         return editor.custom()
 
 
-def export_sites(editor: Editor) -> list[Site]:
+def export_sites(editor: Editor, *, as_served: bool = False) -> list[Site]:
     """Every custom geolocation as a site, sorted by name.
 
     One that no file named gets a name made of its city or country, and of its locid if that is not enough; nothing
-    is recorded.
+    is recorded. With ``as_served`` they are what lookups answer, without the names of files: edits.db may be damaged.
+
+    :raises EditsDamagedError: if edits.db is damaged, unless ``as_served``
     """
-    with editor.rehearsal():
-        places = [laid.place for laid in editor.custom()]
-        names = {locid: name for name, locid in editor.sites().items()}
+    if as_served:
+        places, names = editor.served(), dict[int, str]()
+    else:
+        with editor.rehearsal():
+            places = [laid.place for laid in editor.custom()]
+            names = {locid: name for name, locid in editor.sites().items()}
     taken = {names[place.locid] for place in places if place.locid in names}
     wishes = Counter(_wish(place) for place in places if place.locid not in names)
     sites = []

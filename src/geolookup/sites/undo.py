@@ -110,6 +110,7 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
     :raises EditError: if there is no such edit, it was dropped or waits for a person, or a block that would come back
         belongs to another geolocation by now
     """
+    editor.sessions.back_up()
     with editor.sessions.transaction() as session:
         steps = [] if edits else session.steps.newest(last)
         rows = [_undoable(session.outbox.row(number)) for number in sorted(set(edits), reverse=True)]

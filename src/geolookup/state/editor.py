@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar, Unpack
 
 from geolookup.model.errors import EditError, StateBusyError, StateDamagedError, StateError
-from geolookup.model.types import IPBlock, NewGeolocation
+from geolookup.model.types import FIELD_NAMES, Geolocation, IPBlock, NewGeolocation
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import has_service
 from geolookup.state.base.signals import Terminated, terminate
@@ -55,6 +55,7 @@ _INTERRUPTS: dict[int, tuple[Any, type[KeyboardInterrupt]]] = {
     signal.SIGTERM: (terminate, Terminated),
 }
 
+_FAMILIES: tuple[Literal[4], Literal[6]] = (4, 6)
 #: A publish may remove what a question reads, again and again, but not this often.
 _READ_ATTEMPTS = 10
 
@@ -239,6 +240,25 @@ class Editor:
         final = not self.has_service()
         found = self._sessions.ask(lambda session: [laid for _, laid in sorted(session.layer.items(), reverse=True)])
         return [replace(laid, edits=()) for laid in found] if final else found
+
+    def served(self) -> list[Geolocation]:
+        """The custom geolocations by the compiled layer alone, which stays if edits.db is damaged.
+
+        Their blocks are the ranges that lookups answer from them: a wider block that a narrower one cuts is in pieces.
+        """
+        published = self._directory.open()
+        overlay = published.overlay
+        blocks: dict[int, list[IPBlock]] = {slot: [] for slot in range(overlay.location_count)}
+        for family in _FAMILIES:
+            for first, last, slot in overlay.segments(family):
+                blocks[slot].append(IPBlock(family=family, first=first, last=last))
+        places = []
+        for slot, found in blocks.items():
+            locid, *fields = overlay.location(slot)
+            described = dict(zip(FIELD_NAMES, fields, strict=True))
+            places.append(Geolocation(locid=locid, ipblocks=tuple(found), **described))
+        published.close()
+        return places
 
     def has_service(self) -> bool:
         """True if a service is in the stack: without one every edit is final, and nothing waits to be pushed."""
@@ -453,8 +473,25 @@ class Sessions:
                         yield session
                     head, layer = session.outbox.head, session.layer
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
-                if session.changed or head != current.edits:  # the latter if an earlier publish failed
+                if is_new := session.changed or head != current.edits:  # the latter if an earlier publish failed
                     self._publish(publish, head, layer)
+            if is_new:
+                self._back_up()
+
+    def _back_up(self) -> None:
+        try:
+            self._directory.edits.back_up_edited()
+        except StateError as error:
+            _log.warning("the edit is made, and edits.db could not be backed up: %s", error)
+
+    def back_up(self) -> None:
+        """Back up edits.db before a change of much, unless the newest backup has every edit; not within a session.
+
+        :raises StateError: if that is impossible
+        """
+        if self._session is None and self._directory.edits.exists():
+            with self._directory.locks.publish():
+                self._directory.edits.back_up_if_newer()
 
     def edit(self, change: Callable[Concatenate[EditSession, _P], _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """One change in a `transaction`."""

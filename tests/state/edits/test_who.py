@@ -47,7 +47,7 @@ def test_each_line_says_who_and_from_where(home: str, tmp_path: Path, capsys: py
         editor.update(locid, city="Bonn")
     capsys.readouterr()
     assert run(["history", "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    lines = json.loads(capsys.readouterr().out)
     assert {line["who"] for line in lines} == {ME}
     assert [line["via"] for line in lines[:2]] == ["library", "command"]
     assert lines[-1]["via"] == "console"

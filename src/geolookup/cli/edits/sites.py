@@ -15,6 +15,7 @@ from geolookup.exports.target import open_target
 from geolookup.history.impact import ChangedAnswer, Comparison
 from geolookup.history.impact import impact as find_impact
 from geolookup.history.preview import with_custom_layer
+from geolookup.model.errors import StateDamagedError
 from geolookup.sites.file import Form, form_of, read_sites, write_sites
 from geolookup.sites.plan import SitesPlan, apply_sites, export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Problems, Site
@@ -148,11 +149,17 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
     """Write every custom geolocation to FILE (- for standard output, as TOML if --format does not say otherwise).
 
     \b
-    Applying the file again changes nothing.
+    Applying the file again changes nothing. If edits.db is damaged, the ranges that lookups still
+    answer are written, without the names that files gave.
     Example: geolookup custom export sites.toml
     """
     chosen = form or "toml" if file == "-" else form_of(file, form)
-    sites = export_sites(editor)
+    try:
+        sites = export_sites(editor)
+    except StateDamagedError as error:
+        sites = export_sites(editor, as_served=True)
+        output.note(f"geolookup: {error}")
+        output.note("geolookup: written is what lookups answer, without the names that files gave")
     text = write_sites(sites, chosen)
     if file == "-":
         if sys.stdout.isatty():

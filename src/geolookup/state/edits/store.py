@@ -12,9 +12,9 @@ from urllib.parse import quote
 from geolookup.base import disk
 from geolookup.base.reasons import reason
 from geolookup.base.stamp import Stamp, stamp_of
-from geolookup.model.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateTooNewError
+from geolookup.model.errors import EditsDamagedError, GeoLookupError, StateDamagedError, StateError, StateTooNewError
 from geolookup.state.base import files
-from geolookup.state.base.clock import now_text
+from geolookup.state.base.clock import now_text, wall
 from geolookup.state.base.marks import Mark, Start
 from geolookup.state.base.sqlite import (
     END_OF_INTEGERS,
@@ -32,6 +32,19 @@ from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
+
+
+#: The size up to which each edit is backed up, and after how many seconds a backup is an old one.
+_SMALL_BYTES = 1 << 20
+_OLD_S = 3600.0
+
+
+def _is_old(path: str) -> bool:
+    """True if a backup was made more than an hour ago, or is not there; one of the future is old, too."""
+    try:
+        return not 0 <= wall().timestamp() - os.stat(path).st_mtime < _OLD_S
+    except FileNotFoundError:
+        return True
 
 
 class Edits:
@@ -216,8 +229,8 @@ class Edits:
     def _restoring(self) -> str:
         """The advice about a damaged file."""
         if any(os.path.exists(backup) for backup in self.backups()):
-            return f": {schema.RESTORING} (it names what lookups lose by that)"
-        return ": lookups go on; there is no backup; `geolookup outbox restore --empty` starts with an empty file"
+            return f": {schema.RESTORING}"
+        return f": {schema.NO_BACKUP}"
 
     def require_newest(self, *, edits: int, counter: int) -> None:
         """Refuse a file that has gone back since something was published or pushed from it, or is not there any more.
@@ -271,8 +284,42 @@ class Edits:
         """The paths of the backups, the newest first, of absent ones too."""
         return [os.path.join(os.path.dirname(self.path), f"edits.backup.{number}.db") for number in (1, 2, 3)]
 
-    def back_up(self) -> None:
-        """Copy the file to ``edits.backup.1.db`` by SQLite's own backup; the two before move on to 2 and 3."""
+    def back_up_edited(self) -> None:
+        """Back up after an edit; see docs/decisions/backups-of-edits.md. Caller holds the publish lock.
+
+        A large file is copied once an hour; of a small one the newest backup is kept new, and the two before move on
+        once an hour, so that a burst of edits leaves an old one.
+        """
+        newest, second, _ = self.backups()
+        if os.path.getsize(self.path) <= _SMALL_BYTES or _is_old(newest):
+            self.back_up(move_on=_is_old(second))
+
+    def back_up_if_newer(self) -> None:
+        """Back up unless the newest backup has every edit; a damaged file is not. Caller holds the publish lock.
+
+        :raises EditsDamagedError: if the file is damaged: the backups are as they were
+        """
+        if not self.exists():
+            return
+        newest = Edits(os.path.dirname(self.path), os.path.basename(self.backups()[0]))
+        with contextlib.suppress(StateError):
+            if newest.exists() and newest.head() == self.head():
+                return
+        self.check()
+        self.back_up()
+
+    def head(self) -> int:
+        """The number of the newest edit."""
+        with self.reading() as database:
+            return Outbox(database).head
+
+    def back_up(self, *, move_on: bool = True) -> None:
+        """Copy the file to ``edits.backup.1.db`` by SQLite's own backup; the two before ``move_on`` to 2 and 3.
+
+        Caller holds the publish lock.
+
+        :raises EditsDamagedError: if SQLite finds the copy damaged: the backups are as they were
+        """
         if not self.exists():
             return
         names = self.backups()
@@ -286,8 +333,11 @@ class Edits:
                     contextlib.closing(sqlite3.connect(temporary)) as target,
                 ):
                     source.backup(target)
+                    if (found := target.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                        raise EditsDamagedError(f"{self.path}: is damaged ({found}){self._restoring()}")
                 disk.sync_file(temporary)
-                for newer, older in ((names[1], names[2]), (names[0], names[1]), (temporary, names[0])):
+                older_ones = ((names[1], names[2]), (names[0], names[1])) if move_on else ()
+                for newer, older in (*older_ones, (temporary, names[0])):
                     with contextlib.suppress(FileNotFoundError):
                         os.rename(newer, older)
                 disk.sync_directory(os.path.dirname(self.path))

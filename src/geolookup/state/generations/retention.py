@@ -17,7 +17,7 @@ from geolookup.state.generations.recovery import Standing, by_recency, numbered
 from geolookup.state.packs.reading import remove_old
 
 CANDIDATE = ".candidate-"
-#: The newest copy of edits.db; a push makes it, under the run lock.
+#: The newest copy of edits.db, which is made under the publish lock.
 BACKUP = "edits.backup.1.db"
 
 
@@ -45,8 +45,7 @@ def remove_run_leftovers(home: str) -> None:
     _mend_held(home)
     remove_old(home)
     for name in in_home:
-        # The journal of a backup as well.
-        if name.startswith((f"{BACKUP}{files.TEMPORARY}", f"{FAILURES}{files.TEMPORARY}", files.CHECK)):
+        if name.startswith((f"{FAILURES}{files.TEMPORARY}", files.CHECK)):
             files.remove_file(os.path.join(home, name))
 
 
@@ -108,6 +107,7 @@ def _remove_publish_temporaries(home: str) -> None:
     for directory, prefix in (
         (os.path.join(home, "custom"), files.TEMPORARY),
         (home, f"CURRENT{files.TEMPORARY}"),
+        (home, f"{BACKUP}{files.TEMPORARY}"),  # the journal of a backup as well
     ):
         for name in files.names_in(directory):
             if name.startswith(prefix):

@@ -106,8 +106,8 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
     if problems:
         why = f"all backups of edits.db are damaged: {'; '.join(problems)}"
     raise EditsDamagedError(
-        f"{directory.home}: {why}; `geolookup outbox restore --empty` starts with an empty file, without the edits "
-        "that are pending here"
+        f"{directory.home}: {why}; `geolookup custom export FILE` writes down what lookups answer now; then "
+        "`geolookup outbox restore --empty` starts with an empty file, without the edits that are pending here"
     )
 
 

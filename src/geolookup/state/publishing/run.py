@@ -6,12 +6,13 @@ again, under the publish lock.
 """
 
 import contextlib
+import logging
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from geolookup.model.errors import NoStateError, StateDamagedError
+from geolookup.model.errors import NoStateError, StateDamagedError, StateError
 from geolookup.state.base import files, marks
 from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text
@@ -29,6 +30,8 @@ from geolookup.state.generations.served import open_served
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.publish import Publish
 
+_log = logging.getLogger("geolookup")
+
 
 @contextlib.contextmanager
 def running(directory: StateDirectory, *, wait_s: float | None = None) -> Iterator["Run"]:
@@ -40,6 +43,7 @@ def running(directory: StateDirectory, *, wait_s: float | None = None) -> Iterat
     with directory.locks.run(wait_s=wait_s) as read:
         run = Run(directory, read)
         try:
+            run.back_up_edits()
             yield run
         finally:
             run.close()
@@ -97,6 +101,16 @@ class Run:
         if not self._edits_are_checked:
             self.directory.check_edits(self.current)
             self._edits_are_checked = True
+
+    def back_up_edits(self) -> None:
+        """Have the newest backup of edits.db hold every edit; what prevents that does not stop the run."""
+        if self.directory.edits.is_of_others():
+            return
+        try:
+            with self.directory.locks.publish():
+                self.directory.edits.back_up_if_newer()
+        except StateError as error:
+            _log.debug("edits.db is not backed up: %s", error)
 
     @contextlib.contextmanager
     def notices_of_before(self) -> Iterator[list[dict[str, Any]]]:

@@ -113,7 +113,8 @@ def push_locked(
     is not.
     """
     directory = run.directory
-    directory.edits.back_up()
+    with directory.locks.publish():
+        directory.edits.back_up()
     if run.note_push():
         report.warnings.append(
             "this state is from another machine: if it is a copy, and that machine pushes too, "

@@ -13,8 +13,16 @@ SCHEMA_VERSION = 2
 _ACTOR = ("who", "via")
 #: SQLite's ``application_id``: the letters "GeoL".
 APPLICATION_ID = int.from_bytes(b"GeoL")
-#: The advice at the end of each message about a damaged edits.db.
-RESTORING = "lookups go on; `geolookup outbox restore` puts the newest backup in its place"
+_EXPORTING = "`geolookup custom export FILE` writes down what lookups answer now"
+#: The advice at the end of each message about a damaged edits.db, if there is a backup, and if there is none.
+RESTORING = (
+    "lookups go on; `geolookup outbox restore` puts the newest backup in its place, and names what lookups lose by "
+    f"that; {_EXPORTING}; last of all, `geolookup outbox restore --empty` starts with an empty file"
+)
+NO_BACKUP = (
+    f"lookups go on; there is no backup; {_EXPORTING}, to be applied after `geolookup outbox restore --empty`, which "
+    "starts with an empty file"
+)
 
 
 def version_of(connection: sqlite3.Connection) -> int | None:

@@ -18,6 +18,7 @@ from geolookup.settings.times import seconds
 from geolookup.state.base import clock
 from geolookup.state.base.current import Current
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.belonging import settings_of
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer with one JSON object.")
 url_option = click.option("--url", metavar="URL", help="The service's base address, instead of the configured one.")
@@ -170,14 +171,24 @@ wait_option = click.option(
 )
 
 
-def load_service_settings(url: str | None, *, pulls: bool = False, says: bool = True, **options: Any) -> Settings:
+def load_service_settings(
+    url: str | None, *, pulls: bool = False, pushes: bool = False, says: bool = True, **options: Any
+) -> Settings:
     """The settings of a command that asks the service: of an option, else of the settings, else remembered.
 
     Remembered is the address that this state was synced from; that it is used is said, unless ``says`` is false.
-    ``pulls`` is for commands that pull every source: those of the settings are then all there are. A secret is never
-    remembered.
+    ``pulls`` is for commands that pull every source: those of the settings are then all there are. For them, and for
+    those that send edits (``pushes``), the service must be this state's (`settings_of`). A secret is never remembered.
     """
     settings = load(dict(options, url=url))
+    if url is None and (pulls or pushes):
+        named = settings.url
+        settings = settings_of(settings, StateDirectory(settings.state_home()))
+        if settings.url != named and says:
+            streams.note(
+                f"geolookup: {settings.state_home()} follows the files that it was synced from, so the service of the "
+                f"settings ({named}) is not asked; to have it serve here: geolookup sync --url {named}"
+            )
     if settings.url is not None or (pulls and settings.sources):
         return settings
     remembered = StateDirectory(settings.state_home()).service_url()

@@ -24,6 +24,7 @@ from geolookup.state.edits.linter import Finding, lint
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words
+from geolookup.sync.belonging import settings_of
 from geolookup.sync.opening import edit_or_build
 
 #: The answer of a page's handler.
@@ -144,6 +145,10 @@ class Console:
     def directory(self) -> StateDirectory:
         """The state directory, for work of neither an editor nor a lookup."""
         return StateDirectory(self.home, keep_generations=self.settings().keep_generations)
+
+    def settings_of_state(self) -> Settings:
+        """The settings, for what pulls and pushes: their service only if it is this state's."""
+        return settings_of(self.settings(), self.directory())
 
     def warm_up(self) -> None:
         """Open what the first page needs; make nothing new."""

@@ -11,6 +11,7 @@ import pytest
 from geolookup.cli.app import run
 from geolookup.state.publishing.directory import StateDirectory
 from tests.faults.raw_server import RawServer, answer
+from tests.support.data.states import URL, place, publish
 from tests.support.users.in_process import accept_digest, said
 
 
@@ -64,10 +65,11 @@ def test_a_pipe_is_refused_before_anything_waits_for_it(tmp_path: Path, capsys: 
 
 
 def test_if_sources_are_configured_the_command_that_is_meant_is_said(
-    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: Path, home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my file.csv").write_text("network,country\n10.0.0.0/8,DE\n")
-    for settings in ('url = "http://127.0.0.1:9"\n', '[[source]]\nname = "a"\nlocation = "a.csv"\n'):
+    publish(home, [place(1, "8.0.0.0/8")], url=URL)  # so the service of the settings is this state's
+    for settings in (f'url = "{URL}"\n', '[[source]]\nname = "a"\nlocation = "a.csv"\n'):
         config.write_text(settings)
         assert "geolookup source add 'my file.csv'" in said(capsys, "sync", "my file.csv", code=2)
 

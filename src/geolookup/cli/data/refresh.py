@@ -106,7 +106,7 @@ def refresh(
     if no_textfile:
         chosen["textfile"] = ""
     settings = load_service_settings(
-        chosen.pop("url"), pulls=True, says=print_systemd is not None or print_cron, **chosen
+        chosen.pop("url"), pulls=True, pushes=True, says=print_systemd is not None or print_cron, **chosen
     )
     if print_systemd or print_cron:
         arguments = [] if on_conflict == "hold" else ["--on-conflict", on_conflict]

@@ -1,5 +1,6 @@
 """``sync``: pull the service's list and publish it, or only say what that would change."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,7 @@ from geolookup.sources.definition import Definition, given
 from geolookup.sources.detect import named
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import words
+from geolookup.sync.belonging import settings_of
 from geolookup.sync.first import build_bundled_state
 from geolookup.sync.pull.accept import accept
 from geolookup.sync.pull.pull import pull
@@ -100,10 +102,13 @@ def sync(
     if locations:
         if digest is not None:
             raise click.UsageError("FILE cannot go with --accept")
+        if url is None:
+            settings = settings_of(settings, StateDirectory(settings.state_home()), files=True)
         if settings.stack:
             raise SettingsError(
                 "sources are configured, so FILE is not taken. This adds it to them: "
-                f"geolookup source add {shlex.quote(locations[0])}"
+                f"geolookup source add {shlex.quote(locations[0])}. If they are of another state: "
+                f"GEOLOOKUP_CONFIG={os.devnull} geolookup sync {shlex.quote(locations[0])}"
             )
         sources = given(locations, kind=named(kind).name if kind else "", fields=fields_of(fields))
     directory, before = state_to_publish(settings, wait_s=wait_s)

@@ -51,7 +51,7 @@ def push(
     \b
     Example: geolookup push --dry-run
     """
-    settings = load_service_settings(url)
+    settings = load_service_settings(url, pushes=True)
     directory = state_directory(settings, wait_s=wait_s)
     if dry_run or plan_out:
         plan = plans.make(directory, settings, on_conflict=on_conflict, url_moved=url_moved)

@@ -52,7 +52,7 @@ def outbox(request: AnyRequest, console: NamedDependency[Console]) -> Html:
         wanted = (State(state),)
     elif state == "all":
         wanted = tuple(State)
-    has_service = console.settings().url is not None
+    has_service = console.settings_of_state().url is not None
     shown = [row for row in rows if row.state in wanted]
     if not state and not has_service:
         shown = pending  # without a service nothing waits
@@ -76,7 +76,7 @@ def plan(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     on_conflict = _on_conflict(query(request, "on_conflict"))
     found, error = None, None
     try:
-        found = plans.make(console.directory(), console.settings(), on_conflict=on_conflict)
+        found = plans.make(console.directory(), console.settings_of_state(), on_conflict=on_conflict)
     except GeoLookupError as failed:
         error = str(failed)
     return console.page(request, "plan.html", plan=found, error=error, on_conflict=on_conflict, conflicts=_CONFLICTS)
@@ -87,7 +87,7 @@ def start_push(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """Start a push, and lead to where its progress is."""
     form: Form = request.state.form
     on_conflict = _on_conflict(form.text("on_conflict"))
-    directory, settings = console.directory(), console.settings()
+    directory, settings = console.directory(), console.settings_of_state()
 
     def work(run: Run) -> PushReport:
         return push(directory, settings, on_conflict=on_conflict, progress=run.progress)

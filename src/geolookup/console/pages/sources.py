@@ -65,7 +65,7 @@ def stack(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 @post("/sources/sync", sync_to_thread=True)
 def start_sync(console: NamedDependency[Console]) -> Html:
     """Start a sync, and lead to its progress."""
-    directory, settings = console.directory(), console.settings()
+    directory, settings = console.directory(), console.settings_of_state()
 
     def work(run: Run) -> PullReport:
         return pull(directory, settings, progress=run.progress)

@@ -345,7 +345,7 @@ def _tuple(fields: Mapping[str, Any]) -> tuple[Any, ...]:
 def _row(locid: int, place: Place) -> dict[str, Any]:
     blocks = []
     for startip, endip in sorted(place.blocks):
-        block = IPBlock.parse(startip, endip)
+        block = IPBlock.from_ends(startip, endip)
         blocks.append({"startip": startip, "endip": endip, "startipnum": block.first, "endipnum": block.last})
     return {"locid": locid, **place.as_fields(), "ipblocks": blocks}
 

@@ -454,4 +454,4 @@ class World:
 
 
 def _parsed(blocks: Iterable[Ends]) -> tuple[IPBlock, ...]:
-    return tuple(sorted(IPBlock.parse(*ends) for ends in blocks))
+    return tuple(sorted(IPBlock.from_ends(*ends) for ends in blocks))

@@ -349,7 +349,7 @@ class FakeService:
 def _pulled(locid: int, place: Place) -> PulledGeolocation:
     blocks = []
     for startip, endip in place.blocks:
-        block = IPBlock.parse(startip, endip)
+        block = IPBlock.from_ends(startip, endip)
         blocks.append((block.family, block.first, block.last, startip, endip))
     return PulledGeolocation(locid=locid, blocks=blocks, **place.fields)  # type: ignore[arg-type]
 
@@ -399,7 +399,7 @@ def winner(layer: Mapping[int, Local], address: int) -> int | None:
     covering = []
     for locid, place in layer.items():
         for ends in place.blocks:
-            block = IPBlock.parse(*ends)
+            block = IPBlock.from_ends(*ends)
             if block.first <= address <= block.last:
                 covering.append((block.last - block.first, -abs(locid), locid))
     return min(covering)[2] if covering else None

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from geolookup.model.addresses import is_netmask
 from geolookup.model.errors import DataFileError
 from geolookup.model.types import FIELD_NAMES, IPBlock
 from geolookup.sites.file import form_of, read_sites, write_sites
@@ -63,6 +64,8 @@ def blocks(draw: st.DrawFn) -> IPBlock:
     )
     if family == 6 and last >> 32 == 0xFFFF == first >> 32:
         family, first, last = 4, first & 0xFFFFFFFF, last & 0xFFFFFFFF
+    if family == 4 and first != last and is_netmask(last):
+        first = last  # no file can say such a range: it would be a network with its mask
     return IPBlock(family=family, first=first, last=last)
 
 

@@ -23,7 +23,7 @@ from geolookup.columns.kernel import (
     valid_rows,
     views_of,
 )
-from geolookup.index.reader import IndexReader
+from geolookup.index.reader import IndexReader, piece_of_both
 from geolookup.model.addresses import parse, to_text
 from geolookup.model.errors import ColumnError, GeoLookupError, IndexDamagedError, MissingExtraError
 from geolookup.model.fields import DEGREES, TEXT_NAMES
@@ -209,10 +209,7 @@ class ArrowIndex:
 
     def _range(self, address: str | int) -> tuple[str, str]:
         family, value = parse(address) if isinstance(address, str) else (4, address)
-        slot, first, last = self.overlay.segment(family, value)
-        if slot == EMPTY:
-            _, base_first, base_last = self.base.segment(family, value)
-            first, last = max(first, base_first), min(last, base_last)
+        _, _, first, last = piece_of_both(self.base, self.overlay, family, value)
         return to_text(family, first), to_text(family, last)
 
 

@@ -224,6 +224,9 @@ class SlotFinder:
             for row in np.flatnonzero(further).tolist():
                 slots[row] = layer.reader.find6(values[row])
             _lay_under(found, slots, layer)
+        held = np.flatnonzero((found == EMPTY) & (upper >> np.uint64(48) == 0x2002))  # of 6to4
+        if len(held):
+            found[held] = self._search4((upper[held] >> np.uint64(16)).astype(np.uint32))
         return found
 
 

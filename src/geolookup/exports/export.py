@@ -254,7 +254,7 @@ def database(
     if not left_out:
         return encoded, ()
     reach = "range reaches" if left_out == 1 else "ranges reach"
-    return encoded, (f"{left_out} IPv6 {reach} into ::/96 or 2002::/16, where a MaxMind DB has IPv4: left out there",)
+    return encoded, (f"{left_out} IPv6 {reach} into ::/96, where a MaxMind DB has IPv4: left out there",)
 
 
 def feed(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geolookup.index.compare import CountryChange, LayerPair, changed_answers
-from geolookup.index.reader import EMPTY, IndexReader, source_of
+from geolookup.index.reader import EMPTY, IndexReader, piece_of_both, source_of
 from geolookup.lookup.snapshot import OpenLayer, match_in
 from geolookup.model.addresses import parse
 from geolookup.model.types import Geolocation, IPBlock, Match
@@ -157,12 +157,9 @@ def merged(blocks: Iterable[IPBlock]) -> "list[tuple[Family, int, int]]":
 def _piece(layers: tuple[OpenLayer, ...], family: "Family", value: int) -> tuple[ServedPlace | None, int]:
     """The answer for an address, and the last address that shares it."""
     base, custom = layers
-    slot, _, last = custom.reader.segment(family, value)
-    if slot != EMPTY:
-        return _answer(custom, custom.reader, slot), last
-    slot, _, base_last = base.reader.segment(family, value)
-    last = min(last, base_last)
-    return (None if slot == EMPTY else _answer(base, base.reader, slot)), last
+    reader, slot, _, last = piece_of_both(base.reader, custom.reader, family, value)
+    layer = custom if reader is custom.reader else base
+    return (None if slot == EMPTY else _answer(layer, reader, slot)), last
 
 
 def _answer(layer: OpenLayer, reader: IndexReader, slot: int) -> ServedPlace:

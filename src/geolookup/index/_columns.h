@@ -116,9 +116,10 @@ EACH_WAY int settle(const Index *base, const Index *overlay, int family, Group *
     }
     find_group(base, family, group);
     for (int i = 0; i < group->length; i++) {
-        if (group->slot[i] == DAMAGED)
+        uint32_t slot = or_of_held(base, overlay, family, group->hi[i], group->slot[i]);
+        if (slot == DAMAGED)
             return 0;
-        memcpy(out + 4 * group->row[i], &group->slot[i], 4);
+        memcpy(out + 4 * group->row[i], &slot, 4);
     }
     group->length = 0;
     return 1;

@@ -323,8 +323,8 @@ static inline void expect(Index *index, Py_ssize_t rows)
         prepare(index, rows);
 }
 
-/* The slot of an address in both layers, the overlay first. */
-static inline uint32_t find(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo)
+/* The slot of an address in both layers by its own family's blocks, the overlay first. */
+static inline uint32_t find_own(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo)
 {
     if (overlay->locations) {
         uint32_t slot = family == 4 ? find4(overlay, (uint32_t)lo) : find6(overlay, hi, lo);
@@ -332,4 +332,17 @@ static inline uint32_t find(const Index *base, const Index *overlay, int family,
             return slot == DAMAGED ? slot : slot | OVERLAY;
     }
     return family == 4 ? find4(base, (uint32_t)lo) : find6(base, hi, lo);
+}
+
+/* What a slot means for an address: a 6to4 one (RFC 3056) that no block covers has the answer of the IPv4 one in it. */
+static inline uint32_t or_of_held(const Index *base, const Index *overlay, int family, uint64_t hi, uint32_t slot)
+{
+    return slot == EMPTY && family == 6 && hi >> 48 == 0x2002 ? find_own(base, overlay, 4, 0, hi >> 16 & 0xFFFFFFFFu)
+                                                              : slot;
+}
+
+/* The slot of an address. */
+static inline uint32_t find(const Index *base, const Index *overlay, int family, uint64_t hi, uint64_t lo)
+{
+    return or_of_held(base, overlay, family, hi, find_own(base, overlay, family, hi, lo));
 }

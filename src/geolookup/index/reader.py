@@ -16,7 +16,7 @@ from geolookup.index.layout import (
 )
 from geolookup.index.locations import Locations
 from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, read_header, section_arrays
-from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
+from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -398,14 +398,26 @@ def segment_of_both(
 ) -> "tuple[IndexReader, int, int, int] | None":
     """Which layer answers for an address, with which slot, and from where to where; None if neither covers it.
 
-    The range is inclusive, and the largest in which every address has this answer from this layer.
+    The range is inclusive, and the largest in which every address has this answer from this layer. A 6to4 address that
+    no block covers has the answer of the IPv4 address that it holds.
 
     :raises IndexDamagedError: if the file is damaged there
     """
+    found = piece_of_both(base, overlay, family, value)
+    return None if found[1] == EMPTY else found
+
+
+def piece_of_both(
+    base: "IndexReader", overlay: "IndexReader", family: "Family", value: int
+) -> "tuple[IndexReader, int, int, int]":
+    """`segment_of_both`, with the slot `EMPTY` and the ends of the gap if neither layer covers the address."""
     slot, first, last = overlay.segment(family, value)
     if slot != EMPTY:
         return overlay, slot, first, last
     slot, base_first, base_last = base.segment(family, value)
-    if slot == EMPTY:
-        return None
-    return base, slot, max(first, base_first), min(last, base_last)
+    first, last = max(first, base_first), min(last, base_last)
+    if slot != EMPTY or family == 4 or (held := held_in(value)) is None:
+        return base, slot, first, last
+    reader, slot, low, high = piece_of_both(base, overlay, 4, held)
+    low, high = holding(low, high)
+    return reader, slot, max(first, low), min(last, high)

@@ -71,6 +71,10 @@ def explain(
     """
     current = snapshot.current
     directory = StateDirectory(home)
+    match = of_blocks = snapshot.match(address, family, value)
+    if (answering := snapshot.answering(family, value)) != (family, value):
+        family, value = answering
+        of_blocks = snapshot.match(address, family, value)
     covering: list[Covering] = []
     for position, part in enumerate(parts_of(current.published)):
         cache = Cache(f"{snapshot_path(home, part.snapshot)}/cache.db")
@@ -88,10 +92,9 @@ def explain(
                     )
                 )
     unreadable: tuple[str, ...] = ()
-    match = snapshot.match(address, family, value)
     try:
         if is_past:
-            layer = _custom_of_then(directory, current, match, family, value)
+            layer = _custom_of_then(directory, current, of_blocks, family, value)
         elif directory.edits.is_of_others():
             raise StateUnwritableError(f"{directory.edits.path} is for its owner only")
         else:
@@ -117,7 +120,7 @@ def explain(
         source=current.source,
         age_s=age_s(current.dated),
         confirmed="dated" not in current.published,
-        since=answer_since(directory, current.generation, match, family, value),
+        since=answer_since(directory, current.generation, of_blocks, family, value),
         edits=unreadable or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.index.native import open_places, open_searcher
 from geolookup.index.reader import EMPTY, IndexReader, segment_of_both, source_of
-from geolookup.model.addresses import to_text
+from geolookup.model.addresses import SIX_TO_FOUR, held_in, holding, to_text
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation, Layer, Match, Segment, field_values, geolocation_of
 from geolookup.state.base.current import Published
@@ -153,7 +153,17 @@ class Snapshot:
                 if slot != EMPTY:
                     return self.custom.geolocation(slot)
             slot = self.base.reader.find6(value)
+            if slot == EMPTY and (held := held_in(value)) is not None:
+                return self.find(4, held)
         return None if slot == EMPTY else self.base.geolocation(slot)
+
+    def answering(self, family: "Family", value: int) -> "tuple[Family, int]":
+        """The address whose blocks answer for one: itself, or that which a 6to4 address without blocks holds."""
+        held = None if family == 4 else held_in(value)
+        layers = (self.custom, self.base)
+        if held is None or any(layer.reader.find6(value) != EMPTY for layer in layers):
+            return family, value
+        return 4, held
 
     def match(self, address: str, family: "Family", value: int) -> Match | None:
         """The answer for an address and its range, or None."""
@@ -165,10 +175,7 @@ class Snapshot:
         The pieces are cut to the range, and so are the ends of their matches, which repeat ``text``.
         """
         reached = first
-        for low, high, layer, slot in self._walk(family, first):
-            if low > last:
-                break
-            high = min(high, last)
+        for low, high, layer, slot in self._answers(family, first, last):
             if low > reached:
                 yield reached, low - 1, None
             yield (
@@ -197,6 +204,30 @@ class Snapshot:
             return
         for first, last, chosen, slot in self._walk(family, start):
             yield _segment(first, last, chosen, slot, chosen.reader.layer)
+
+    def _answers(self, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, OpenLayer, int]]:
+        """`_walk` from ``first`` to ``last``, and 6to4 addresses that no block covers as they are answered."""
+        reached = first
+        for low, high, layer, slot in self._walk(family, first):
+            if low > last:
+                break
+            if low > reached and family == 6:
+                yield from self._of_held(reached, low - 1)
+            yield low, min(high, last), layer, slot
+            reached = high + 1
+        if reached <= last and family == 6:
+            yield from self._of_held(reached, last)
+
+    def _of_held(self, first: int, last: int) -> Iterator[tuple[int, int, OpenLayer, int]]:
+        """The ranges of 6to4 addresses among those from ``first`` to ``last``, as the IPv4 addresses in them answer."""
+        first, last = max(first, SIX_TO_FOUR[0]), min(last, SIX_TO_FOUR[1])
+        if first > last:
+            return
+        for held, held_last, layer, slot in self._walk(4, held_in(first) or 0):
+            low, high = holding(held, held_last)
+            if low > last:
+                return
+            yield max(low, first), min(high, last), layer, slot
 
     def _walk(self, family: "Family", start: int) -> Iterator[tuple[int, int, OpenLayer, int]]:
         """The ranges that are covered, as both layers answer together: (first, last, layer, slot)."""

@@ -24,6 +24,11 @@ IPV6_MAX = (1 << 128) - 1
 #: The mask of a /8: masks of larger networks are addresses that ranges do end at.
 FIRST_NETMASK = 0xFF000000
 
+#: The inclusive ends of 6to4 (RFC 3056). An address there holds an IPv4 address, by which it is answered if no block
+#: covers it itself: so did MaxMind DBs always, and a table that covers all of it still says what it means.
+SIX_TO_FOUR = (0x2002 << 112, (0x2003 << 112) - 1)
+_HELD_BITS = 80
+
 _MAPPED_FIRST = 0xFFFF << 32
 _MAPPED_LAST = _MAPPED_FIRST | IPV4_MAX
 
@@ -113,6 +118,16 @@ def from_integer(family: int, value: int) -> "tuple[Family, int]":
             return 4, value & IPV4_MAX
         return 6, value
     raise InvalidAddressError(f"{value} is not an IPv{family} address")
+
+
+def held_in(value: int) -> int | None:
+    """The IPv4 address that an IPv6 one holds if it is of 6to4, else None."""
+    return value >> _HELD_BITS & IPV4_MAX if value >> 112 == 0x2002 else None
+
+
+def holding(first: int, last: int) -> tuple[int, int]:
+    """The inclusive range of 6to4 addresses that hold the IPv4 addresses from ``first`` to ``last``."""
+    return SIX_TO_FOUR[0] | first << _HELD_BITS, SIX_TO_FOUR[0] | (last + 1 << _HELD_BITS) - 1
 
 
 def is_loopback(host: str) -> bool:

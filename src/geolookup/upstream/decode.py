@@ -22,7 +22,7 @@ from geolookup.base.reasons import reason as reason_of
 from geolookup.base.text import harmless
 from geolookup.http.splitter import Splitter
 from geolookup.model import addresses
-from geolookup.model.addresses import FIRST_NETMASK, is_netmask
+from geolookup.model.addresses import is_netmask
 from geolookup.model.errors import InvalidAddressError, UpstreamAnswerError
 from geolookup.model.fields import FIELDS
 from geolookup.model.types import PROVISIONAL_LOCID, field_values
@@ -122,7 +122,9 @@ class RowDecoder:
     ``rejected`` has the first thousand rejections, ``rejected_geolocations`` and ``rejected_blocks`` count all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_people: bool = False) -> None:
+        """``by_people`` is for a file: a block whose end is a netmask is bad there. A service means what it says."""
+        self._by_people = by_people
         self._typed = msgspec.json.Decoder(GenericAlias(list, (_RawGeolocation,)))
         self._large = msgspec.json.Decoder(GenericAlias(list, (_RawLargeGeolocation,)))
         self._only_blocks = msgspec.json.Decoder(list[_RawBlock])
@@ -277,8 +279,7 @@ class RowDecoder:
             if first > last:
                 self._reject_block(locid, position, f"{startip}-{endip}", "startip comes after endip")
                 continue
-            if last >= FIRST_NETMASK and family == 4 and first != last and locid > 0 and is_netmask(last):
-                # A custom one is shown as the service has it, for a person to correct.
+            if self._by_people and family == 4 and first != last and is_netmask(last):
                 self._reject_block(locid, position, f"{startip}-{endip}", "endip is a netmask, not an address")
                 continue
             if first != raw.startipnum or last != raw.endipnum:

@@ -117,11 +117,11 @@ def test_parts_are_what_single_lookups_say(
     most: int,
     is_v6: bool,
 ) -> None:
-    prefix = ("2001:db8::{:x}" if is_v6 else "9.9.9.{}").format
+    prefix = ("2001:db8::1:{:x}" if is_v6 else "9.9.9.{}").format
     home = str(tmp_path_factory.mktemp("state") / "s")
     ranges: dict[int, set[str]] = {}
     for a, b, locid, v6 in blocks:
-        text = ("2001:db8::{:x}" if v6 else "9.9.9.{}").format
+        text = ("2001:db8::1:{:x}" if v6 else "9.9.9.{}").format
         ranges.setdefault(locid, set()).add(f"{text(min(a, b))}-{text(max(a, b))}")
     publish(home, [place(locid, *texts, country="DE") for locid, texts in ranges.items()])
     asked = f"{prefix(min(one, other))}-{prefix(max(one, other))}"

@@ -18,7 +18,7 @@ def place(locid: int, *ranges: str, country: str = "", city: str = "", **fields:
     """A geolocation with its blocks, each a network, an address, or ``first-last``."""
     blocks = []
     for text in ranges:
-        block = IPBlock.parse(*text.split("-"))
+        block = IPBlock.from_ends(*text.split("-")) if "-" in text else IPBlock.parse(text)
         blocks.append((block.family, block.first, block.last, block.startip, block.endip))
     members = {
         "country": country,

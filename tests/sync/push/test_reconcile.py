@@ -30,7 +30,7 @@ def row(operation: str, payload: dict[str, Any] | None = None, **changes: Any) -
 
 
 def place(*blocks: list[str], locid: int = -1, **fields: Any) -> Geolocation:
-    many = tuple(sorted(IPBlock.parse(*ends) for ends in blocks))
+    many = tuple(sorted(IPBlock.from_ends(*ends) for ends in blocks))
     return Geolocation(locid=locid, **{**FIELDS, **fields}, ipblocks=many)
 
 

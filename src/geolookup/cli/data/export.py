@@ -84,8 +84,8 @@ def mmdb(**options: Any) -> None:
 
     \b
     Records are shaped like those of GeoIP2 City, with a map `geolookup` of our own: locid, layer and
-    source. Private addresses are in it. IPv6 blocks inside ::/96 and 2002::/16 are left out, and
-    counted on standard error: readers find IPv4 there.
+    source. Private addresses are in it. IPv6 blocks inside ::/96 are left out, and counted on
+    standard error: readers find IPv4 there.
 
     \b
     Example: geolookup export mmdb GeoLite2-City.mmdb --type GeoLite2-City

@@ -18,6 +18,7 @@ import numpy as np
 
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.flatten import EMPTY, U32, U64, Array
+from geolookup.model.addresses import SIX_TO_FOUR
 from geolookup.model.errors import DataFileError
 
 #: What stands in a tree for a place that points at the IPv4 part: unlike any record's number.
@@ -29,8 +30,8 @@ SEPARATOR_BYTES = 16
 _BITS = 128
 #: IPv4 stands in ::/96, so its root is the node of this depth.
 _IPV4_DEPTH = 96
-#: Inclusive ends of what points at IPv4 once more: IPv4-mapped addresses (RFC 4291), 6to4 (RFC 3056).
-_ALIASES = ((0xFFFF << 32, (0x1_0000 << 32) - 1), (0x2002 << 112, (0x2003 << 112) - 1))
+#: Inclusive ends of the IPv4-mapped addresses (RFC 4291), which point at IPv4 once more.
+_MAPPED = (0xFFFF << 32, (0x1_0000 << 32) - 1)
 _PACKED_AT_ONCE = 1 << 18
 _LOW64 = (1 << 64) - 1
 
@@ -115,20 +116,43 @@ def build(segments: Segments) -> Tree:
 def with_aliases(four: Segments, six: Segments) -> tuple[Segments, int]:
     """Both families in one space: IPv4 in ``::/96``, to which IPv4-mapped and 6to4 addresses point too.
 
-    Also how many covered segments of IPv6 reach into what has been given to IPv4 so, and are left out there. Segments
-    of IPv4-mapped addresses do not count: no lookup ever finds them.
+    If IPv6 has blocks of 6to4 addresses, these come first, and all of IPv4 stands around them once more.
+
+    Also how many covered segments of IPv6 reach into ``::/96``, and are left out there. Segments of IPv4-mapped
+    addresses do not count: no lookup ever finds them.
     """
     four = four.merged()
     # A family of one value has no node of its own to point at.
     alias = ALIAS if len(four.value) > 1 else int(four.value[0])
-    left_out = np.zeros(len(six.value), np.bool_)
-    for first, last in ((0, (1 << 32) - 1), _ALIASES[1]):
-        left_out[max(six.position(first + 1) - 1, 0) : six.position(last + 1)] = True
-    left_out &= six.value != EMPTY
-    for first, last in _ALIASES:
-        six = _laid_over(six, first, last, alias)
+    left_out = np.count_nonzero(six.value[: six.position(1 << 32)] != EMPTY)
+    six = _laid_over(six, *_MAPPED, alias)
+    begin, end = SIX_TO_FOUR
+    own = six.part(max(six.position(begin + 1) - 1, 0), six.position(end + 1))
+    if (own.value != EMPTY).any():
+        six = _laid_over(six, begin, end, EMPTY)
+        at = six.position(begin)
+        six = joined(six.part(0, at), _around(own, four), six.part(at + 1, None))
+    else:
+        six = _laid_over(six, begin, end, alias)
     six = _laid_over(six, 0, (1 << 32) - 1, EMPTY)
-    return joined(four, six.part(1, None)), int(np.count_nonzero(left_out))
+    return joined(four, six.part(1, None)), int(left_out)
+
+
+def _around(own: Segments, four: Segments) -> Segments:
+    """The segments of 6to4: ``own``, of which the first may begin before it, and IPv4 wherever these have gaps."""
+    begin = np.uint64(SIX_TO_FOUR[0] >> 64)
+    early = own.hi < begin
+    hi, lo = np.where(early, begin, own.hi), np.where(early, np.uint64(0), own.lo)
+    hi = np.append(begin | four.lo << np.uint64(16), hi)
+    lo = np.append(np.zeros(len(four.lo), np.uint64), lo)
+    order = np.lexsort((lo, hi))  # stable: of two that begin together IPv4 is the first
+    # The segment of each family that an address is in: both begin where 6to4 does.
+    of_four = np.maximum.accumulate(np.where(order < len(four.value), order, 0))
+    of_six = np.maximum.accumulate(np.where(order < len(four.value), 0, order - len(four.value)))
+    value = np.where(own.value[of_six] == EMPTY, four.value[of_four], own.value[of_six])
+    hi, lo = hi[order], lo[order]
+    is_last = np.append((hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]), True)
+    return Segments(hi[is_last], lo[is_last], value[is_last]).merged()
 
 
 def _laid_over(segments: Segments, first: int, last: int, value: int) -> Segments:

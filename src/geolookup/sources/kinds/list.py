@@ -42,7 +42,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[Batch
         raise DataFileError(f"{opened.name}: holds {len(members)} files of JSON, and a list is one file")
     (member,) = members
     gathered.begin_file(member.inside)
-    decoder = RowDecoder()
+    decoder = RowDecoder(by_people=True)
     lines = _is_lines(member.head)
     noted = 0
     for rows in (_by_line if lines else _as_list)(member, decoder, request):

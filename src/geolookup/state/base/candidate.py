@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from geolookup.base import disk
+from geolookup.base import disk, plainjson
 from geolookup.base.reasons import reason
 from geolookup.model.errors import StateDamagedError
 from geolookup.state.base import files
 from geolookup.state.base.current import FORMAT_VERSION, require_version
 
 REPORT = "report.json"
+#: Before the checksum of the whole report.json, which stands in it.
+_CHECK_MARK = b'"check": "'
 #: Stands in a candidate that was held, until it is published.
 HELD_MARK = ".held"
 #: The files whose size and SHA-256 CURRENT records.
@@ -50,8 +52,8 @@ class Candidate:
                 for name in CONTENT
             }
             record = {**published, "files": found}
-            document = {"version": FORMAT_VERSION, "published": record, "report": report}
-            disk.write_new(os.path.join(self.path, REPORT), dump(document))
+            document = {"version": FORMAT_VERSION, "published": record, "report": report, "check": "0" * 16}
+            disk.write_new(os.path.join(self.path, REPORT), plainjson.sealed(dump(document), _CHECK_MARK))
             disk.sync_directory(self.path)
         return record
 
@@ -95,6 +97,19 @@ def read_report(directory: str) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StateDamagedError(f"{path}: is damaged: {reason(error)}") from error
     return dict(document)
+
+
+def is_as_sealed(directory: str) -> bool:
+    """True if the report.json in a directory is, byte for byte, what `Candidate.seal` wrote, or from before it did.
+
+    False if it cannot be read.
+    """
+    try:
+        with open(os.path.join(directory, REPORT), "rb") as file:
+            found, check = plainjson.loads_sealed(file.read(), _CHECK_MARK)
+        return found.get("check", "") in ("", check)
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def dump(value: Any) -> bytes:

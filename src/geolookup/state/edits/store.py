@@ -316,7 +316,8 @@ class Edits:
     def back_up(self, *, move_on: bool = True) -> None:
         """Copy the file to ``edits.backup.1.db`` by SQLite's own backup; the two before ``move_on`` to 2 and 3.
 
-        Caller holds the publish lock.
+        Caller holds the publish lock. A copy that takes the newest one's place is synced once it moves on: it and the
+        file itself would have to be lost at once.
 
         :raises EditsDamagedError: if SQLite finds the copy damaged: the backups are as they were
         """
@@ -332,15 +333,20 @@ class Edits:
                     contextlib.closing(sqlite3.connect(self.path, timeout=10.0)) as source,
                     contextlib.closing(sqlite3.connect(temporary)) as target,
                 ):
+                    target.execute("PRAGMA synchronous = off")
                     source.backup(target)
                     if (found := target.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
                         raise EditsDamagedError(f"{self.path}: is damaged ({found}){self._restoring()}")
-                disk.sync_file(temporary)
+                if move_on:
+                    for copy in (temporary, names[0]):
+                        with contextlib.suppress(FileNotFoundError):
+                            disk.sync_file(copy)
                 older_ones = ((names[1], names[2]), (names[0], names[1])) if move_on else ()
                 for newer, older in (*older_ones, (temporary, names[0])):
                     with contextlib.suppress(FileNotFoundError):
                         os.rename(newer, older)
-                disk.sync_directory(os.path.dirname(self.path))
+                if move_on:
+                    disk.sync_directory(os.path.dirname(self.path))
             finally:
                 files.remove_file(temporary)
 

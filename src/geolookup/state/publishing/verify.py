@@ -10,8 +10,15 @@ from geolookup.index.verify import verify_index
 from geolookup.model.errors import GeoLookupError, NoStateError, StateBusyError, StateError, StateUnreadableError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.state.base import files
-from geolookup.state.base.candidate import CONTENT, read_report
-from geolookup.state.base.current import Current, index_path, open_published, overlay_path, read_current
+from geolookup.state.base.candidate import CONTENT, REPORT, is_as_sealed, read_report
+from geolookup.state.base.current import (
+    Current,
+    generation_path,
+    index_path,
+    open_published,
+    overlay_path,
+    read_current,
+)
 from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.edits.store import Edits
 from geolookup.state.generations import packing
@@ -75,6 +82,8 @@ def damaged_sources(home: str, current: Current) -> frozenset[str]:
         path = snapshot_path(home, part.snapshot)
         try:
             records = read_report(path)["published"]["files"]
+            if not is_as_sealed(path):
+                found.add(part.name)
             for name in CONTENT:
                 size = os.stat(os.path.join(path, name)).st_size
                 if size != records[name]["bytes"]:
@@ -86,6 +95,8 @@ def damaged_sources(home: str, current: Current) -> frozenset[str]:
 
 def _changed_quickly(home: str, current: Current) -> bool:
     """`changed_files`; the rows of sources that are files alone are compared by their size only."""
+    if not is_as_sealed(generation_path(home, current.generation)):
+        return True
     has_list = bool(current.published.get("url") or current.published.get("custom"))
     for path, record in _expected(home, current).items():
         if has_list or os.path.basename(path) != "cache.db":
@@ -132,6 +143,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
     problems += of_snapshots
     problems += _all_content_problems(snapshot_files, work)
     problems += packing.problems(home)
+    problems += _report_problems(generation)
     try:
         published = open_published(home)
     except StateError as error:
@@ -160,6 +172,7 @@ def _snapshots(home: str, current: Current) -> tuple[dict[str, dict[str, Any]], 
         if not number:
             continue
         path = snapshot_path(home, number)
+        problems += _report_problems(path)
         with _collected(problems):
             record = read_report(path)["published"]
             if record["digest"] != digest:
@@ -169,6 +182,12 @@ def _snapshots(home: str, current: Current) -> tuple[dict[str, dict[str, Any]], 
                 if not _is_same_file(file, os.path.join(generation, name)):
                     found[file] = record["files"][name]
     return found, problems
+
+
+def _report_problems(directory: str) -> list[str]:
+    if is_as_sealed(directory):
+        return []
+    return [f"{os.path.join(directory, REPORT)}: is not what was written: its checksum differs"]
 
 
 def _is_same_file(path: str, other: str) -> bool:

@@ -10,12 +10,15 @@ from geolookup.base.reasons import reason
 from geolookup.history.held import find_held, is_held, opened_held
 from geolookup.history.impact import Comparison, Impact, impact
 from geolookup.model.errors import StateDamagedError
+from geolookup.settings.table import Settings
 from geolookup.state.base.candidate import read_report
 from geolookup.state.base.current import Current, Published
-from geolookup.state.base.parts import Part, parts_of, snapshot_path
+from geolookup.state.base.parts import REGISTRY, Part, parts_of, snapshot_path
 from geolookup.state.generations.cache_compare import RowDifferences, row_differences
 from geolookup.state.publishing.catalogue import Generations, Reference
 from geolookup.state.publishing.directory import StateDirectory
+from geolookup.sync.pull.guard import few_rows_differ, is_small
+from geolookup.sync.pull.losses import judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,23 @@ class Sides:
     def impact(self) -> Impact:
         """Counts of the addresses that had another answer, the local edits of each time included."""
         return impact((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
+
+    def losses(self, settings: Settings) -> tuple[str, ...]:
+        """What the guard would hold the later one for if it took the place of the earlier, a sentence each."""
+        sides = self.old, self.new
+        stacks = [{part.name: part for part in parts_of(side.current.published)} for side in sides]
+        before, after = ([(next(iter(stack)), side.base)] for stack, side in zip(stacks, sides, strict=True))
+        moving = [name for name, part in stacks[1].items() if name in stacks[0] and part != stacks[0][name]]
+        registry = {part.name for stack in stacks for part in stack.values() if part.kind == REGISTRY}
+        lenient = [name for name in moving if self._is_a_days_work(stacks[0][name], stacks[1][name])]
+        verdict = judge(settings, before, after, left_out=registry, moving=moving, lenient=lenient)
+        return tuple(loss.reason for loss in verdict.losses)
+
+    def _is_a_days_work(self, old: Part, new: Part) -> bool:
+        rows = read_report(self._path(old))["published"]["rows"]
+        if not is_small(rows):
+            return False
+        return few_rows_differ(row_differences(self._cache(old), self._cache(new), top=0, blocks=False).counts)
 
     def comparison(self) -> Comparison:
         """A comparison of single addresses."""

@@ -37,8 +37,8 @@ def row_changes(difference: Mapping[str, Any] | None) -> list[str]:
 def changes(difference: Mapping[str, Any] | None) -> list[str]:
     """`row_changes`, and for how many addresses the country changed."""
     found = row_changes(difference)
-    if difference and found:
-        moved = difference["addresses_whose_country_changed"]
+    # Of what was rolled back, and of several changed sources, it is not counted.
+    if difference and found and (moved := difference.get("addresses_whose_country_changed")):
         found.append(f"country changed for {moved['ipv4']} IPv4 and {moved['ipv6']} IPv6 addresses")
     return found
 

@@ -155,7 +155,12 @@ def test_a_local_edit_between_two_generations_is_in_the_answers_and_not_in_the_r
 
 def test_rolling_back_says_how_to_return_and_a_lookup_follows(two: str, capsys: pytest.CaptureFixture[str]) -> None:
     with GeoLookup(two) as geo:
-        out = asked(capsys, "generations", "rollback", "--reason", "Dallas?")
+        assert run(["generations", "rollback"]) == 3
+        told = capsys.readouterr().err
+        assert "20.0% of the IPv4 addresses whose answer names a country would have another country" in told
+        assert "If that is meant: geolookup generations rollback 1 --yes" in told
+        assert geo.status().generation == 2
+        out = asked(capsys, "generations", "rollback", "--yes", "--reason", "Dallas?")
         assert "generation 1 is served again, in place of 2" in out
         found = geo.lookup("8.8.8.8")
         assert found is not None
@@ -163,8 +168,45 @@ def test_rolling_back_says_how_to_return_and_a_lookup_follows(two: str, capsys: 
     history = asked_json(capsys, "history", "--json")
     assert history[-1]["after"] == {"generation": 1, "reason": "Dallas?"}
     back = out.strip().rpartition("geolookup ")[2].split()
-    found_json = asked_json(capsys, *back, "--json")
+    found_json = asked_json(capsys, *back, "--yes", "--json")
     assert (found_json["from"], found_json["generation"]) == (1, 2)
+
+
+def test_on_a_terminal_a_rollback_shows_whose_answers_change_and_asks(
+    two: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("geolookup.cli.data.generations.may_ask", lambda *, as_json: not as_json)
+    answers = iter([False, True])
+    asked_for = []
+
+    def confirm(question: str) -> bool:
+        asked_for.append(question)
+        return next(answers)
+
+    monkeypatch.setattr("click.confirm", confirm)
+    assert run(["generations", "rollback"]) == 0
+    out, err = capsys.readouterr()
+    assert "addresses whose answer differs: " in out
+    assert "20.0% of the IPv4 addresses whose answer names a country would have another country" in err
+    assert out.endswith("nothing was changed\n")
+    assert asked_json(capsys, "status", "--json")["generation"] == 2
+    assert run(["generations", "rollback"]) == 0
+    assert asked_json(capsys, "status", "--json")["generation"] == 1
+    assert asked_for == ["Serve generation 1 again?"] * 2
+
+
+def test_going_back_to_the_bundled_data_loses_all_cities_and_is_not_done_by_a_script(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    (tmp_path / "cities.csv").write_text("network,country,city\n8.8.8.0/24,US,Mountain View\n9.9.0.0/16,CH,Zürich\n")
+    asked(capsys, "sync", "--bundled")
+    asked(capsys, "sync", str(tmp_path / "cities.csv"))
+    assert run(["generations", "rollback", "1"]) == 3
+    assert "IPv4 would have no answer at all: 65,792 addresses have one" in capsys.readouterr().err
+    assert "Mountain View" in asked(capsys, "8.8.8.8")
+    asked(capsys, "generations", "rollback", "1", "--yes")
+    assert "Mountain View" not in asked(capsys, "8.8.8.8")
 
 
 def test_pins_are_shown_and_prune_says_what_it_removed(home: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,7 +337,7 @@ def test_a_rollback_to_what_is_stale_says_so(
     later = datetime.now(UTC) + timedelta(days=3)
     monkeypatch.setattr(clock, "wall", lambda: later)
     monkeypatch.setenv("GEOLOOKUP_MAX_AGE", "2d")
-    assert run(["generations", "rollback"]) == 0
+    assert run(["generations", "rollback", "--yes"]) == 0
     assert 'past max_age, and stale is "warn"' in capsys.readouterr().err
 
 

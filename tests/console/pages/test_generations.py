@@ -54,7 +54,11 @@ def test_a_person_goes_back_after_a_bad_night(files: FilesConsole, browser: Any)
     assert "Ville 7" in places
     assert "20.0.200.0/24" in tab.get_by_role("region", name="Blocks of towns").inner_text()
     tab.go_back()
-    tab.get_by_role("button", name="Serve it again generation 1").click()
+    tab.get_by_role("link", name="Roll back to this version generation 1").click()
+    back = tab.get_by_role("region", name="Roll back to generation 1")
+    assert "9.1% of the IPv4 addresses that have an answer would have none" in back.get_by_role("alert").inner_text()
+    back.get_by_role("textbox").fill("Wrong towns")
+    back.get_by_role("button", name="Roll back to this version").click()
     told = tab.get_by_role("status").inner_text()
     assert told.startswith("Generation 1 is served again, in place of 2, which is not published again by itself")
     assert files.served == 1
@@ -108,14 +112,14 @@ def test_a_generation_is_pinned_and_unpinned(files: FilesConsole, visitor: Visit
 
 
 def test_a_page_that_was_overtaken_goes_nowhere(files: FilesConsole, visitor: Visitor) -> None:
-    sent = form_of(visitor.get("/generations").text, "Serve it again")
+    sent = form_of(visitor.get("/generations/diff?old=2&new=1").text, "Roll back to this version")
     files.write(221)
     assert files.sync().generation == 3
     answer = visitor.post("/generations", data=sent)
     assert answer.status_code == 409
     assert "generation 3 is served by now, and not 2 any more: look again before you go back" in answer.text
     assert files.served == 3
-    again = form_of(answer.text, 'again <span class="unseen">generation 1<')
+    again = form_of(visitor.get("/generations/diff?old=3&new=1").text, "Roll back to this version")
     assert "Generation 1 is served again, in place of 3" in visitor.post("/generations", data=again).text
 
 
@@ -158,7 +162,9 @@ def test_wrong_questions_are_answered_in_words(visitor: Visitor) -> None:
     assert (answer.status_code, "generation 77 is not kept" in answer.text) == (422, True)
     answer = visitor.get("/generations/diff?old=%3Cb%3E&new=2")
     assert (answer.status_code, "<b>" in answer.text) == (422, False)
-    sent = form_of(visitor.get("/generations").text, 'again <span class="unseen">generation 1<')
+    sent = form_of(visitor.get("/generations/diff?old=2&new=1").text, "Roll back to this version")
+    answer = visitor.post("/generations", data={**sent, "seen": "1"})
+    assert (answer.status_code, "first look at what would change" in answer.text) == (409, True)
     answer = visitor.post("/generations", data={**sent, "number": "77"})
     assert (answer.status_code, "generation 77 is not kept" in answer.text) == (409, True)
     answer = visitor.post("/generations/diff?old=1&new=2", data=hidden(visitor.get("/generations/diff").text))
@@ -183,7 +189,8 @@ def test_a_console_that_only_reads_changes_nothing(tmp_path: Path) -> None:
     made.sync()
     with made.running as running, running.client() as client:
         text = client.get("/generations").text
-        assert "Serve it again" not in text
+        assert "Roll back" not in text
+        assert "Roll back" not in client.get("/generations/diff?old=2&new=1").text
         assert "Pin <" not in text
         token = hidden(client.get("/generations/diff").text)
         answer = client.post("/generations", data={**token, "step": "rollback", "number": "1", "served": "2"})

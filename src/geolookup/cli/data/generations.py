@@ -8,6 +8,7 @@ import click
 
 from geolookup.cli import exit_codes, output
 from geolookup.cli.data import generation_text, impact
+from geolookup.cli.edits.options import may_ask
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.inputs import Tally
 from geolookup.cli.options import (
@@ -21,6 +22,7 @@ from geolookup.cli.options import (
 from geolookup.history import diff as diff_module
 from geolookup.history.held import find_held, is_held
 from geolookup.lookup.follow import Freshness
+from geolookup.model.errors import HeldError
 from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, shown
 from geolookup.state.base.clock import age_s
@@ -190,24 +192,32 @@ def diff(old: str, new: str, addresses: str | None, blocks: bool, top: int, as_j
 @generations.command(cls=MomentsCommand)
 @click.argument("generation", required=False)
 @click.option("--reason", default="", help="Why, for the history.")
+@click.option("--yes", is_flag=True, help="Do not ask, however many answers would be lost.")
 @json_option
-def rollback(generation: str | None, reason: str, as_json: bool) -> None:
+def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> int:
     """Serve an older generation again: the one served before, or GENERATION.
 
     \b
+    On a terminal it shows whose answers change, and asks. Elsewhere it needs --yes if too many
+    addresses would lose their answer, its city or its country.
     Running processes follow within a second, local edits still apply, and the history records it.
     A sync does not publish the replaced list again while the service still has exactly that list;
     it publishes any other list.
-    Exit status: 0 done, 1 the generation is damaged, 2 it is not kept, 75 another run is
-    under way.
+    Exit status: 0 done, 1 the generation is damaged, 2 it is not kept, 3 too much would be lost, so
+    --yes is needed, 75 another run is under way.
 
     \b
     Example: geolookup generations rollback --reason "half of DE was gone"
     """
     settings, directory = _configured()
     before = directory.require_current().generation
-    number = None if generation is None else Generations(directory).resolve(generation)
-    published = directory.keeping.rollback(number, reason=reason)
+    named = None if generation is None else Generations(directory).resolve(generation)
+    with directory.locks.run():
+        number = directory.keeping.target(named)
+    if not yes and not _is_meant(directory, settings, number, ask=may_ask(as_json=as_json)):
+        output.done("nothing was changed")
+        return exit_codes.DONE
+    published = directory.keeping.rollback(number, reason=reason, instead_of=before)
     again = f"geolookup generations rollback {before}"
     output.emit(
         as_json,
@@ -217,6 +227,31 @@ def rollback(generation: str | None, reason: str, as_json: bool) -> None:
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):
         output.warn(f'it is {in_words(age_s(published.dated))} old, past max_age, and stale is "{settings.stale}"')
+    return exit_codes.DONE
+
+
+def _is_meant(directory: StateDirectory, settings: Settings, number: int, *, ask: bool) -> bool:
+    """Show whose answers change if a generation is served again, and ask if a person is there.
+
+    :raises HeldError: if too many answers would be lost, and there is nobody to ask
+    """
+    with diff_module.opened(directory, SERVED, number) as sides:
+        losses = sides.losses(settings)
+        if ask:
+            impact.say_impact(sides.impact(), _TOP)
+        digest = sides.new.current.digest
+    if ask:
+        for reason in losses:
+            output.warn(reason)
+        return click.confirm(f"Serve generation {number} again?")
+    if losses:
+        raise HeldError(
+            f"generation {number} is not served again: {'; '.join(losses)}. Look at it: geolookup generations diff "
+            f"served {number}. If that is meant: geolookup generations rollback {number} --yes",
+            digest=digest,
+            reasons=losses,
+        )
+    return True
 
 
 def _published_object(published: Current) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from geolookup.history import diff as history
 from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
 from geolookup.lookup.asked import read_field
-from geolookup.model.errors import GeoLookupError, InvalidAddressError
+from geolookup.model.errors import EditError, GeoLookupError, InvalidAddressError
 from geolookup.settings.times import shown
 from geolookup.state.publishing.catalogue import PREVIOUS, SERVED, Generations, KeptGeneration
 from geolookup.sync import words
@@ -86,8 +86,10 @@ def _done(console: Console, form: Form) -> str:
         directory.keeping.unpin(number)
         return words.unpinned(number)
     before = form.number("served")
+    if form.text("seen") != str(before):
+        raise EditError("nothing was changed: first look at what would change, by the link beside the version")
     published = directory.keeping.rollback(number, reason=form.text("reason"), instead_of=before)
-    return words.served_again(published.generation, before, "serve it again on this page")
+    return words.served_again(published.generation, before, "roll back to it on this page")
 
 
 @get("/generations/diff", sync_to_thread=True)
@@ -109,7 +111,7 @@ def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Html:
 def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 200, error: str | None = None) -> Html:
     directory = console.directory()
     old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
-    values: dict[str, Any] = dict.fromkeys(("sources", "impact", "stacks", "changed", "numbers"))
+    values: dict[str, Any] = dict.fromkeys(("sources", "impact", "stacks", "changed", "numbers", "losses"))
     try:
         with history.opened(directory, old, new) as sides:
             values["numbers"] = sides.old.current.generation, sides.new.current.generation
@@ -118,6 +120,9 @@ def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 2
             if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or stream is not None:
                 values["sources"] = sides.sources(top=_MOST_ROWS, blocks=True)
                 values["impact"] = sides.impact()
+                # To go back to another version begins with this comparison.
+                if values["numbers"][0] == directory.require_current().generation != values["numbers"][1]:
+                    values["losses"] = sides.losses(console.settings())
             if stream is not None:
                 values["changed"] = _Changed(sides, stream)
     except GeoLookupError as wrong:

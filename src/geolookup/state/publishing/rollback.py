@@ -51,10 +51,7 @@ class Keeping:
                     f"generation {current.generation} is served by now, and not {instead_of} any more: look again "
                     "before you go back"
                 )
-            kept = numbered(os.path.join(self._home, "generations"))
-            target = self._before(current, kept) if generation is None else generation
-            if target is None or target not in kept or target == current.generation:
-                raise UnknownGenerationError(f"{self._home}: {self._why_not(current, kept, generation)}")
+            target = self.target(generation)
             from geolookup.state.generations.packing import make_generation_whole  # late: it needs numpy
 
             make_generation_whole(self._home, target)
@@ -80,6 +77,18 @@ class Keeping:
             after = {"generation": published.generation, **({"reason": reason} if reason else {})}
             self._note_done("rollback", before, after)
         return published
+
+    def target(self, generation: int | None = None) -> int:
+        """The generation that `rollback` would serve.
+
+        :raises UnknownGenerationError: if it is not kept, or there is none
+        """
+        current = required_current(self._home)
+        kept = numbered(os.path.join(self._home, "generations"))
+        target = self._before(current, kept) if generation is None else generation
+        if target is None or target not in kept or target == current.generation:
+            raise UnknownGenerationError(f"{self._home}: {self._why_not(current, kept, generation)}")
+        return target
 
     def _before(self, current: Current, kept: list[int]) -> int | None:
         """The generation that was served last before the one that is, leaving out what was rolled back."""

@@ -31,8 +31,8 @@ def judged(pull: Pull, result: Result, candidate: Candidate, staged: Staged, rec
     if baseline is not None:
         begun = time.monotonic()
         reasons = _compare(pull, baseline, candidate, staged, report)
-        small = int(baseline.record["rows"]["blocks"]) <= _SMALL
-        result.lenient = small and report.difference is not None and _is_small(report.difference)
+        found = report.difference
+        result.lenient = is_small(baseline.record["rows"]) and found is not None and few_rows_differ(found)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
     reasons += _older(record, pull.before(result.definition))
     result.candidate = candidate
@@ -141,7 +141,7 @@ def reasons_to_hold(
     reasons = []
     if custom_gone > settings.guard_custom_gone and custom_gone > settings.guard_custom_share * old_custom:
         reasons.append(f"custom geolocations gone that were not deleted here: {custom_gone} of {old_custom}")
-    if difference and _is_small(difference):
+    if difference and few_rows_differ(difference):
         return reasons
     counted = (
         ("geolocations", _default(old, "geolocations"), _default(new, "geolocations"), settings.guard_geolocations),
@@ -173,7 +173,12 @@ def reasons_to_hold(
     return reasons
 
 
-def _is_small(difference: Mapping[str, Any]) -> bool:
+def is_small(rows: Mapping[str, Any]) -> bool:
+    """True if a source with these counts is a small file, of which a few rows may change many answers."""
+    return int(rows["blocks"]) <= _SMALL
+
+
+def few_rows_differ(difference: Mapping[str, Any]) -> bool:
     """True if no more rows came, went or moved than are free."""
     geolocations, blocks = difference["geolocations"], difference["blocks"]
     counts = (geolocations["added"], geolocations["removed"], *(blocks[how] for how in ("added", "removed", "changed")))

@@ -20,10 +20,11 @@ import msgspec
 from geolookup.cli import exit_codes
 from geolookup.model.errors import SettingsError
 from geolookup.settings.load import load
-from geolookup.settings.paths import settings_path
+from geolookup.settings.paths import SYSTEM_HOME, default_home, settings_path
 from geolookup.settings.source import SOURCE_TABLE, SourceSettings
 from geolookup.settings.table import Settings, described
 from geolookup.state.base import readers
+from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import configured_url
 
 USER = "geolookup"
@@ -32,6 +33,9 @@ HOMES = ("/home", "/root", "/run/user")
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - nothing is written there
 SERVICE = "geolookup-refresh.service"
 TIMER = "geolookup-refresh.timer"
+FAILURE = "geolookup-failure@.service"
+#: The line that has `FAILURE` started for the unit in which it stands, once its restarts are used up.
+_ON_FAILURE = "OnFailure=geolookup-failure@%n.service"
 
 #: The file for a secret that came from the environment: the printed text must not contain secrets.
 _SECRETS = "/etc/geolookup"
@@ -104,6 +108,16 @@ def command(name: str, program: str, arguments: Iterable[str]) -> str:
 # The parts of every unit
 
 
+def home_of(settings: Settings) -> str | None:
+    """The state for which units are printed: the one that the settings name, else the one that this user has.
+
+    None without either: `/var/lib/geolookup`, which is theirs.
+    """
+    if settings.home or os.path.exists(os.path.join(settings.state_home(), "CURRENT")):
+        return os.path.abspath(settings.state_home())
+    return None
+
+
 def executable() -> tuple[str, ...]:
     """The command of this very installation, which need not be in the PATH."""
     script = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), "geolookup")
@@ -112,7 +126,8 @@ def executable() -> tuple[str, ...]:
 
 def user_of(home: str | None) -> str:
     """The owner of an existing state, since other users cannot use it; else a user of its own."""
-    if home is None or not os.path.isdir(home):
+    home = home or f"{STATE}/{USER}"
+    if not os.path.isdir(home):
         return USER
     owner = os.stat(home).st_uid
     try:
@@ -223,14 +238,20 @@ def places(paths: Iterable[str]) -> tuple[str, str]:
 
 def notes_of(home: str | None, program: str) -> list[str]:
     """The steps that a person must still take before units of a state work."""
-    notes = []
+    notes = [f"OnFailure= starts {FAILURE}: `geolookup refresh --print-systemd=failure` prints it"]
     user = user_of(home)
     if user == USER and not exists(user):
         notes.append(
             f"create the user once: useradd --system --home-dir {STATE}/geolookup --shell /usr/sbin/nologin {USER}"
         )
     if user == "root":
-        notes.append(f"{home} belongs to root, so the service runs as root: better give it a user of its own")
+        there = home or f"{STATE}/{USER}"
+        notes.append(f"{there} belongs to root, so the service runs as root: better give it a user of its own")
+    if home is not None and home == default_home():
+        notes.append(
+            f"{home} is the state of {user} alone; to have it where services have theirs: `geolookup state move "
+            f"{SYSTEM_HOME}`, then print the units again"
+        )
     if home is not None and not os.path.isdir(home):
         notes.append(f"create {home} once, owned by {user}, with mode 0700")
     if below(HOMES, [sys.prefix, program]):
@@ -256,7 +277,7 @@ class Job:
 
     ``command`` is the executable and its arguments, ``environment`` the settings that neither a file nor a default
     gives, ``config`` the settings file if there is one, ``sources`` the sources in it. ``home`` and ``textfile`` are
-    absolute, ``home`` None if nobody chose it. ``secrets`` are files by their setting: ``token_file``,
+    absolute, ``home`` None for the services' own (`home_of`). ``secrets`` are files by their setting: ``token_file``,
     ``ping_url_file``. ``notes`` say what a person must still do.
     """
 
@@ -278,7 +299,8 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
     :raises SettingsError: if there is neither a service nor another source, or a value cannot be written into a unit
         or a crontab
     """
-    if not settings.sources:
+    sources = settings.sources or _given_sources(settings.state_home())
+    if not sources:
         configured_url(settings)
     environment = environment_of(settings)
     secrets, notes = _secrets(settings)
@@ -287,20 +309,30 @@ def job(settings: Settings, arguments: Iterable[str], *, changed_exit_code: int 
         command=(*executable(), "refresh", *arguments, *extra),
         environment=environment,
         config=_config(),
-        home=settings.state_home() if settings.home else None,
+        home=home_of(settings),
         textfile=os.path.abspath(os.path.expanduser(settings.textfile)) if settings.textfile else None,
         secrets=secrets,
         # Two lists, should the push need one, and the waits between.
         longest_s=2 * settings.total_timeout_s + settings.max_wait_s + 600,
         succeeds_with=(exit_codes.BUSY, *(() if changed_exit_code is None else (changed_exit_code,))),
         notes=notes,
-        sources=settings.sources,
+        sources=sources,
     )
     written = [*found.command, *environment.values(), *secrets.values(), found.config, found.home, found.textfile]
     for text in written:
         if text is not None and not text.isprintable():
             raise SettingsError(f"{text!r} has a control character, which no unit or crontab can hold: rename it")
     return found
+
+
+def _given_sources(home: str) -> tuple[SourceSettings, ...]:
+    """The files that a state was synced from, if nothing is configured: a refresh follows them."""
+    current = StateDirectory(home).named_current()
+    return tuple(
+        SourceSettings(name=str(entry["name"]), location=str(entry["location"]))
+        for entry in (() if current is None else current.sources)
+        if entry.get("given") and entry.get("location")
+    )
 
 
 def _secrets(settings: Settings) -> tuple[dict[str, str], list[str]]:
@@ -327,7 +359,7 @@ def _source_notes(planned: Job) -> Iterator[str]:
     written = {}
     if planned.sources and planned.config is not None:
         with open(planned.config, "rb") as file:
-            written = {table["name"]: table for table in tomllib.load(file)[SOURCE_TABLE]}
+            written = {table["name"]: table for table in tomllib.load(file).get(SOURCE_TABLE, ())}
     for source in planned.sources:
         files = {"token_file": source.token_file, "location": "" if source.is_remote else source.location}
         for key, path in files.items():
@@ -369,6 +401,7 @@ def service_unit(planned: Job) -> str:
         "Description=geolookup: send edits, pull and publish the service's list",
         "Wants=network-online.target",
         "After=network-online.target",
+        _ON_FAILURE,
         "# Restarts count: a night has four attempts.",
         "StartLimitIntervalSec=6h",
         "StartLimitBurst=4",
@@ -416,6 +449,24 @@ def timer_unit() -> str:
     )
 
 
+def failure_unit() -> str:
+    """The template that the others start when they have failed: it must reach a person."""
+    told = 'systemctl status --no-pager --full "$$1" | logger --priority daemon.alert --tag geolookup'
+    return "\n".join(
+        [
+            f"# /etc/systemd/system/{FAILURE}",
+            "[Unit]",
+            "Description=geolookup: tell that %i failed",
+            "",
+            "[Service]",
+            "Type=oneshot",
+            "# It is written to the journal as an alert. Put in its place what reaches a person here: mail, a pager.",
+            f"ExecStart=/bin/sh -c '{told}' sh %i",
+            "",
+        ]
+    )
+
+
 def crontab_line(planned: Job) -> str:
     """One line for ``crontab -e``: silent if all went well, so that mail means something. It ends with a newline.
 
@@ -450,7 +501,7 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
     program, *more = executable()
     arguments = [*more, "share", *_arguments(given, defaults)]
     require_runnable(program)
-    home = os.path.abspath(settings.state_home()) if settings.home else None
+    home = home_of(settings)
     environment, credentials = _settings_in(environment_of(settings), _config())
     state, writable = state_lines(home)
     environment["GEOLOOKUP_HOME"] = "%S/geolookup" if home is None else specifiers(home)
@@ -467,6 +518,7 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
         "Description=geolookup: share what is answered here with other tools",
         "Wants=network-online.target",
         "After=network-online.target",
+        _ON_FAILURE,
         "",
         "[Service]",
         command("ExecStart", program, arguments),
@@ -488,6 +540,12 @@ def share_unit(settings: Settings, given: Mapping[str, Any], defaults: Mapping[s
         "",
     ]
     notes = notes_of(home, program)
+    there = home or f"{STATE}/{USER}"
+    if not os.path.exists(os.path.join(there, "CURRENT")):
+        notes.append(
+            f"nothing has been published in {there} yet, and the service does not start without: have a refresh run "
+            "there first (`geolookup refresh --print-systemd`)"
+        )
     if files:
         shown = " and ".join(files)
         notes.append(f"{shown}: {user_of(home)} must be able to read them, and own the file of tokens (mode 0600)")

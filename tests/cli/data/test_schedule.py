@@ -16,6 +16,7 @@ from geolookup.model.errors import SettingsError
 from geolookup.settings.load import load
 from geolookup.settings.table import described
 from tests.cli.edits.test_custom import Command
+from tests.support.data.states import place, publish
 
 #: Everything that systemd, cron or a shell has a meaning for.
 AWKWARD = "a b$HOME%h\"c'd\\n;e#f*`g`"
@@ -206,6 +207,77 @@ def test_a_state_of_nobodys_choosing_is_the_services_own(command: Command) -> No
     for line in ("User=geolookup", "StateDirectory=geolookup", "Environment=GEOLOOKUP_HOME=%S/geolookup"):
         assert f"{line}\n" in service
     assert "ReadWritePaths" not in service
+
+
+@pytest.fixture
+def own_state(default_home: str) -> str:
+    """The state that this user has without having chosen one."""
+    publish(default_home, [place(1, "8.0.0.0/8", city="Ulm")])
+    return default_home
+
+
+@pytest.mark.parametrize("words", [("refresh", "--print-systemd=service"), ("share", "--print-systemd")], ids=str)
+def test_the_units_are_for_the_state_that_this_user_has_and_say_how_it_moves(
+    words: tuple[str, ...], own_state: str, command: Command, systemd: str, tmp_path: Path
+) -> None:
+    unit = command(*words)
+    owner = Path(own_state).owner()
+    for line in (f"User={owner}", f"Environment=GEOLOOKUP_HOME={own_state}", "OnFailure=geolookup-failure@%n.service"):
+        assert f"{line}\n" in unit
+    assert f"{own_state} is the state of {owner} alone" in command.error
+    assert "`geolookup state move /var/lib/geolookup`" in command.error
+    assert f"ReadWritePaths={own_state}\n" in unit
+    assert "%S" not in unit
+    assert verified(systemd, tmp_path, unit, units.timer_unit()) == "0:"
+    # What is started finds that state with the environment of the unit alone.
+    environment = dict(
+        line.removeprefix("Environment=").split("=", 1) for line in unit.splitlines() if line.startswith("Environment=")
+    )
+    start = shlex.split(next(line for line in unit.splitlines() if line.startswith("ExecStart=")).partition("=")[2])
+    program = start[: start.index(words[0])]
+    answer = subprocess.run(
+        [*program, "8.8.8.8"], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "Ulm" in answer.stdout, answer
+
+
+def test_a_state_that_follows_files_is_scheduled_and_they_must_be_readable(
+    command: Command, home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GEOLOOKUP_URL")
+    monkeypatch.setenv("GEOLOOKUP_HOME", home)
+    office = tmp_path / "office.csv"
+    office.write_text("network,country\n192.0.2.0/24,DE\n")
+    command("sync", office)
+    assert f"GEOLOOKUP_HOME={home}\n" in command("refresh", "--print-systemd=service")
+    assert f"let {Path(home).owner()} read {office} (source office)" in command.error
+
+
+def test_a_share_of_no_state_yet_says_so(command: Command) -> None:
+    assert "GEOLOOKUP_HOME=%S/geolookup\n" in command("share", "--print-systemd")
+    assert "nothing has been published in /var/lib/geolookup yet" in command.error
+
+
+def test_what_failed_reaches_the_unit_that_tells_of_it(command: Command, systemd: str, tmp_path: Path) -> None:
+    service = command("refresh", "--print-systemd=service")
+    assert "OnFailure=geolookup-failure@%n.service\n" in service
+    assert "`geolookup refresh --print-systemd=failure` prints it" in command.error
+    template = command("refresh", "--print-systemd=failure")
+    (tmp_path / units.FAILURE).write_text(template)
+    result = subprocess.run(
+        [systemd, "verify", "--man=no", str(tmp_path / "geolookup-failure@x.service")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert (result.returncode, "geolookup" in result.stderr) == (0, False), result.stderr
+    # The command of the unit: what systemctl says of the failed unit goes to the log.
+    for name, text in (("systemctl", 'echo "status of $4"'), ("logger", f"cat > {tmp_path}/logged")):
+        tool = tmp_path / name
+        tool.write_text(f"#!/bin/sh\n{text}\n")
+        tool.chmod(0o755)
+    (start,) = (line.removeprefix("ExecStart=") for line in template.splitlines() if line.startswith("ExecStart="))
+    words = [word.replace("$$", "$").replace("%i", "geolookup-refresh.service") for word in shlex.split(start)]
+    subprocess.run(words, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True, timeout=60)
+    assert (tmp_path / "logged").read_text() == "status of geolookup-refresh.service\n"
 
 
 def test_a_chosen_state_is_written_by_whoever_owns_it(

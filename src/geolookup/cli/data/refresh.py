@@ -74,8 +74,9 @@ def _own_exit_code(_context: click.Context, _parameter: click.Parameter, value: 
     "--print-systemd",
     is_flag=False,
     flag_value="both",
-    type=click.Choice(["both", "service", "timer"]),
-    help="Print a hardened service and a nightly timer for systemd, and do nothing else.",
+    type=click.Choice(["both", "service", "timer", "failure"]),
+    help="Print a hardened service and a nightly timer for systemd (or `failure`, the unit that they start if they "
+    "fail), and do nothing else.",
 )
 @click.option("--print-cron", is_flag=True, help="Print a nightly line for crontab, and do nothing else.")
 @json_option
@@ -108,6 +109,9 @@ def refresh(
     settings = load_service_settings(
         chosen.pop("url"), pulls=True, pushes=True, says=print_systemd is not None or print_cron, **chosen
     )
+    if print_systemd == "failure":
+        click.echo(units.failure_unit(), nl=False)
+        return exit_codes.DONE
     if print_systemd or print_cron:
         arguments = [] if on_conflict == "hold" else ["--on-conflict", on_conflict]
         _print_schedule(units.job(settings, arguments, changed_exit_code=changed_exit_code), print_systemd)

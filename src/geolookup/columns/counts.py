@@ -70,7 +70,8 @@ class Counts:
     ``by`` says what was counted; ``covered`` and ``not_covered`` count addresses that have a location and that have
     none; ``malformed`` counts what is not an address, and rows that could not be read, ``problems`` names the first
     `NAMED_PROBLEMS` of them. ``questions`` has one for each file of whose column few values are addresses.
-    ``generation`` is the one that answered, and ``dated`` is the time (ISO 8601) as of when.
+    ``generation`` is the one that answered, and ``dated`` the oldest date or moment
+    (ISO 8601, UTC) that its sources say their data are of, None if none says one.
     """
 
     def __init__(

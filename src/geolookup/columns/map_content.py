@@ -22,6 +22,7 @@ from geolookup.index.segments import segments_v4
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.types import Geolocation, Layer, geolocation_of
+from geolookup.settings.times import of_day
 
 #: Longer texts are cut, wherever they come from.
 LABEL_LENGTH: Final = 80
@@ -127,10 +128,10 @@ def of_counts(counts: Counts, *, title: str, focus: Focus, top: int, drawn: str)
     )
 
 
-def ended(lines: list[str], drawn: str, generation: int, dated: str) -> tuple[str, ...]:
+def ended(lines: list[str], drawn: str, generation: int, dated: str | None) -> tuple[str, ...]:
     """The lines at the foot of a map, with those that every map has."""
     own = (
-        f"Drawn on {drawn} by geolookup {__version__}; data: generation {generation}, {dated[:10]}.",
+        f"Drawn on {drawn} by geolookup {__version__}; data: generation {generation}, {of_day(dated)}.",
         "Outlines: Natural Earth (public domain).",
     )
     return tuple(harmless(line, _LINE_LENGTH) for line in (*lines, *own))

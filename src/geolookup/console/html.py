@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from geolookup.base.text import harmless
-from geolookup.settings.times import in_words
+from geolookup.settings.times import in_words, of_day
 from geolookup.settings.times import shown as moment
 from geolookup.sites.site import block_text
 from geolookup.sync import words
@@ -37,6 +37,7 @@ class Templates:
             "count": words.count,
             "grouped": lambda number: f"{number:,}",
             "in_words": in_words,
+            "of_day": of_day,
             "moment": moment,
             "with_code": with_code,
         }

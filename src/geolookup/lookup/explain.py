@@ -118,8 +118,8 @@ def explain(
         covering=tuple(item for item, _ in ranked),
         generation=current.generation,
         source=current.source,
-        age_s=age_s(current.dated),
-        confirmed="dated" not in current.published,
+        age_s=age_s(current.confirmed),
+        confirmed=not current.is_embedded,
         since=answer_since(directory, current.generation, of_blocks, family, value),
         edits=unreadable or tuple(f"{edit.describe()} ({edit.state})" for _, laid in ranked[:1] for edit in laid.edits),
     )

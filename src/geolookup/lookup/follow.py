@@ -45,12 +45,11 @@ class Freshness:
 
     def limits(self, current: "Current") -> "list[tuple[str, str, float | None]]":
         """Each source that answers: its name, the moment from which its age counts, and its limit in seconds."""
-        named = {str(each["name"]) for each in current.published.get("stack", ())}
-        entries = [entry for entry in current.sources if entry["name"] in named]
+        entries = current.serving
         if len(entries) <= 1:
             name = str(entries[0]["name"]) if entries else ""
             own = entries[0].get("max_age_s") if entries else None
-            return [(name, current.dated, self.max_age_s if own is None else own)]
+            return [(name, current.confirmed, self.max_age_s if own is None else own)]
         return [
             (
                 str(entry["name"]),
@@ -81,7 +80,7 @@ class Freshness:
         from geolookup.state.base.clock import age_s
 
         return StaleDataError(
-            f'{self._describe(current)}; or set stale = "warn" to get answers anyway', age_s=age_s(current.dated)
+            f'{self._describe(current)}; or set stale = "warn" to get answers anyway', age_s=age_s(current.confirmed)
         )
 
     def _describe(self, current: "Current") -> str:
@@ -94,7 +93,7 @@ class Freshness:
         many = len(current.published.get("stack", ())) > 1
         what = f"the data of {name}" if many else "the data"
         confirmed = "last confirmed" if many else "last confirmed by the service"
-        since = "dated" if "dated" in current.published else confirmed
+        since = "dated" if current.is_embedded else confirmed
         return (
             f"{what} are {times.in_words(age_s(moment))} old ({since} {times.shown(moment)}), "
             f"more than max_age allows ({times.in_words(limit_s)}): run `geolookup sync`"

@@ -88,13 +88,14 @@ class Explanation:
 class SourceStatus:
     """One source of default geolocations, as `Status` shows it.
 
-    ``checked_at`` is when it was last found to have what is here, ``age_s`` the seconds since, and ``stale`` whether
-    that is more than ``max_age_s`` (None: no limit). ``geolocations``, ``blocks`` and ``masks`` count its rows, and
-    ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not answer yet, because a
-    change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held snapshot, or None.
-    ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are None while all is
-    well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue`` is true if its
-    licence wants the served version gone.
+    ``dated`` is the date or moment (ISO 8601, UTC) that its file says the data are of, of a folder the oldest that its
+    files say; None if it says none. ``checked_at`` is when it was last asked with success, ``age_s`` the seconds since,
+    and ``stale`` whether that is more than ``max_age_s`` (None: no limit). ``geolocations``, ``blocks`` and ``masks``
+    count its rows, and ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not
+    answer yet, because a change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held
+    snapshot, or None. ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are
+    None while all is well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue``
+    is true if its licence wants the served version gone.
     """
 
     name: str
@@ -103,6 +104,7 @@ class SourceStatus:
     serves: bool
     snapshot: int
     digest: str
+    dated: str | None
     checked_at: str
     age_s: float
     max_age_s: float | None
@@ -169,7 +171,8 @@ class StateCheck:
 class Status:
     """The data that an open GeoLookup serves, and how well.
 
-    ``age_s`` counts seconds since ``dated``: since the service last confirmed the generation (``checked_at``), or for
+    ``dated`` is the oldest date or moment (ISO 8601, UTC) that a source which answers says its data are of, None if
+    none says one. ``age_s`` counts seconds since the sources were last asked with success (``checked_at``), or for
     the embedded default since its own date. ``stale`` is true if that is more than ``max_age_s`` (None: no limit),
     and ``stale_rule`` what then becomes of lookups. Counts are of what is published; ``pinned`` are generations.
     ``problem`` says why a newer publish could not be opened, and ``problem_since_s`` for how many seconds that has
@@ -188,7 +191,7 @@ class Status:
     digest: str
     published_at: str
     checked_at: str
-    dated: str
+    dated: str | None
     age_s: float
     max_age_s: float | None
     stale: bool

@@ -70,6 +70,11 @@ def in_words(length_s: float) -> str:
     return count(round(length_s), "second")
 
 
+def of_day(dated: str | None) -> str:
+    """The day that data are of, for people: ``dated`` is a date or moment (ISO 8601), None if their file says none."""
+    return f"of {dated[:10]}" if dated else "of unknown date"
+
+
 def is_ago(text: str) -> bool:
     """True if this is a length of time before now, such as ``2d`` or ``-1h``."""
     return _AGO.fullmatch(text.strip()) is not None

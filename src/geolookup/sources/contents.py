@@ -1,7 +1,6 @@
 """The contents of a source, for a person who looks at it before it is used."""
 
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,7 @@ def contents_of(
         columns_not_read=tuple(gathered.columns_not_read),
         rows_without_location=gathered.rows_without_location,
         custom_left_out=gathered.custom_left_out,
-        dated=_dated(about),
+        dated=gathered.dated or "",
         about=about,
         licence="" if terms is None else terms.licence,
         attribution="" if terms is None else terms.attribution,
@@ -112,10 +111,3 @@ def contents_of(
         bad_rows=tuple(gathered.bad_in_order()),
         refused=refused,
     )
-
-
-def _dated(about: dict[str, str]) -> str:
-    epoch = about.get("build_epoch", "")
-    if epoch.isdecimal() and len(epoch) < 11:
-        return datetime.fromtimestamp(int(epoch), UTC).isoformat().replace("+00:00", "Z")
-    return about.get("dated", "")

@@ -7,6 +7,7 @@ is given. There is no Python object for a single block: a city file has 15 milli
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from geolookup.base.text import harmless
 from geolookup.files.opened import Member, Opened
@@ -50,7 +51,8 @@ class Gathered:
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
     nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
     ``columns_not_read`` are the columns of a table that hold none of our fields.
-    ``about`` is what the file says about itself (type, description, date, licence), by name.
+    ``about`` is what the file says about itself (type, description, licence), by name. ``dated`` is the date or moment
+    (ISO 8601) that it says its data are of, of several files the oldest that any of them says; None if none does.
     """
 
     places: Places = field(default_factory=Places)
@@ -63,6 +65,7 @@ class Gathered:
     bad_rows: list[BadRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
+    dated: str | None = None
     files: list[str] = field(default_factory=list)
     columns_not_read: list[str] = field(default_factory=list)
     expected: int | None = None
@@ -76,6 +79,13 @@ class Gathered:
         self._file = name
         self.files.append(name)
         self._rows_of_earlier_files = self.rows
+
+    def says_date(self, text: str) -> bool:
+        """Take a date or moment (ISO 8601) that a file says its data are of; false if it is none."""
+        found = _moment(text)
+        if found is not None:
+            self.dated = found if self.dated is None else min(self.dated, found)
+        return found is not None
 
     def leave_out(self, number: int, line: int | None, reason: str, *, count: int = 1) -> None:
         """Count bad rows: ``number`` is the count that ``rows`` had with the first of them."""
@@ -104,6 +114,21 @@ class Gathered:
         # Geolocations of a list may have no blocks yet; elsewhere a place without any is of a bad row.
         if not (len(self.places) if self.places.locids is not None else self.blocks):
             raise PullError(f"{name}: there is not one good row with a location in it{example}: nothing was published")
+
+
+def _moment(text: str) -> str | None:
+    """A date as YYYY-MM-DD, a moment in UTC, so that text sorts by time; None if it is neither."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if len(text) <= len("YYYY-MM-DD"):
+        return found.date().isoformat()
+    found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
+    try:
+        return found.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except OverflowError:  # in the first or last hours of the calendar
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

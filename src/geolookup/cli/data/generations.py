@@ -226,7 +226,7 @@ def rollback(generation: str | None, reason: str, yes: bool, as_json: bool) -> i
     )
     freshness = Freshness(max_age_s=settings.max_age_s, rule=settings.stale)
     if freshness.is_stale(published):
-        output.warn(f'it is {in_words(age_s(published.dated))} old, past max_age, and stale is "{settings.stale}"')
+        output.warn(f'it is {in_words(age_s(published.confirmed))} old, past max_age, and stale is "{settings.stale}"')
     return exit_codes.DONE
 
 

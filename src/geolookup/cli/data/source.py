@@ -39,7 +39,7 @@ _PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 _NAMES = (
     *("name", "kind", "location", "preset", "fields", "max_age_s", "token_file", "auth", "auth_header"),
-    *("licence", "licence_url", "attribution", "keep_days", "redistribute", "documentation"),
+    *("dated", "licence", "licence_url", "attribution", "keep_days", "redistribute", "documentation"),
 )
 
 
@@ -208,10 +208,10 @@ def list_sources(only: tuple[str, ...] | None, as_json: bool) -> int:
         return exit_codes.DONE
     found = [define(source) for source in settings.stack]
     terms = [_terms(each, pulled) for each in found]
-    with output.table("source", "kind", "location", "licence") as row:
+    with output.table("source", "kind", "location", "data of", "licence") as row:
         for each, asked in zip(found, terms, strict=True):
             where = settings.url if each.is_service else without_secret(each.location)
-            row(each.name, each.kind or "kind by content", where or "", asked["licence"])
+            row(each.name, each.kind or "kind by content", where or "", _day(pulled.get(each.name)), asked["licence"])
     if not found:
         terms = [entry for entry in pulled.values() if entry.get("given")]
         output.note(
@@ -267,6 +267,13 @@ def _terms(found: Definition, pulled: Mapping[str, Mapping[str, Any]]) -> dict[s
     return found.terms(Terms.of_dict(entry.get("recognised")) if same else None)
 
 
+def _day(entry: Mapping[str, Any] | None) -> str:
+    """The day that a source's data are of, as far as the state knows."""
+    if entry is None or not entry.get("digest"):
+        return "never pulled"
+    return str(entry.get("dated") or "unknown")[:10]
+
+
 def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     found = define(source)
     terms = _terms(found, pulled)
@@ -281,6 +288,7 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
         "token_file": source.token_file,
         "auth": found.auth if source.token_file and TOKEN not in found.location else "",
         "auth_header": found.auth_header,
+        "dated": pulled.get(found.name, {}).get("dated"),
         "licence": terms["licence"],
         "licence_url": about.licence_url if about else "",
         "attribution": terms["attribution"],

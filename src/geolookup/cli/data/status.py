@@ -11,9 +11,10 @@ from geolookup.cli.options import json_option, load_settings
 from geolookup.model.reports import RunFailure, SourceStatus, Status
 from geolookup.settings.load import Origin, load_with_origins
 from geolookup.settings.table import Settings
-from geolookup.settings.times import in_words, shown
+from geolookup.settings.times import in_words, of_day, shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
+from geolookup.state.base.clock import age_s
 from geolookup.state.base.parts import REGISTRY
 from geolookup.state.publishing import checks
 from geolookup.sync import opening, words
@@ -27,9 +28,9 @@ def _source_line(source: SourceStatus, *, bundled: bool) -> str:
         return "; ".join(
             [*parts, "never pulled", f"PROBLEM since {shown(source.problem_since or '')}: {source.problem}"]
         )
-    parts.append(
-        f"{'dated' if bundled else 'checked'} {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}"
-    )
+    parts.append(f"data {of_day(source.dated)}")
+    if not bundled:
+        parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
     parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
     parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
     if source.licence:
@@ -43,6 +44,13 @@ def _source_line(source: SourceStatus, *, bundled: bool) -> str:
     if source.problem:
         parts.append(f"PROBLEM since {shown(source.problem_since or '')}: {source.problem}")
     return "; ".join(parts)
+
+
+def _dated(dated: str | None) -> str:
+    """The date of the oldest data that answer, and how long ago it was."""
+    return (
+        f"{dated[:10]} ({in_words(age_s(dated))} ago)" if dated else "unknown: no source says of which day its data are"
+    )
 
 
 def _never_line(source: Definition) -> str:
@@ -162,14 +170,14 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         return code
     # Two counters for scripts that read the text: a person has no use for them.
     counters = "" if sys.stdout.isatty() else f" (sequence {found.sequence}, overlay {found.overlay})"
-    since = "dated" if found.dated != found.checked_at else "confirmed"
     lines = [
         ("state", found.home + (" (temporary)" if found.temporary else "")),
         ("generation", str(found.generation) + counters),
         ("source", found.source + (": countries only" if found.source == BUNDLED else "")),
         *([] if service is None else [("service", _service_line(service))]),
         ("published", shown(found.published_at)),
-        (since, f"{shown(found.dated)} ({in_words(found.age_s)} ago)"),
+        ("dated", _dated(found.dated)),
+        *([] if found.source == BUNDLED else [("checked", f"{shown(found.checked_at)} ({in_words(found.age_s)} ago)")]),
     ]
     if found.max_age_s is not None:
         verdict = {"serve": "served", "warn": "served with a warning", "refuse": "refused"}[rule]

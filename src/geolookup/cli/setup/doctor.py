@@ -38,10 +38,10 @@ from geolookup.settings.load import load_with_origins
 from geolookup.settings.paths import PURE, default_home, may_make_default_home, settings_path
 from geolookup.settings.secrets import read_ping_url, read_secret, read_source_secret
 from geolookup.settings.table import Settings
-from geolookup.settings.times import in_words
+from geolookup.settings.times import in_words, of_day
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.state.base import files, readers, sqlite
-from geolookup.state.base.clock import wall
+from geolookup.state.base.clock import age_s, wall
 from geolookup.state.publishing import checks
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync import opening, words
@@ -297,7 +297,9 @@ def _age(seen: _Seen) -> Iterator[_Finding]:
     if settings is None or found is None:
         return
     limit_s = settings.check_max_age_s
-    age = f"{in_words(found.age_s)} old (of {found.dated})"
+    bundled = found.source == BUNDLED
+    checked = "" if bundled else f", checked {in_words(found.age_s)} ago"
+    age = f"data {of_day(found.dated)}{f' ({in_words(age_s(found.dated))} ago)' if found.dated else ''}{checked}"
     if found.stale:
         fate = {"serve": "served", "warn": "served with a warning", "refuse": "refused"}[settings.stale]
         what = f"{age}, and `max_age` is {in_words(found.max_age_s or 0)}: lookups are {fate}"

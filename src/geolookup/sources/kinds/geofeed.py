@@ -23,6 +23,11 @@ from geolookup.sources.protocol import Gathered, Kind, Request
 _COUNTRY = re.compile(r"[A-Z]{2}", re.ASCII)
 _REGION = re.compile(r"([A-Z]{2})-([A-Z0-9]{1,3})", re.ASCII)  # ISO 3166-2
 _NOWHERE = "ZZ"
+#: A comment that is a date or moment alone, or one with the name that feeds give it. `Gathered.says_date` tests it.
+_DATED = re.compile(
+    r"\s*#+\s*(?:(?:last[- _])?(?:updated|generated|modified)\s*:?\s*)?(\d{4}-\S*(?: \d\S*)?)\s*",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 def fits(member: Member) -> bool:
@@ -63,6 +68,8 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
         try:
             fields = _fields(line, strict=True)
             if fields is None:
+                if not entries and (dated := _DATED.fullmatch(line)):
+                    gathered.says_date(dated[1])
                 continue
             gathered.rows += 1
             if has_surrogates(line):

@@ -3,6 +3,7 @@
 import mmap
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import IO
 
 import numpy as np
@@ -69,6 +70,8 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     about = read_metadata(name, buffer)
     gathered.about.update(about.about)
+    if (epoch := about.about.get("build_epoch", "")) and 0 < len(epoch) < 11 and int(epoch):
+        gathered.says_date(datetime.fromtimestamp(int(epoch), UTC).isoformat())
     tree = Tree(name, buffer, about, request.limits)
     records = tree.records()
     steps = len(records) + tree.pointers

@@ -167,7 +167,8 @@ def _never_by_content(_member: Member) -> bool:
 
 def _read_registry(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     """The delegated ranges."""
-    gathered.about.update(dated=bundled_date(), attribution=_ATTRIBUTION)
+    gathered.about["attribution"] = _ATTRIBUTION
+    gathered.says_date(bundled_date())
     for member in opened.members:
         yield from _read_file(member, request, gathered, empty_covers=False)
 

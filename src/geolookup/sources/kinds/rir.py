@@ -54,8 +54,7 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
         if _is_version(values):
             if values[0].partition(".")[0] != "2":
                 raise DataFileError(f"{member.name}: is of version {values[0]}: this release reads version 2")
-            if len(values) > 2 and (dated := _DATE.fullmatch(values[2])):
-                gathered.about["dated"] = "-".join(dated.groups())
+            _take_date(values, gathered)
             declared += int(values[3]) if len(values) > 3 and re.fullmatch("[0-9]{1,9}", values[3]) else 0
             continue
         if values[-1] == "summary":
@@ -83,6 +82,13 @@ def _read_file(member: Member, request: Request, gathered: Gathered) -> Iterator
         if declared - records > request.limits.bad_rows_allowed(declared):
             raise DataFileError(f"{missing}: it was cut short")
         gathered.warnings.append(missing)
+
+
+def _take_date(values: list[str], gathered: Gathered) -> None:
+    """The end of the time that a version line says its file covers, else its serial number, if that is a date."""
+    for text in (*values[5:6], *values[2:3]):
+        if (dated := _DATE.fullmatch(text)) and gathered.says_date("-".join(dated.groups())):
+            return
 
 
 def _block(line: str, values: list[str], gathered: Gathered) -> tuple[int, int, int, int] | None:

@@ -66,9 +66,13 @@ def text_of(moment: datetime) -> str:
 
 
 def age_s(moment: str) -> float:
-    """Seconds of wall time since a moment of `now_text`; zero if the clock went back, or the text is not a moment."""
+    """Seconds of wall time since a moment of `now_text`, or the begin of a day in UTC.
+
+    Zero if the clock went back, or the text is neither.
+    """
     try:
         then = datetime.fromisoformat(moment)
+        then = then.replace(tzinfo=UTC) if then.tzinfo is None else then
         return max(0.0, (wall() - then).total_seconds())
     except (ValueError, TypeError):
         return 0.0

@@ -128,12 +128,32 @@ class Current:
         return str(self.published["digest"])
 
     @property
-    def dated(self) -> str:
-        """The moment from which the age of the data counts.
+    def serving(self) -> "list[dict[str, Any]]":
+        """The entries of the sources that answer."""
+        named = {str(part["name"]) for part in self.published.get("stack", ())}
+        return [entry for entry in self.sources if entry["name"] in named]
 
-        That is when the service last confirmed them. No service confirms the embedded default: it has its own date.
+    @property
+    def dated(self) -> "str | None":
+        """The oldest date or moment (ISO 8601, UTC) that a source which answers says its data are of.
+
+        None if none says one.
         """
-        return str(self.published.get("dated") or self.checked_at)
+        found = [str(entry["dated"]) for entry in self.serving if entry.get("dated")]
+        return min(found, default=None) or self.published.get("dated")
+
+    @property
+    def is_embedded(self) -> bool:
+        """True if the embedded default is all that answers: no sync confirms it."""
+        return self.source == "bundled"
+
+    @property
+    def confirmed(self) -> str:
+        """The moment from which the age of what is served counts: when its sources were last asked with success.
+
+        The embedded default is never asked for, and its age counts from its own date.
+        """
+        return str((self.is_embedded and self.dated) or self.checked_at)
 
     def encoded(self) -> bytes:
         """The bytes of the file, with their checksum."""

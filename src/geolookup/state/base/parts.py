@@ -6,6 +6,8 @@ a source in addition. It is a plain object of JSON, since CURRENT is read on the
 - ``name``, ``kind``, ``snapshot`` (the newest one's number) and ``digest``; of a source that was never pulled 0 and "",
   and no moment in ``checked_at``;
 - ``checked_at``: when the source was last found to have this content, ``pulled_at`` when it was pulled;
+- ``dated``: the date or moment (ISO 8601, UTC) that the file says its data are of (of a folder: the oldest that its
+  files say); absent or None if it says none;
 - ``began_at``: when that check began; ``etag``, ``last_modified``: for the next conditional request;
 - ``location`` and ``address`` (without secrets), ``file`` (size and time of change of a local one), ``file_digest``,
   and how it was asked to be read: ``asked_kind`` and ``fields``;
@@ -108,6 +110,7 @@ _FROM_RECORD = (
     "pulled_at",
     "began_at",
     "mark",
+    "dated",
     "etag",
     "last_modified",
     "location",

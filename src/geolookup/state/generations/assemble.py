@@ -119,8 +119,6 @@ def about_of(before: Current | None, stack: Sequence[StackedSource]) -> dict[str
     elif len(records) == 1:
         about["began_at"] = records[0].get("began_at", "")
     about["pulled_at"] = min(str(own.get("pulled_at", "")) for own in records)
-    if len(records) == 1 and "dated" in records[0]:
-        about["dated"] = records[0]["dated"]
     return about
 
 

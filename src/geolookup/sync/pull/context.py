@@ -120,7 +120,9 @@ class Pull:
         part = Part(name, str(entry["kind"]), int(entry["snapshot"]), str(entry["digest"]))
         path = snapshot_path(self.directory.home, part.snapshot)
         try:
-            return Baseline(part=part, path=path, record=read_report(path)["published"])
+            record = read_report(path)["published"]
+            # A later file of the same content may have brought a newer date.
+            return Baseline(part=part, path=path, record={**record, "dated": entry.get("dated") or record.get("dated")})
         except StateDamagedError:
             # Alone in what is served, its counts stand in CURRENT too.
             alone = len(self.current.published["stack"]) == 1 and self.current.digest == part.digest

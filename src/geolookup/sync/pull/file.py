@@ -77,7 +77,8 @@ def pull_file(pull: Pull, definition: Definition, report: PullReport, *, taken: 
     report.durations_s["pull"] = round(time.monotonic() - began, 3)
     result.entry = {"checked_at": clock.now_text(), "began_at": began_at, **asked, **found.entry}
     if found.path is not None:
-        result.entry["recognised"] = record["recognised"]
+        # Also if what it says of the addresses is as before: the file that says so is the newer one.
+        result.entry |= {name: record[name] for name in ("recognised", "dated")}
     else:
         assert before is not None
         report.digest, report.rows = before.part.digest, dict(before.record["rows"])
@@ -160,11 +161,10 @@ def _stage(
         "kind": reading.kind,
         "source": BUNDLED if reading.kind == REGISTRY else definition.location,
         "about": dict(gathered.about),
+        "dated": gathered.dated,
         "rows_read": gathered.rows,
         "rows_without_location": gathered.rows_without_location,
     }
-    if reading.kind == REGISTRY and "dated" in gathered.about:
-        record["dated"] = gathered.about["dated"]
     return staged, record
 
 
@@ -177,6 +177,9 @@ def _judge(
     result.digest = staged.digest
     before = pull.baseline(name)
     if usable and before is not None and before.part.digest == staged.digest:
+        # The same answers, as of whichever date is the newer.
+        dates = [date for each in (record, before.record) if (date := each.get("dated"))]
+        result.entry["dated"] = max(dates, default=None)
         return result
     return judged(pull, result, candidate, staged, {**record, **result.entry})
 

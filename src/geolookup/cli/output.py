@@ -41,11 +41,22 @@ _SPREADSHEET_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def done(text: str, before: str = "", style: str = "bold") -> None:
-    """A result, on a line of its own. The text may hold data: it is made harmless for a terminal.
+    """A result, on a line of its own. The text may hold data: it is made harmless for a terminal, line feeds too.
 
     ``before`` is written before it, in a style if colours are wanted.
     """
-    sys.stdout.write(streams.painted(before, style) + harmless_lines(text) + "\n")
+    sys.stdout.write(streams.painted(before, style) + harmless(text, 10_000) + "\n")
+
+
+def lines(texts: Iterable[str]) -> None:
+    """Results, each on a line of its own, as `done` writes them."""
+    for text in texts:
+        done(text)
+
+
+def content(text: str) -> None:
+    """The text of a file for a person to read: its lines stay, and are harmless for a terminal."""
+    sys.stdout.write(harmless_lines(text) + "\n")
 
 
 @contextlib.contextmanager
@@ -134,15 +145,15 @@ def json_result(value: Any) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def emit(as_json: bool, value: Any, text: str | Callable[[], str | None]) -> None:
-    """A result: one JSON text with ``--json``, else words.
+def emit(as_json: bool, value: Any, text: str | Iterable[str] | Callable[[], str | Iterable[str] | None]) -> None:
+    """A result: one JSON text with ``--json``, else words, or lines of them.
 
     ``value`` may be a function that makes it, and ``text`` one that makes or writes it; only the wanted one is called.
     """
     if as_json:
         json_result(value() if callable(value) else value)
     elif (words := text() if callable(text) else text) is not None:
-        done(words)
+        lines([words] if isinstance(words, str) else words)
 
 
 def _escaped(character: str) -> str:

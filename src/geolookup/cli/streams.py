@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COLOURS = ("auto", "always", "never")
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1"}
 _chosen = "auto"
+_MAX_LENGTH = 10_000
 _ESCAPES = "geolookup-escapes"
 
 
@@ -61,13 +62,21 @@ def fail(text: str) -> None:
     note(text, "geolookup: ", "red")
 
 
-def note(text: str, before: str = "", style: str = "bold") -> None:
-    """Anything that is not a result, on standard error. If writing it fails, nobody can be told.
+def show_usage_error(error: "Any") -> None:
+    """An error of click, with its usage and its hint: it may name what was given, and that is made harmless."""
+    text = harmless(error.format_message(), _MAX_LENGTH)
+    error.format_message = lambda: text
+    error.show()
 
-    ``before`` is written before it, in a style if that is a terminal.
+
+def note(text: str, before: str = "", style: str = "bold") -> None:
+    """Anything that is not a result, on one line of standard error. If writing it fails, nobody can be told.
+
+    Names of files may be in the text: a line feed in one must not begin a line that seems to be ours. ``before`` is
+    written before it, in a style if that is a terminal.
     """
     try:
-        sys.stderr.write(painted(before, style, sys.stderr) + harmless_lines(text) + "\n")
+        sys.stderr.write(painted(before, style, sys.stderr) + harmless(text, _MAX_LENGTH) + "\n")
         sys.stderr.flush()
     except OSError:
         _discard(sys.stderr)
@@ -166,8 +175,8 @@ def match_line(
 
 
 def harmless_lines(text: str) -> str:
-    """Text that may hold data, made harmless for a terminal line by line."""
-    return "\n".join([harmless(line, 10_000) for line in text.split("\n")])
+    """The text of a file, made harmless for a terminal line by line: its line feeds stay."""
+    return "\n".join([harmless(line, _MAX_LENGTH) for line in text.split("\n")])
 
 
 def not_covered_line(address: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from geolookup.base.text import harmless
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX, parse, to_text
@@ -95,7 +96,7 @@ class Doubt:
             good = sum(isinstance(text, str) and self._means(text) for text in texts)
             if good > most and 2 * good >= len(texts):
                 best, most, of = name, good, len(texts)
-        return f' Of column "{best}", {most:,} of {of:,} are.' if best else ""
+        return f' Of column "{harmless(best, 60)}", {most:,} of {of:,} are.' if best else ""
 
 
 def means(reread: Reread | None) -> Callable[[str], bool]:
@@ -122,7 +123,7 @@ def _is_address(text: str) -> bool:
 
 def column_named(name: object) -> str:
     """A column in a question: with its name, if it has one."""
-    return "the column" if name is None or name == "" else f'column "{name}"'
+    return "the column" if name is None or name == "" else f'column "{harmless(str(name), 60)}"'
 
 
 def default_geo() -> GeoLookup:

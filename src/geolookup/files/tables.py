@@ -196,4 +196,4 @@ class BadRows:
             return
         more = self._count - len(self._named)
         lines = [*self._named, *([f"and {more} more bad {'row' if more == 1 else 'rows'}"] if more else [])]
-        raise DataFileError("\n".join([*lines, self._closing]))
+        raise DataFileError(*lines, self._closing)

@@ -63,7 +63,13 @@ class SettingsError(GeoLookupError):
 
 
 class DataFileError(GeoLookupError):
-    """A data file that cannot be used: the message begins with the file's name and, if there is one, the line."""
+    """A data file that cannot be used: the message begins with the file's name and, if there is one, the line.
+
+    If it is of several lines, each is one of ``args``: a name in one of them may have line feeds of its own.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 class ColumnError(GeoLookupError, ValueError):

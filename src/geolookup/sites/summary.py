@@ -76,8 +76,8 @@ class Summary:
             wide=_wide(changes),
         )
 
-    def describe(self) -> str:
-        """All of it on a line or two."""
+    def describe(self) -> list[str]:
+        """All of it in a line or two."""
         parts = {
             "to create": self.new,
             "whose delete is taken back": self.returned,
@@ -90,7 +90,7 @@ class Summary:
             lines.append(
                 f"blocks: {self.added} more, {self.moved} to another site, {self.gone} of {self.known_blocks} gone"
             )
-        return "\n".join(lines)
+        return lines
 
     def reasons_to_hold(self, settings: Settings) -> list[str]:
         """The reasons for which a person must look at it first, a sentence each; empty if it may be made."""

@@ -101,9 +101,9 @@ def kind_of(opened: Opened) -> Kind:
     if len(opened.members) == 1 and not opened.members[0].head:
         raise DataFileError(f"{opened.name}: the file is empty")
     raise DataFileError(
-        f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:\n"
-        + "\n".join(f"  {kind.name}: {kind.summary}" for kind in KINDS)
-        + "\nTo have it read as one of them: --kind NAME, which `sync`, `check` and `source add` take"
+        f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:",
+        *(f"  {kind.name}: {kind.summary}" for kind in KINDS),
+        "To have it read as one of them: --kind NAME, which `sync`, `check` and `source add` take",
     )
 
 

@@ -149,7 +149,7 @@ def _as_a_file(definition: Definition, settings: Settings, file: str | None) -> 
         try:
             yield path, shown
         except DataFileError as error:
-            raise DataFileError(str(error).replace(path, shown)) from error
+            raise DataFileError(*(each.replace(path, shown) for each in error.args)) from error
 
 
 def _say(found: Contents) -> None:
@@ -180,7 +180,7 @@ def _say(found: Contents) -> None:
         ("old versions", "" if found.keep_days is None else f"to be destroyed after {found.keep_days} days"),
     )
     lines += [(name, value) for name, value in more if value]
-    output.done("\n".join(f"{name + ':':<14}{value}" for name, value in lines))
+    output.lines(f"{name + ':':<14}{value}" for name, value in lines)
     for warning in found.warnings:
         output.warn(warning)
     for row in found.bad_rows[:_NAMED]:

@@ -123,7 +123,7 @@ def show(generation: str, as_json: bool) -> None:
         output.emit(
             as_json,
             lambda: generation_text.held_object(held),
-            lambda: "\n".join(generation_text.held_lines(held, directory.current_or_none())),
+            lambda: generation_text.held_lines(held, directory.current_or_none()),
         )
         return
     found = Generations(directory)
@@ -132,7 +132,7 @@ def show(generation: str, as_json: bool) -> None:
     output.emit(
         as_json,
         lambda: {**kept.as_dict(), "report": directory.report(number)["report"]},
-        lambda: "\n".join(generation_text.kept_lines(kept, {} if kept.problem else directory.report(number))),
+        lambda: generation_text.kept_lines(kept, {} if kept.problem else directory.report(number)),
     )
 
 

@@ -103,9 +103,9 @@ def add(
     found = define(source)
     _refuse_what_cannot_be_pulled(location, source, found)
     path = edit.add_source(values, _position(first, before, last) or "last")
-    licence = f"\nlicence: {found.licence}" if found.licence else ""
+    licence = [f"licence: {found.licence}"] if found.licence else []
     what = {"added": found.name, "licence": found.licence}
-    _done(f"added {found.name} to {path}: `geolookup sync` pulls it{licence}", what, path, as_json)
+    _done([f"added {found.name} to {path}: `geolookup sync` pulls it", *licence], what, path, as_json)
     settings = load_settings()
     if len(settings.stack) == 1:
         if (service := state_directory(settings).service_url()) is not None:
@@ -338,7 +338,7 @@ def move(name: str, first: bool, before: str | None, last: bool, as_json: bool) 
     _done(f"moved {name} in {path}: the next `geolookup sync` follows", {"moved": name}, path, as_json)
 
 
-def _done(text: str, what: dict[str, Any], path: str, as_json: bool) -> None:
+def _done(text: str | list[str], what: dict[str, Any], path: str, as_json: bool) -> None:
     """Say what was changed in the settings, and in which order the sources are now."""
     output.emit(
         as_json, lambda: {**what, "settings": path, "sources": [each.name for each in load_settings().stack]}, text

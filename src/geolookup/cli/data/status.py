@@ -209,7 +209,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
         lines.append(("more", MORE))
     if check:
         lines += [("WRONG", each) for each in wrong] or [("check", _well(checks.not_tried(tried), held=bool(code)))]
-    output.done("\n".join(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines))
+    output.lines(f"{name + ':':<14}{' ' if len(name) > 12 else ''}{value}" for name, value in lines)
     return code
 
 

@@ -279,7 +279,7 @@ def check(editor: Editor, /, as_json: bool) -> int:
     output.emit(
         as_json,
         lambda: {"ok": not findings, "findings": [found.as_dict() for found in findings]},
-        "\n".join(f"{found.kind}: {found.describe()}" for found in findings) or nothing,
+        [f"{found.kind}: {found.describe()}" for found in findings] or nothing,
     )
     return exit_codes.FAILED if findings else exit_codes.DONE
 

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from geolookup.base.text import harmless
 from geolookup.cli import output
 from geolookup.cli.options import load_settings, state_directory
 from geolookup.model.addresses import of_mask_after, range_ends, split_blocks
@@ -148,7 +149,7 @@ def if_meant(make: Callable[[bool], R], *, yes: bool, as_json: bool) -> R | None
     except WideBlockError as error:
         if not may_ask(as_json=as_json):
             raise WideBlockError(error.told, "add --yes if that is meant") from error
-        if click.confirm(f"{error.told}. Is that meant?"):
+        if click.confirm(harmless(f"{error.told}. Is that meant?", 1000)):
             return make(True)
         output.done("nothing was changed")
         return None

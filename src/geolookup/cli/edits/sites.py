@@ -86,7 +86,7 @@ def plan(
     if as_json:
         output.json_result(answer)
         return tally.code
-    output.done(found.summary.describe())
+    output.lines(found.summary.describe())
     _say_steps(found)
     if changed is not None:
         impact.say_impact(counts, None)
@@ -135,7 +135,7 @@ def apply(
     if as_json:
         output.json_result({**_plan_object(made), "pending": pending_objects(editor)})
         return
-    output.done(made.summary.describe())
+    output.lines(made.summary.describe())
     _say_steps(made)
     output.done(f"{words.count(len(made.edits), 'change')} made" if made.edits else "nothing to change")
     say_pending(editor)
@@ -163,7 +163,7 @@ def export(editor: Editor, /, file: str, form: Form | None) -> None:
     text = write_sites(sites, chosen)
     if file == "-":
         if sys.stdout.isatty():
-            output.done(text.rstrip("\n"))
+            output.content(text.rstrip("\n"))
         else:
             sys.stdout.write(text)  # byte for byte: a program or a file reads it
         return

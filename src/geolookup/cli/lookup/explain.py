@@ -95,7 +95,7 @@ def _since_text(found: AnswerSince) -> str:
     return f"the answer {brought}; in generation {found.generation_before}: {before}"
 
 
-def _explanation_text(found: Explanation, names: Mapping[int, str]) -> str:
+def _explanation_text(found: Explanation, names: Mapping[int, str]) -> list[str]:
     lines = []
     if found.match is None:
         known = next((item for item in found.covering if item.wins and item.masks), None)
@@ -119,4 +119,4 @@ def _explanation_text(found: Explanation, names: Mapping[int, str]) -> str:
     age = in_words(found.age_s)
     since = f"confirmed {age} ago" if found.confirmed else f"{age} old (nobody confirms these data)"
     lines.append(f"generation {found.generation} from {found.source}, {since}")
-    return "\n".join(lines)
+    return lines

@@ -190,7 +190,7 @@ def share(context: click.Context, /, print_systemd: bool, **given: Any) -> None:
         text, notes = share_unit(load_settings(), given, defaults)
         for note in notes:
             output.note(f"geolookup: {note}")
-        output.done(text.rstrip("\n"))
+        output.content(text.rstrip("\n"))
         return
     options = options_from(given)
     try:

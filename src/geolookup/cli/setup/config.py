@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
+from geolookup.base.text import harmless
 from geolookup.cli import inputs, interrupt, output
 from geolookup.cli.groups import LazyGroup
 from geolookup.cli.options import json_option, load_settings, url_option
@@ -301,5 +302,5 @@ def _confirm(
             output.note(f"geolookup: {question}: yes, by --replace")
         elif not asks:
             raise SettingsError(f"{question} with --replace; nothing was written")
-        elif not click.confirm(f"{question}?", err=True):
+        elif not click.confirm(harmless(f"{question}?", 1000), err=True):
             raise click.Abort

@@ -210,7 +210,7 @@ def load_hotels(store: Store, paths: Iterable[str | os.PathLike[str]], *, on_row
         if bad:
             more = len(bad) - _SHOWN_BAD_LINES
             shown = [*bad[:_SHOWN_BAD_LINES], *([f"and {more} more"] if more > 0 else [])]
-            raise DataFileError("\n".join([*shown, "no hotel was loaded: correct these lines, and load again"]))
+            raise DataFileError(*shown, "no hotel was loaded: correct these lines, and load again")
     return LoadedHotels(added=added, changed=changed)
 
 

@@ -17,7 +17,7 @@ from geolookup.base.text import harmless
 from geolookup.console.console import Console, Html
 from geolookup.console.entry import Door, Refusals, refusal_words
 from geolookup.console.files import one_file
-from geolookup.console.forms import TOKEN, AnyRequest, require_own_form
+from geolookup.console.forms import TOKEN, AnyRequest, UnwantedError, require_own_form
 from geolookup.console.pages import custom, edits, generations, lookup, outbox, sources
 from geolookup.console.pages import map as map_page
 from geolookup.console.runs import Run, Runs
@@ -137,7 +137,7 @@ def application(console: Console) -> Application:
     console.navigation = tuple(page.PAGE for page in PAGES)
 
     async def before(request: AnyRequest) -> None:
-        await require_own_form(request, console.session, read_only=console.read_only)
+        await require_own_form(request, console.session, read_only=console.read_only, ends=console.ends)
 
     app = Litestar(
         route_handlers=[
@@ -202,4 +202,7 @@ def _error_pages(console: Console) -> dict[int | type[Exception], Any]:
         _log.error("%s %s failed", harmless(request.method), harmless(request.url.path), exc_info=error)
         return page(request, 500, "The console failed", "This is an error in geolookup: its standard error says more.")
 
-    return {GeoLookupError: known, HTTPException: by_routing, Exception: failed}
+    def unwanted(request: AnyRequest, _error: UnwantedError) -> Html:
+        return page(request, 503, "The console is ending", "Start it again with geolookup console.")
+
+    return {GeoLookupError: known, UnwantedError: unwanted, HTTPException: by_routing, Exception: failed}

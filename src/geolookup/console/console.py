@@ -96,6 +96,8 @@ class Console:
         self.settings = settings
         self.read_only = read_only
         self.session = Session()
+        #: Set once it is closed.
+        self.ends = threading.Event()
         self.runs = Runs()
         self.templates = Templates()
         self.navigation: tuple[Page, ...] = ()
@@ -159,6 +161,7 @@ class Console:
 
     def close(self) -> None:
         """Close the lookups. Runs under way go on: see `Runs.wait`."""
+        self.ends.set()
         with self._lock:
             geo, self._geo = self._geo, None
         if geo is not None:

@@ -1,8 +1,10 @@
 """Input from a browser: parameters of the address, forms and files, read strictly, and tables sorted by parameters."""
 
+import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlencode
 
 from litestar import Request
@@ -12,6 +14,7 @@ from geolookup.columns.batches import batches_of
 from geolookup.columns.counts import Counts, count
 from geolookup.console.entry import Session
 from geolookup.files.opened import content_of
+from geolookup.files.streams import Limits
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.errors import GeoLookupError, RequestRefusedError
 from geolookup.web.application import SAFE
@@ -24,6 +27,9 @@ TOKEN = "form-token"  # noqa: S105  # the name of a field
 READS = {"reads": True}
 #: Bytes of a file that a browser may send: it is kept in a temporary file while it is read.
 MAX_FILE_BYTES = 4 << 30
+#: Bytes that such a file may expand to, each time it was compressed.
+MAX_EXPANDED_BYTES = 16 << 30
+_Item = TypeVar("_Item")
 _PAGE_ROWS = 50
 
 
@@ -81,8 +87,10 @@ def typed(text: str) -> str:
     return text.replace("\r", "").replace("\n", "").replace("\0", "\ufffd")
 
 
-async def require_own_form(request: AnyRequest, session: Session, *, read_only: bool) -> None:
+async def require_own_form(request: AnyRequest, session: Session, *, read_only: bool, ends: threading.Event) -> None:
     """Run before every handler: read the form of a write, and refuse it unless a page of this console had it.
+
+    ``ends`` is set once the console ends: no work on a file goes on after that, nor after its client left.
 
     :raises RequestRefusedError: if it is not ours, or the console only reads
     """
@@ -98,6 +106,39 @@ async def require_own_form(request: AnyRequest, session: Session, *, read_only: 
     if not session.is_form_of_ours(form.text(TOKEN)):
         raise RequestRefusedError("the form is not one of this console", problem="cross-site-request")
     request.state.form = form
+    if any(isinstance(value, UploadFile) for _, value in sent.multi_items()):
+        left = threading.Event()
+        request.state.is_over = lambda: left.is_set() or ends.is_set()
+        request.state.leaving = asyncio.create_task(_note_leaving(request, left))  # a task that no one holds may vanish
+
+
+async def _note_leaving(request: AnyRequest, left: threading.Event) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    left.set()
+
+
+class UnwantedError(Exception):
+    """No page is wanted any more: the client left, or the console ends."""
+
+
+def require_wanted(request: AnyRequest) -> None:
+    """Check that the page of a request with a file is still wanted.
+
+    :raises UnwantedError: if it is not
+    """
+    if request.state.is_over():
+        raise UnwantedError
+
+
+def while_wanted(request: AnyRequest, items: Iterable[_Item]) -> Iterator[_Item]:
+    """The items, as long as the page is wanted.
+
+    :raises UnwantedError: once it is not
+    """
+    for item in items:
+        require_wanted(request)
+        yield item
 
 
 class NoFileError(GeoLookupError):
@@ -109,14 +150,16 @@ def dropped(request: AnyRequest) -> Iterator[tuple[str, Any]]:
     """The name of the form's file, and its content as a stream.
 
     :raises NoFileError: if none was chosen
-    :raises GeoLookupError: if it is of a kind that is not read
+    :raises GeoLookupError: if it is of a kind that is not read, or expands too far
+    :raises UnwantedError: while it is read, once the page is not wanted any more
     """
     form: Form = request.state.form
     sent = form.file("file")
     if sent is None:
         raise NoFileError("Choose a file first.")
     with contextlib.closing(sent.file):
-        yield sent.filename, content_of(sent.filename, sent.file)
+        limits = Limits(expanded_bytes=MAX_EXPANDED_BYTES, advice=": `geolookup top` reads files of any length")
+        yield sent.filename, content_of(sent.filename, sent.file, limits, lambda: require_wanted(request))
 
 
 def dropped_name(request: AnyRequest) -> str:
@@ -132,7 +175,7 @@ def count_dropped(request: AnyRequest, geo: GeoLookup) -> Counts:
     :raises GeoLookupError: if there is none, or it cannot be read
     """
     with dropped(request) as (name, stream):
-        return count(geo, ((name, batch) for batch in batches_of(name, stream)))
+        return count(geo, ((name, batch) for batch in while_wanted(request, batches_of(name, stream))))
 
 
 class Table:

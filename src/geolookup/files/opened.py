@@ -227,10 +227,14 @@ class _ClosingTar:
         self._chain.close()
 
 
-def content_of(name: str, stream: Any) -> BinaryIO:
+def content_of(
+    name: str, stream: Any, limits: Limits = _ANY_SIZE, before_read: Callable[[], None] | None = None, depth: int = 0
+) -> BinaryIO:
     """The content of an open file: itself unless it is compressed. ``name`` is for messages.
 
-    :raises DataFileError: if it is an archive, or UTF-16
+    ``limits`` and ``before_read`` (see `BoundedStream`) hold for each layer of compression, ``depth`` counts them.
+
+    :raises DataFileError: if it is an archive, UTF-16, or compressed too many times over
     :raises MissingExtraError: if decompressing it needs a package that is not installed
     """
     if not hasattr(stream, "peek"):  # a test's stand-in, or what a browser sent
@@ -246,9 +250,11 @@ def content_of(name: str, stream: Any) -> BinaryIO:
         raise DataFileError(f"{name}: reading failed: {error.strerror}") from error
     compression = compression_of(head)
     if compression is not None:
+        if depth >= limits.depth:
+            raise DataFileError(f"{name}: is compressed more than {limits.depth} times over")
         below = compression.reader(cast("IO[bytes]", stream))
-        expanded = Chained(BoundedStream(name, below, _ANY_SIZE, None))
-        return content_of(name, io.BufferedReader(expanded, _BUFFER_BYTES))
+        expanded = Chained(BoundedStream(name, below, limits, None, before_read))
+        return content_of(name, io.BufferedReader(expanded, _BUFFER_BYTES), limits, before_read, depth + 1)
     if (encoding := utf16_of(head)) is not None:
         raise DataFileError(
             f"{name}: is UTF-16, and must be UTF-8: convert it first, for example with `iconv -f {encoding} -t utf-8`"

@@ -25,7 +25,8 @@ class Limits:
     of one compressed byte, once ``ratio_from_bytes`` have come out. ``members`` is the most files in an archive or
     folder, ``depth`` the most layers of compression, ``line_bytes`` the longest line. ``tree_visits`` is how often, on
     average, a node of an MMDB's search tree may be visited: damaged trees have cycles. A source may leave out
-    ``bad_rows`` rows, or the share ``bad_rows_share`` of all, whichever is greater.
+    ``bad_rows`` rows, or the share ``bad_rows_share`` of all, whichever is greater. ``advice`` is for a person whose
+    file expands to more.
     """
 
     expanded_bytes: int = 16 << 30
@@ -37,6 +38,7 @@ class Limits:
     tree_visits: int = 4
     bad_rows: int = 10
     bad_rows_share: float = 0.01
+    advice: str = ""
 
     def bad_rows_allowed(self, rows: int) -> int:
         """The most of so many rows that may be bad."""
@@ -82,14 +84,23 @@ def reading_errors(name: str) -> Iterator[None]:
 class BoundedStream:
     """Reads a decompressed stream and counts what comes out of it.
 
-    ``compressed_bytes`` tells how much has gone in, or is None for what is not compressed.
+    ``compressed_bytes`` tells how much has gone in, or is None for what is not compressed. ``before_read`` is called
+    before each read, and what it raises ends the reading.
     """
 
-    def __init__(self, name: str, stream: Stream, limits: Limits, compressed_bytes: Callable[[], int] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        stream: Stream,
+        limits: Limits,
+        compressed_bytes: Callable[[], int] | None,
+        before_read: Callable[[], None] | None = None,
+    ) -> None:
         self._name = name
         self._stream = stream
         self._limits = limits
         self._compressed_bytes = compressed_bytes
+        self._before_read = before_read
         self._read = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -97,12 +108,16 @@ class BoundedStream:
 
         :raises DataFileError: if the stream is damaged, cut short, or larger than the limits allow
         """
+        if self._before_read is not None:
+            self._before_read()
         with reading_errors(self._name):
             data = self._stream.read(size)
         self._read += len(data)
         limits = self._limits
         if self._read > limits.expanded_bytes:
-            raise DataFileError(f"{self._name}: expands to more than {limits.expanded_bytes} bytes: it was not read")
+            raise DataFileError(
+                f"{self._name}: expands to more than {limits.expanded_bytes} bytes: it was not read{limits.advice}"
+            )
         if self._compressed_bytes is not None and self._read > limits.ratio_from_bytes:
             most = limits.ratio * max(1, self._compressed_bytes())
             if self._read > most:

@@ -7,7 +7,7 @@ from litestar import get, post
 from litestar.di import NamedDependency
 
 from geolookup.console.console import Console, Html, Page
-from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query
+from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Form, dropped, query, while_wanted
 from geolookup.history import diff as history
 from geolookup.history.diff import Sides
 from geolookup.history.impact import ChangedAnswer
@@ -103,12 +103,19 @@ def diff_for(request: AnyRequest, console: NamedDependency[Console]) -> Html:
     """The same, and which addresses of a dropped list get another answer."""
     try:
         with dropped(request) as (_, stream):
-            return _diff(request, console, stream)
+            return _diff(request, console, while_wanted(request, _lines(stream)))
     except GeoLookupError as error:
         return _diff(request, console, None, status=422, error=str(error))
 
 
-def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 200, error: str | None = None) -> Html:
+def _diff(
+    request: AnyRequest,
+    console: Console,
+    asked: Iterator[tuple[int, str]] | None,
+    *,
+    status: int = 200,
+    error: str | None = None,
+) -> Html:
     directory = console.directory()
     old, new = query(request, "old") or PREVIOUS, query(request, "new") or SERVED
     values: dict[str, Any] = dict.fromkeys(("sources", "impact", "stacks", "changed", "numbers", "losses"))
@@ -117,14 +124,14 @@ def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 2
             values["numbers"] = sides.old.current.generation, sides.new.current.generation
             values["stacks"] = sides.stacks()
             blocks = max(side.current.published["rows"]["blocks"] for side in (sides.old, sides.new))
-            if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or stream is not None:
+            if blocks <= _AT_ONCE_BLOCKS or query(request, "show") == "all" or asked is not None:
                 values["sources"] = sides.sources(top=_MOST_ROWS, blocks=True)
                 values["impact"] = sides.impact()
                 # To go back to another version begins with this comparison.
                 if values["numbers"][0] == directory.require_current().generation != values["numbers"][1]:
                     values["losses"] = sides.losses(console.settings())
-            if stream is not None:
-                values["changed"] = _Changed(sides, stream)
+            if asked is not None:
+                values["changed"] = _Changed(sides, asked)
     except GeoLookupError as wrong:
         status, error = 422, str(wrong)
     kept = [each for each in Generations(directory).kept() if each.number is not None]
@@ -137,12 +144,12 @@ def _diff(request: AnyRequest, console: Console, stream: Any, *, status: int = 2
 class _Changed:
     """The addresses of a list whose answer differs: the first ones with both answers, and how many there are."""
 
-    def __init__(self, sides: Sides, stream: Any) -> None:
+    def __init__(self, sides: Sides, lines: Iterator[tuple[int, str]]) -> None:
         comparison = sides.comparison()
         self.rows: list[ChangedAnswer] = []
         self.asked = self.count = self.malformed = 0
         self.first_malformed: str | None = None
-        for number, text in _lines(stream):
+        for number, text in lines:
             try:
                 addresses = read_field(text)
             except InvalidAddressError as error:

@@ -154,7 +154,7 @@ def test_completion_offers_the_commands() -> None:
         env=environment, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     commands = {line.partition(",")[2] for line in result.stdout.split()}
-    assert commands == {"serve", "serve-token", "share", "source", "status", "sync"}
+    assert commands == {"serve", "serve-token", "share", "source", "state", "status", "sync"}
 
 
 def test_every_command_has_an_example_in_its_help() -> None:

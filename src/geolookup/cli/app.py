@@ -41,6 +41,7 @@ _COMMANDS = {
     "serve-token": Announced("service.serve", "serve_token", "Make a token for a client of the reference service."),
     "share": Announced("service.serve", "share", "Share what is answered here with other tools, by HTTP."),
     "config": Announced("setup.config", "config", "Show the settings, and write the first ones."),
+    "state": Announced("setup.state", "state", "Back up the state, restore it, move it."),
     "doctor": Announced("setup.doctor", "doctor", "Say what is wrong on this machine, and what to do."),
     "console": Announced("service.serve", "console", "Open pages in the browser: look up, edit, push."),
 }

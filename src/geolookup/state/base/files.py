@@ -26,6 +26,8 @@ _CHUNK_BYTES = 1 << 20
 TEMPORARY = ".tmp-"
 #: So begins the name of a file that only tries whether it can be written.
 CHECK = "check.tmp-"
+#: So begins the name of what a backup of the state is made of, and of the lock beside it.
+BACKUP_STAGE = "backup.tmp-"
 #: The end of a packed file's name, and the folder of packed files that were made again.
 PACKED, UNPACKED = ".pack", "unpacked"
 FULL = "the disk is full: make room there"

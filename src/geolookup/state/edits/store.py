@@ -327,16 +327,8 @@ class Edits:
         temporary = f"{names[0]}.tmp-{os.getpid()}"
         with files.file_errors(names[0]), sqlite_errors(self.path):
             files.remove_file(temporary)
-            create_private(temporary)
             try:
-                with (
-                    contextlib.closing(sqlite3.connect(self.path, timeout=10.0)) as source,
-                    contextlib.closing(sqlite3.connect(temporary)) as target,
-                ):
-                    target.execute("PRAGMA synchronous = off")
-                    source.backup(target)
-                    if (found := target.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-                        raise EditsDamagedError(f"{self.path}: is damaged ({found}){self._restoring()}")
+                self._copied_to(temporary)
                 if move_on:
                     for copy in (temporary, names[0]):
                         with contextlib.suppress(FileNotFoundError):
@@ -349,6 +341,25 @@ class Edits:
                     disk.sync_directory(os.path.dirname(self.path))
             finally:
                 files.remove_file(temporary)
+
+    def copy_to(self, path: str) -> None:
+        """Copy the file to a new one by SQLite's own backup; durable once it is synced.
+
+        :raises EditsDamagedError: if SQLite finds the copy damaged
+        """
+        with files.file_errors(path), sqlite_errors(self.path):
+            self._copied_to(path)
+
+    def _copied_to(self, path: str) -> None:
+        create_private(path)
+        with (
+            contextlib.closing(sqlite3.connect(self.path, timeout=10.0)) as source,
+            contextlib.closing(sqlite3.connect(path)) as target,
+        ):
+            target.execute("PRAGMA synchronous = off")
+            source.backup(target)
+            if (found := target.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                raise EditsDamagedError(f"{self.path}: is damaged ({found}){self._restoring()}")
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """The version of the file's schema, 0 if nothing stands in it yet.

@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Collection, Mapping
 
+from geolookup.base import disk
 from geolookup.index.mapped import header_of
 from geolookup.model.errors import IndexFileError, IndexTooNewError, StateError
 from geolookup.state.base import files
@@ -47,6 +48,11 @@ def remove_run_leftovers(home: str) -> None:
     for name in in_home:
         if name.startswith((f"{FAILURES}{files.TEMPORARY}", files.CHECK)):
             files.remove_file(os.path.join(home, name))
+        elif name.startswith(files.BACKUP_STAGE) and not name.endswith(".lock"):
+            path = os.path.join(home, name)
+            if not disk.is_locked(f"{path}.lock"):
+                files.remove_tree(path)
+                files.remove_file(f"{path}.lock")
 
 
 def _mend_held(home: str) -> None:

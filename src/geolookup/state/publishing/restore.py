@@ -60,7 +60,7 @@ def restore(directory: StateDirectory, source: str | None = None, *, empty: bool
             chosen = None if empty else _copied(directory, temporary, source)
             if empty:
                 files.remove_file(temporary.path)
-            pushed_since, unfinished = _prepared(temporary, current)
+            pushed_since, unfinished = prepared(temporary, current)
             replaced = _put_in_place(directory, temporary.path)
         finally:
             for path in (temporary.path, f"{temporary.path}-journal"):
@@ -139,8 +139,11 @@ def _copy(path: str, target: str) -> None:
         source.backup(copy)
 
 
-def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
-    """Make a copy such that nothing in it is taken for not sent that may have been; see `Restored`."""
+def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = False) -> tuple[bool, int]:
+    """Make a copy such that nothing in it is taken for not sent that may have been; see `Restored`.
+
+    ``pushed_since`` says that a push may have begun since, though nothing here tells.
+    """
     edits, pushed, listed = 0, 0, 0
     if current is not None:
         edits, pushed = current.edits, current.pushed
@@ -148,7 +151,7 @@ def _prepared(temporary: Edits, current: Current | None) -> tuple[bool, int]:
         listed = max(Begun.of(record).counter for record in (current.published, *current.sources))
     with temporary.transaction() as database:
         outbox = Outbox(database)
-        pushed_since = outbox.counter < pushed
+        pushed_since = pushed_since or outbox.counter < pushed
         outbox.lift(edits=edits, counter=max(pushed, listed))
         found = outbox.mark()
         unfinished = outbox.rows(*OPEN_STATES) if pushed_since else outbox.rows(State.SENDING)

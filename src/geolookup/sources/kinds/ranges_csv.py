@@ -3,10 +3,13 @@
 And ``registry``, the bundled file of that form: the registries' delegations, a country for every allocated address.
 """
 
+import contextlib
 import csv
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from geolookup.base.text import harmless
 from geolookup.files.opened import Member, Opened
@@ -15,6 +18,7 @@ from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.types import FIELD_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.bundled import bundled_date
+from geolookup.sources.distinct import Distinct
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
@@ -108,16 +112,20 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
 
     numbers = PlaceNumbers(gathered, make, empty_covers=empty_covers)
     positions = [header.index(column) for column in columns.values()]
-    for chunk in table.chunks(len(header), exact=True):
-        chunk, places = numbers.of(chunk, keys_of(chunk, positions))
-        if len(range_at) == 1:
-            networks = _stripped(chunk.column(range_at[0]))
-            for column in masks:  # 255.255.255.0 is a bad row, which says what to write
-                networks = list(map(_with_mask, networks, _stripped(chunk.column(header.index(column)))))
-            yield blocks.from_networks(networks, places, chunk.bad)
-        else:
-            firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
-            yield blocks.from_text(firsts, lasts, places, chunk.bad)
+    with contextlib.closing(Distinct()) as distinct:
+        for chunk in table.chunks(len(header), exact=True):
+            chunk, places = numbers.of(chunk, keys_of(chunk, positions))
+            rows = np.arange(len(places), dtype=np.uint32)
+            if len(range_at) == 1:
+                networks = _stripped(chunk.column(range_at[0]))
+                for column in masks:  # 255.255.255.0 is a bad row, which says what to write
+                    networks = list(map(_with_mask, networks, _stripped(chunk.column(header.index(column)))))
+                batch = blocks.from_networks(networks, rows, chunk.bad)
+            else:
+                firsts, lasts = (_stripped(chunk.column(at)) for at in range_at)
+                batch = blocks.from_text(firsts, lasts, rows, chunk.bad)
+            distinct.add(batch, places, chunk)
+        yield from distinct.batches(gathered)
 
 
 def _with_mask(network: str, mask: str) -> str:

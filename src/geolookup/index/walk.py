@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
 #: About how many segments of all files are walked at a time.
-_CHUNK = 1 << 18
+_CHUNK = 1 << 17
 #: With fewer cuts than this, what is read of the files is not worth giving back.
 _SMALL_WALK = 8
 _LOW64 = (1 << 64) - 1

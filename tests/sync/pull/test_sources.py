@@ -13,6 +13,7 @@ from geolookup.sources.definition import given
 from geolookup.state.base.current import Current
 from geolookup.state.base.parts import parts_of, snapshot_path
 from geolookup.state.generations.cache import Cache
+from geolookup.state.publishing.catalogue import Generations
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.verify import verify
 from geolookup.sync.pull.accept import accept
@@ -92,6 +93,29 @@ def test_a_file_alone_is_remembered_and_pulled_again_by_a_later_sync(files: File
     assert (files.answer("10.0.0.7"), files.stack()) == (("a", "Köln"), ["a"])
     accept(directory, caught.value.digest)
     assert (files.answer("10.0.0.7"), files.answer("11.0.0.1"), files.stack()) == (None, ("b", "Ulm"), ["b"])
+    assert files.whole()
+
+
+def test_files_that_are_given_together_are_held_and_accepted_together(files: Files) -> None:
+    files.write("a", *many(30))
+    directory = StateDirectory(files.home)
+    pull(directory, Settings(), given=given([str(files.folder / "a.csv")]))
+    files.write("b", *many(10))
+    files.write("c", *many(10, octet=30))
+    paths = [str(files.folder / f"{name}.csv") for name in "bc"]
+    with pytest.raises(HeldError, match=r"b, c is held.*66\.7% of the IPv4 addresses that have an answer"):
+        pull(directory, Settings(), given=given(paths))
+    assert files.stack() == ["a"]
+    held = directory.holding.candidates()
+    assert list(held) == ["b", "c"]
+    assert [each.stack for each in Generations(directory).kept() if each.held] == [("b", "c")]
+    assert pull(directory, Settings()).outcome == "unchanged"
+    assert list(directory.holding.candidates()) == ["b", "c"], "they wait while the file before goes on"
+    accept(directory, str(held["c"].document()["published"]["digest"]))
+    assert (files.stack(), files.answer("30.0.1.1")) == (["b", "c"], ("c", "Town 1"))
+    assert (list(directory.holding.candidates()), directory.holding.stack()) == ([], None)
+    assert pull(directory, Settings()).outcome == "unchanged"
+    assert [each["name"] for each in files.current().sources] == ["b", "c"]
     assert files.whole()
 
 

@@ -74,11 +74,13 @@ class Generations:
         directory = self._directory
         current = directory.require_current()
         found = [self._kept(current, number) for number in reversed(self._numbers())]
+        stack = directory.holding.stack()
+        given = stack["names"] if stack is not None and stack["given"] else ()
         found += [
             _described(current, candidate.document()["published"], candidate.path)
-            for candidate in directory.holding.candidates().values()
+            for name, candidate in directory.holding.candidates().items()
+            if name not in given
         ]
-        stack = directory.holding.stack()
         if stack is not None:
             found.append(_held_change(stack))
         return found

@@ -39,6 +39,8 @@ def accept(directory: StateDirectory, digest: str) -> PullReport:
         if not digests and stack is None:
             raise StateError(f"{directory.home}: nothing is held, so there is nothing to accept")
         meant = [name for name, known in digests.items() if len(digest) >= _DIGEST_LEAST and known.startswith(digest)]
+        if stack is not None and stack["given"] and {*meant} & {*stack["names"]}:
+            digest = str(stack["digest"])  # files that were given together are accepted together
         whole_stack = stack is not None and len(digest) >= _DIGEST_LEAST and stack["digest"].startswith(digest)
         if not meant and not whole_stack:
             known = [*digests.values(), *([stack["digest"]] if stack else [])]

@@ -105,6 +105,8 @@ def main() -> int:
         subprocess.run([*pip, "--python", str(python), "install", "--quiet", f"{wheel}[{extra}]"], check=True)
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("GEOLOOKUP_", "XDG_"))}
         here = {**kept, "HOME": str(work), "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
+        first = [python, "-m", "geolookup", "sync", "--bundled"]
+        subprocess.run(first, env=here, cwd=work, check=True, capture_output=True, timeout=300)
         subprocess.run([python, "-c", CALLS[extra]], env=here, cwd=work, check=True, timeout=300)
         print("installed alone, and called")
     return 0

@@ -3,6 +3,7 @@
 import getpass
 import os
 import pwd
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,9 +17,11 @@ import geolookup
 from geolookup.cli.app import run
 from geolookup.columns.common import default_geo
 from geolookup.model.errors import NoStateError, SettingsError
+from geolookup.settings import paths
 from tests.state.edits.editing import BERLIN
 from tests.support.data.states import place, publish
 from tests.support.users.as_nobody import as_nobody, as_root
+from tests.support.users.running_console import RunningConsole
 
 CITY = Path(__file__).parents[1] / "data" / "mmdb" / "GeoLite2-City-Test.mmdb"
 #: What reads a state, each in a process that names one.
@@ -276,6 +279,68 @@ def test_the_setting_asks_for_the_fallback_too(
     monkeypatch.setenv("GEOLOOKUP_FALLBACK", "cities")
     assert run(["8.8.8.8"]) == 2
     assert "GEOLOOKUP_FALLBACK = cities: must be registry" in capsys.readouterr().err
+
+
+def _polars() -> object:
+    import polars as pl
+
+    import geolookup.columns.polars  # noqa: F401 - registers the namespace
+
+    return pl.LazyFrame({"ip": ["8.8.8.8"]}).select(pl.col("ip").geo.country()).collect().item()  # type: ignore[attr-defined]
+
+
+def _pandas() -> object:
+    import pandas as pd
+
+    import geolookup.columns.pandas  # noqa: F401 - registers the accessor
+
+    return pd.Series(["8.8.8.8"]).geo.country()[0]
+
+
+def _duckdb() -> object:
+    import duckdb
+
+    from geolookup.columns.duckdb import register
+
+    connection = duckdb.connect()
+    register(connection)
+    return connection.sql("select geo_country('8.8.8.8')").fetchall()[0][0]
+
+
+def _sqlite() -> object:
+    from geolookup.columns.sqlite import register
+
+    connection = sqlite3.connect(":memory:")
+    register(connection)
+    ((problem,),) = connection.execute("select geo_problem()")
+    if problem is not None:
+        raise NoStateError(problem)
+    return connection.execute("select geo_country('8.8.8.8')").fetchall()[0][0]
+
+
+@pytest.mark.parametrize("country", [_polars, _pandas, _duckdb, _sqlite])
+def test_tables_are_not_answered_from_a_state_that_is_made_up(
+    country: Callable[[], object], default_home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NoStateError, match=f"^{default_home}: nothing has been published here yet"):
+        country()
+    assert not os.path.exists(default_home)
+    monkeypatch.setenv("GEOLOOKUP_FALLBACK", "registry")
+    assert country() == "US"
+
+
+def test_share_and_the_console_make_no_state_where_no_home_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("XDG_DATA_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "missing"))
+    sentence = f"{tmp_path}/missing/.local/share/geolookup: nothing has been published here yet"
+    assert run(["share", "--port", "0"]) == 1
+    assert sentence in capsys.readouterr().err
+    with RunningConsole(paths.default_home()) as console, console.client() as client:
+        answer = client.get("/")
+        assert (answer.status_code, sentence in answer.text) == (422, True)
+    assert tree(tmp_path) == set()
 
 
 def test_a_command_makes_the_first_state_and_says_once_that_countries_answer(

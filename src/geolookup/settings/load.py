@@ -19,6 +19,7 @@ from geolookup.settings.paths import NOT_SETTINGS, is_below_anothers_home, setti
 from geolookup.settings.source import (
     CUSTOM,
     KIND_NAMES,
+    RANGE_NAMES,
     SERVICE,
     SOURCE_TABLE,
     SourceSettings,
@@ -262,8 +263,8 @@ def _check_source(source: SourceSettings) -> None:
     if source.keep_days is not None and source.keep_days < 0:
         raise ValueError(f"keep_days = {source.keep_days}: must be {_OF_SOURCE['keep_days'].allowed}")
     for name in source.fields:
-        if name not in FIELD_NAMES:
-            raise ValueError(f"fields: {unknown(name, list(FIELD_NAMES))}")
+        if name not in (*FIELD_NAMES, *RANGE_NAMES):
+            raise ValueError(f"fields: {unknown(name, [*FIELD_NAMES, *RANGE_NAMES])}")
     try:
         _ = source.max_age_s
     except ValueError as error:

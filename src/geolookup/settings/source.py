@@ -30,6 +30,9 @@ KIND_NAMES = (
     "list",
 )
 
+#: What `fields` names beside the fields of a geolocation: the columns of a table that hold the range.
+RANGE_NAMES = ("network", "first", "last")
+
 _NAME = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
 
 
@@ -68,7 +71,8 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         dict[str, str],
         about(
             "source",
-            'Which key or column holds a field, for files that name it otherwise: `{country = "a.b"}`.',
+            'Which key or column holds a field, for files that name it otherwise: `{country = "a.b"}`. In tables also '
+            "`network`, or `first` and `last`.",
             allowed="a table of texts",
         ),
     ] = {}

@@ -9,6 +9,7 @@ from geolookup.files.formats import utf16_of
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import Limits
 from geolookup.model.errors import DataFileError, SettingsError
+from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources.bundled import bundled_ranges_path
 from geolookup.sources.kinds import dbip_csv, geofeed, geolite2_csv, ip2location_csv, legacy_csv, mmdb, ranges_csv, rir
 from geolookup.sources.kinds import list as saved_list
@@ -45,7 +46,7 @@ def open_source(
     """Open a file or folder as a source: of the kind that its content says, or of the one that is asked for.
 
     For the kind ``registry`` the location is not looked at. ``fields`` maps our field names to keys or columns, for
-    kinds that take that.
+    kinds that take that; in a table also ``network``, or ``first`` and ``last``, which makes it a ``ranges-csv``.
 
     :raises DataFileError: if it cannot be read, or fits no kind: says what was seen
     :raises SettingsError: if the kind is unknown, or it takes no ``fields``
@@ -55,7 +56,10 @@ def open_source(
     opened = Opened(bundled_ranges_path(), bounds) if chosen is ranges_csv.REGISTRY else Opened(location, bounds)
     try:
         if chosen is None:
-            chosen = kind_of(opened)
+            # Columns that hold the range are named in tables only, whatever their rows look like.
+            names_range = fields is not None and not fields.keys().isdisjoint(RANGE_NAMES)
+            is_table = names_range and not any(map(mmdb.KIND.fits, opened.members))
+            chosen = ranges_csv.KIND if is_table else kind_of(opened)
         if fields and not chosen.maps_fields:
             raise SettingsError(f"{opened.name}: `fields` is for other kinds: this is {chosen.name}")
         reading = Reading(chosen, opened, Request(limits=bounds, fields=fields or {}))
@@ -104,6 +108,7 @@ def kind_of(opened: Opened) -> Kind:
         f"{opened.name}: {_seen(opened)}, which fits no kind of source. There are:",
         *(f"  {kind.name}: {kind.summary}" for kind in KINDS),
         "To have it read as one of them: --kind NAME, which `sync`, `check` and `source add` take",
+        "A table whose first line names its columns otherwise: --field network=COLUMN --field country=COLUMN",
     )
 
 

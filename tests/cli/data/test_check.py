@@ -188,3 +188,34 @@ def test_what_is_at_an_address_is_fetched_checked_and_not_kept(
         assert [(request.method, request.target) for request in server.requests] == [("GET", "/office.csv")] * 4
     checked(capsys, "http://geo.example/office.csv", code=2)
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("header", "row", "named"),
+    [
+        ("Prefix,Country", "10.0.0.0/24,DE", ["network=Prefix"]),  # else like a geofeed
+        ("Von,Bis,Land", "10.0.0.0,10.0.0.255,DE", ["first=von", "last=Bis", "country=Land"]),  # else like DB-IP's
+        ("startip,Ende,country", "10.0.0.0,10.0.0.255,DE", ["first=startip", "last=Ende"]),
+        ("network,Prefix,country", "old,10.0.0.0/24,DE", ["network=Prefix"]),
+        ("name,Prefix,Land", "x,10.0.0.0/24,DE", ["network=Prefix", "country=Land"]),
+    ],
+)
+def test_the_columns_of_the_range_can_be_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, header: str, row: str, named: list[str], separator: str
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(f"{header}\n{row}\n".replace(",", separator))
+    options = [part for name in named for part in ("--field", name)]
+    found = checked_json(capsys, path, *options)
+    assert (found["kind"], found["rows"], found["blocks_v4"], found["bad"]) == ("ranges-csv", 1, 1, 0)
+    assert found["countries"] == {"DE": 1} or "DE" in found["countries"]
+
+
+def test_a_column_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("Prefix,Country\n10.0.0.0/24,DE\n")
+    (error,) = checked(capsys, path, "--field", "network=Praefix", code=1)[1]
+    assert error.endswith("line 1: no column network=Praefix: there are prefix, country")
+    errors = checked(capsys, MMDB / "GeoLite2-City-Test.mmdb", "--field", "network=Prefix", code=2)[1]
+    assert "unknown field 'network'" in errors[0]

@@ -6,7 +6,7 @@ And ``registry``, the bundled file of that form: the registries' delegations, a 
 import contextlib
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.types import FIELD_NAMES
+from geolookup.settings.source import RANGE_NAMES
 from geolookup.sources import blocks
 from geolookup.sources.bundled import bundled_date
 from geolookup.sources.distinct import Distinct
@@ -51,31 +52,36 @@ def first_line(member: Member, separator: str = ",", *, skip: int = 0) -> list[s
         return []
 
 
-def _range_columns(header: list[str]) -> tuple[str, ...] | None:
-    for ends in _ENDS:
-        if all(column in header for column in ends):
-            return ends
-    return next(((column,) for column in _NETWORKS if column in header), None)
+def _range_columns(header: list[str], fields: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The columns that hold the range: those that ``fields`` names, or else the first that are known."""
+    columns = {name: fields[name].strip().lower() for name in RANGE_NAMES if name in fields}
+    if "network" in columns:
+        known: Sequence[tuple[str, ...]] = [(columns["network"],)]
+    elif columns:
+        known = [(columns.get("first", "first"), columns.get("last", "last"))]
+    else:
+        known = [*_ENDS, *((column,) for column in _NETWORKS)]
+    return next((found for found in known if all(column in header for column in found)), None)
 
 
 def fits(member: Member) -> bool:
     """True if the first line names a range."""
-    return _layout(member) is not None
+    return _layout(member, {}) is not None
 
 
-def _layout(member: Member) -> _Layout | None:
+def _layout(member: Member, fields: Mapping[str, str]) -> _Layout | None:
     """The layout of a file whose header names a range, or None."""
     above = member.head.decode("utf-8-sig", "replace").partition("\n")[0]
     skip = 1 if _SEPARATOR_LINE.fullmatch(above) else 0
     for separator in _SEPARATORS:
-        if _range_columns(first_line(member, separator, skip=skip)) is not None:
+        if _range_columns(first_line(member, separator, skip=skip), fields) is not None:
             return _Layout(separator, skip)
     return None
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
     """The blocks of all such files, in the order of their names."""
-    for member in opened.fitting(fits):
+    for member in opened.fitting(lambda member: _layout(member, request.fields) is not None):
         gathered.begin_file(member.inside)
         yield from _read_file(member, request, gathered, empty_covers=True)
 
@@ -86,14 +92,17 @@ def _read_file(member: Member, request: Request, gathered: Gathered, *, empty_co
     :raises DataFileError: if a column is missing, or the file is damaged
     :raises SettingsError: if ``fields`` names something that is not one of our fields
     """
-    separator, skip = _layout(member) or _Layout(",", 0)
+    separator, skip = _layout(member, request.fields) or _Layout(",", 0)
     table = Table(member, request.limits, gathered, separator=separator, skip=skip)
     header = table.header()
-    ends = _range_columns(header)
+    ends = _range_columns(header, request.fields)
     if ends is None:
+        named = [f"{name}={request.fields[name]}" for name in RANGE_NAMES if name in request.fields]
         raise DataFileError(
-            f"{member.name}, line 1: no column names a range: there should be `first` and `last`, `startip` and "
-            "`endip`, `start_ip` and `end_ip`, or `network` or `cidr`"
+            f"{member.name}, line 1: no column {' '.join(map(harmless, named))}: there are {_named(header)}"
+            if named
+            else f"{member.name}, line 1: no column names a range: there should be `first` and `last`, `startip` and "
+            "`endip`, `start_ip` and `end_ip`, or `network` or `cidr`. Or say which does: --field network=COLUMN"
         )
     columns = _field_columns(member.name, header, request)
     masks = [column for column in header if "mask" in column] if len(ends) == 1 else []
@@ -143,12 +152,15 @@ def _stripped(texts: list[str]) -> list[str]:
 
 def _field_columns(name: str, header: list[str], request: Request) -> dict[str, str]:
     for field in request.fields:
-        if field not in FIELD_NAMES:
-            raise SettingsError(f"fields: unknown field {field!r}: the fields are {', '.join(FIELD_NAMES)}")
+        if field not in (*FIELD_NAMES, *RANGE_NAMES):
+            known = ", ".join((*FIELD_NAMES, *RANGE_NAMES))
+            raise SettingsError(f"fields: unknown field {field!r}: the fields are {known}")
     columns = {field: field for field in FIELD_NAMES if field in header}
     if "country_code" in header:  # IPinfo's CSV has the country's name in `country`
         columns["country"] = "country_code"
-    columns.update({field: column.strip().lower() for field, column in request.fields.items()})
+    columns.update(
+        {field: column.strip().lower() for field, column in request.fields.items() if field not in RANGE_NAMES}
+    )
     missing = [column for column in columns.values() if column not in header]
     if missing:
         raise DataFileError(f"{name}, line 1: these columns are missing: {', '.join(missing)}")

@@ -338,7 +338,7 @@ def test_share_and_the_console_make_no_state_where_no_home_can_be_written(
     assert run(["share", "--port", "0"]) == 1
     assert sentence in capsys.readouterr().err
     with RunningConsole(paths.default_home()) as console, console.client() as client:
-        answer = client.get("/")
+        answer = client.get("/", params={"q": "8.8.8.8"})
         assert (answer.status_code, sentence in answer.text) == (422, True)
     assert tree(tmp_path) == set()
 

@@ -80,15 +80,15 @@ def console(
     port: int = 0,
     path: str | os.PathLike[str] | None = None,
     read_only: bool = False,
-    on_ready: Callable[[str, Runs], None],
+    on_ready: Callable[[str, Runs, threading.Event], None],
     on_wait: Callable[[Run], None],
     on_end: Callable[[Run], None],
 ) -> None:
     """Serve the pages of a state on loopback until SIGTERM or SIGINT; then wait for the runs under way, and return.
 
     ``path`` is the state as `geolookup.open` takes it, ``port`` 0 any free one. ``on_ready`` is called with the address
-    to open, which opens the console once, and the runs; ``on_wait`` with each run that is waited for, and ``on_end``
-    once it has ended.
+    to open, which opens the console once, the runs, and what is set once a browser got in; ``on_wait`` with each run
+    that is waited for, and ``on_end`` once it has ended.
 
     :raises KeyboardInterrupt: at another SIGINT while it waits
     :raises ServiceError: if the port cannot be used
@@ -108,7 +108,7 @@ def console(
 
     def ready(url: str) -> None:
         threading.Thread(target=_warm_up, args=(served,), name="geolookup-warm-up", daemon=True).start()
-        on_ready(served.session.address(url), served.runs)
+        on_ready(served.session.address(url), served.runs, served.session.admitted)
 
     launch(
         prepared(),

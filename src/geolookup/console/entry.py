@@ -4,8 +4,14 @@ The console's address carries a token that works once and becomes a cookie (`Ses
 of `geolookup.web` and the pages: it checks that cookie, and gives every answer its headers.
 """
 
+import contextlib
+import html
+import os
 import secrets
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qs
 
@@ -110,10 +116,11 @@ _MAX_HEADER = 8192
 class Session:
     """The one browser that may use the console, until the process ends.
 
-    Every form carries ``form_token``: a page of another origin cannot know it.
+    Every form carries ``form_token``: a page of another origin cannot know it. ``admitted`` is set once it got in.
     """
 
     def __init__(self) -> None:
+        self.admitted = threading.Event()
         self._token: str | None = secrets.token_urlsafe(32)
         self._cookie = secrets.token_urlsafe(32)
         self._name = "geolookup"
@@ -130,6 +137,7 @@ class Session:
         if self._token is None or not secrets.compare_digest(token.encode(), self._token.encode()):
             return None
         self._token = None
+        self.admitted.set()
         return f"{self._name}={self._cookie}; Path=/; HttpOnly; SameSite=Strict"
 
     def knows(self, header: str) -> bool:
@@ -144,6 +152,33 @@ class Session:
         """True if a form came from a page of this console."""
         return secrets.compare_digest(token.encode(), self.form_token.encode())
 
+
+@contextlib.contextmanager
+def opening_page(address: str) -> Iterator[Path]:
+    """A file for a browser, which leads it to an address; only its owner can read it, and at the end it is gone.
+
+    Every user of a machine can read the arguments of every process: this keeps a token out of those of the browser.
+
+    :raises OSError: if it cannot be written
+    """
+    with tempfile.TemporaryDirectory(prefix="geolookup-console-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, "open.html")
+        with open(path, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            file.write(_OPENING.format(html.escape(address)))
+        yield path
+
+
+_OPENING = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>geolookup</title>
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={0}">
+</head>
+<body><p><a href="{0}">Open the console</a></p></body>
+</html>
+"""
 
 ASGIScope: TypeAlias = Any
 

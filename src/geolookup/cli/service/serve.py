@@ -3,7 +3,8 @@
 import contextlib
 import threading
 import webbrowser
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -216,25 +217,32 @@ def console(port: int, no_browser: bool, read_only: bool) -> None:
 
     \b
     It listens on this machine only. The address that it prints opens it once, in one browser; Ctrl-C
-    ends it, after a push or sync that is under way. Whatever the pages do, a command does too.
+    ends it, after a push or sync that is under way. Whatever the pages do, a command does too. The browser
+    is sent there by a private file, so that no other user sees the address among its arguments.
 
     \b
     Example: geolookup console --read-only
     """
     try:
         from geolookup.console import app
+        from geolookup.console.entry import opening_page
         from geolookup.web.logs import log_to_standard_error
     except ImportError as error:
         raise missing_packages(error) from error
 
-    def ready(address: str, runs: "Runs") -> None:
+    def ready(address: str, runs: "Runs", admitted: threading.Event) -> None:
         interrupt.saying("runs", runs.left)
         output.note(f"geolookup: open {address}")
         if not no_browser:
-            threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
+            with suppress(OSError):  # the address was printed
+                page = stack.enter_context(opening_page(address))
+                # Two, since some browsers end only when they are closed.
+                threading.Thread(target=_open_browser, args=(page.as_uri(),), daemon=True).start()
+                threading.Thread(target=_remove_once, args=(admitted, page), daemon=True).start()
 
     log_to_standard_error()
-    app.console(port=port, read_only=read_only, on_ready=ready, on_wait=_say_wait, on_end=_say_end)
+    with ExitStack() as stack:
+        app.console(port=port, read_only=read_only, on_ready=ready, on_wait=_say_wait, on_end=_say_end)
 
 
 def _say_wait(run: "Run") -> None:
@@ -252,3 +260,9 @@ def _say_end(run: "Run") -> None:
 def _open_browser(address: str) -> None:
     with suppress(webbrowser.Error):
         webbrowser.open(address)
+
+
+def _remove_once(admitted: threading.Event, page: Path) -> None:
+    admitted.wait()
+    with suppress(OSError):
+        page.unlink()

@@ -25,7 +25,7 @@ from geolookup.state.base.sqlite import (
     ours,
     sqlite_errors,
 )
-from geolookup.state.edits.outbox import schema
+from geolookup.state.edits.outbox import schema, seal
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
@@ -105,6 +105,7 @@ class Edits:
                         schema.create(database)
                     elif known < schema.SCHEMA_VERSION:
                         schema.renew(database)
+                    seal.keep(connection)
                     with self._explained(database):
                         yield database
                 except BaseException:
@@ -261,6 +262,21 @@ class Edits:
                 f"{self._going_on()}"
             )
 
+    def require_as_sealed(self) -> None:
+        """Refuse a file of which another program, or a failing disk, changed a row.
+
+        :raises EditsDamagedError: if its rows are not those that were written
+        """
+        if not self.exists():
+            return
+        with self.reading() as database:
+            whole = seal.is_whole(database.conn)
+        if not whole:
+            raise EditsDamagedError(
+                f"{self.path}: was changed by something other than geolookup: its rows do not fit their digest. "
+                f"{self._going_on()}"
+            )
+
     def require_present(self, *, edits: int, counter: int) -> None:
         """The first half of `require_newest`, without opening the file; new is what nothing was ever done with."""
         if edits or counter:
@@ -306,6 +322,7 @@ class Edits:
             if newest.exists() and newest.head() == self.head():
                 return
         self.check()
+        self.require_as_sealed()
         self.back_up()
 
     def head(self) -> int:

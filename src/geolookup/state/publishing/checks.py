@@ -109,6 +109,7 @@ def _edits(directory: StateDirectory, current: Current | None) -> StateCheck:
         return StateCheck(name="edits", verdict="not tried", what=f"{directory.edits.path}: for its owner only")
     try:
         directory.check_edits(current)
+        directory.edits.require_as_sealed()
     except StateBusyError as error:
         return StateCheck(name="edits", verdict="not tried", what=str(error))
     except StateError as error:

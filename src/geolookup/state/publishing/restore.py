@@ -15,6 +15,7 @@ from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import create_private, sqlite_errors
+from geolookup.state.edits.outbox import seal
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OPEN_STATES, State
 from geolookup.state.edits.store import Edits
@@ -99,7 +100,7 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
     problems = []
     for path in directory.edits.backups():
         if os.path.exists(path):
-            if (problem := _problem(path, temporary)) is None:
+            if (problem := _problem(path, temporary, as_sealed=True)) is None:
                 return path
             problems.append(problem)
     why = "there is no backup of edits.db"
@@ -111,7 +112,7 @@ def _copied(directory: StateDirectory, temporary: Edits, source: str | None) -> 
     )
 
 
-def _problem(path: str, temporary: Edits) -> str | None:
+def _problem(path: str, temporary: Edits, *, as_sealed: bool = False) -> str | None:
     """Copy a file that may be put in place: why it cannot be, None if it can."""
     try:
         if not os.path.exists(path):
@@ -122,6 +123,8 @@ def _problem(path: str, temporary: Edits) -> str | None:
         if not temporary.is_ours():
             return f"{path}: is not a copy of edits.db"
         temporary.check()
+        if as_sealed:
+            temporary.require_as_sealed()
     except StateError as error:
         return str(error).replace(temporary.path, path).partition(": lookups go on")[0]
     return None
@@ -150,6 +153,7 @@ def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = 
         # A list begins after its push: what is acknowledged from now on is newer than that, too.
         listed = max(Begun.of(record).counter for record in (current.published, *current.sources))
     with temporary.transaction() as database:
+        seal.renew(database.conn)  # a person may have said that it is to be taken as it is
         outbox = Outbox(database)
         pushed_since = pushed_since or outbox.counter < pushed
         outbox.lift(edits=edits, counter=max(pushed, listed))

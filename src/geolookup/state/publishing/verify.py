@@ -140,6 +140,7 @@ def _problems(home: str, current: Current, work: _Work) -> list[str]:
         edits.require_newest(edits=current.edits, counter=current.pushed)
         edits.check()
         edits.require_in_order()
+        edits.require_as_sealed()
     problems += of_snapshots
     problems += _all_content_problems(snapshot_files, work)
     problems += packing.problems(home)

@@ -31,7 +31,13 @@ def content_of(places: Iterable[Mapping[str, Any]], answers: list[int | None]) -
         sources=("test",),
     )
     return Content(
-        four=_segments(FOUR, answers), six=_segments(SIX, answers), places=made, published=0, answering=("test",)
+        four=_segments(FOUR, answers),
+        six=_segments(SIX, answers),
+        places=made,
+        published=0,
+        answering=("test",),
+        origins=("test",),
+        dated=None,
     )
 
 

@@ -227,7 +227,8 @@ def test_it_says_when_it_was_published_and_whom_to_credit(home: str, tmp_path: P
         assert about.build_epoch == int(datetime.fromisoformat(geo.status().published_at).timestamp())
     assert about.database_type == "GeoLite2-City"
     assert about.description["en"] == (
-        "What geolookup answers, from city, country. City data by Example (https://example.com)."
+        "What geolookup answers, from city (of unknown date), country (of unknown date, licence unknown: yours to "
+        "name). City data by Example (https://example.com)."
     )
     with exported(home) as reader:
         assert reader.metadata().database_type == "geolookup-City"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from geolookup.exports import licences
 from geolookup.exports.segments import Segments, joined
 from geolookup.index.compare import texts_of
 from geolookup.index.flatten import EMPTY, I64, U32, Array, Flags
@@ -60,7 +61,8 @@ class Content:
     """One snapshot's answers. The values of the segments are numbers of places.
 
     ``published`` is when the snapshot was published, in seconds since 1970; ``answering`` names the sources that some
-    segment comes from, in their order, the custom layer first.
+    segment comes from, in their order, the custom layer first, and ``origins`` says of each the day of its data and
+    whether its licence is known. ``dated`` is the oldest date or moment (ISO 8601, UTC) that one of them says, or None.
     """
 
     four: Segments
@@ -68,6 +70,8 @@ class Content:
     places: Places
     published: int
     answering: tuple[str, ...]
+    origins: tuple[str, ...]
+    dated: str | None
 
     def covered(self) -> int:
         """The number of segments that are not gaps."""
@@ -110,13 +114,16 @@ def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progr
     numbers[kept] = np.arange(len(kept), dtype=np.uint32)
     four, six = (Segments(each.hi, each.lo, numbers[each.value]).merged() for each in families)
     places = slots.places(kept, source_of[kept])
-    answering = {names[number] for number in np.unique(places.source).tolist()}
+    found_names = {names[number] for number in np.unique(places.source).tolist()}
+    answering = tuple(name for name in names if name in found_names)
     return Content(
         four=four,
         six=six,
         places=places,
         published=max(0, int(datetime.fromisoformat(snapshot.current.published_at).timestamp())),
-        answering=tuple(name for name in names if name in answering),
+        answering=answering,
+        origins=licences.origins(snapshot.current, answering),
+        dated=licences.oldest(snapshot.current, answering),
     )
 
 

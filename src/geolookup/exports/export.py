@@ -229,7 +229,7 @@ def _published(content: Content) -> str:
 
 def _describe(content: Content, attributions: tuple[str, ...]) -> str:
     """The description in a file: where it is from, and whom to credit."""
-    sources = ", ".join(content.answering) or "nothing"
+    sources = ", ".join(content.origins) or "nothing"
     return ". ".join((f"What geolookup answers, from {sources}", *(line.rstrip(".") for line in attributions))) + "."
 
 
@@ -267,6 +267,8 @@ def feed(
 ) -> tuple[Iterator[bytes], geofeed.Left]:
     """The geofeed of some content in parts, and what could not be written as it is, known after the last part."""
     comments = (f"Geofeed (RFC 8805) by geolookup, published {_published(content)}", *attributions)
+    if content.dated is not None:
+        comments = (*comments, f"updated: {content.dated}")
     return geofeed.parts(content, comments, postal_codes=postal_codes, public_only=public_only, progress=progress)
 
 

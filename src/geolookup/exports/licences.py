@@ -4,8 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from geolookup.model.errors import LicenceError
+from geolookup.settings.times import of_day
+from geolookup.sources.providers import UNKNOWN_LICENCE
 from geolookup.state.base.current import Current
-from geolookup.state.base.parts import entries_of
+from geolookup.state.base.parts import SERVICE, entries_of
 
 
 def require_leave(
@@ -32,6 +34,26 @@ def attributions(home: str, current: Current, answering: Sequence[str]) -> tuple
     return tuple(dict.fromkeys(line for name in answering if (line := known.get(name, {}).get("attribution"))))
 
 
+def origins(current: Current, answering: Sequence[str]) -> tuple[str, ...]:
+    """Each answering source with the day that its data are of, and whether its licence is known."""
+    known = {str(entry["name"]): entry for entry in current.sources}
+    found = []
+    for name in answering:
+        own = known.get(name)
+        if own is None:  # the custom layer
+            found.append(name)
+            continue
+        unknown = f", licence {UNKNOWN_LICENCE}" if own.get("kind") != SERVICE and not own.get("licence") else ""
+        found.append(f"{name} ({of_day(own.get('dated'))}{unknown})")
+    return tuple(found)
+
+
+def oldest(current: Current, answering: Sequence[str]) -> str | None:
+    """The oldest date that an answering source says its data are of; None if none says one."""
+    known = {str(entry["name"]): entry for entry in current.sources}
+    return min((str(date) for name in answering if (date := known.get(name, {}).get("dated"))), default=None)
+
+
 def forbidden(home: str, current: Current) -> frozenset[str]:
     """The sources whose licences do not let others have their data, whether they answer something or not."""
     return frozenset(name for name, terms in _known(home, current).items() if _is_forbidden(terms))
@@ -43,8 +65,9 @@ def text(home: str, current: Current, answering: Sequence[str]) -> str:
     lines = ["What geolookup answers. It is made from these sources:", ""]
     for name in answering:
         terms = known.get(name, {})
-        lines.append(": ".join([name, *([str(terms["licence"])] if terms.get("licence") else [])]))
+        lines.append(f"{name}: {terms.get('licence') or f'licence {UNKNOWN_LICENCE}'}" if terms else name)
         lines += [f"  {terms['attribution']}"] if terms.get("attribution") else []
+        lines += [f"  data {of_day(terms.get('dated'))}"] if terms else []
     return "\n".join((*lines, ""))
 
 

@@ -1,6 +1,7 @@
 """Providers: their files, which people can name as presets, and the terms of the licence of any file of theirs.
 
-A file is recognised by its own words, else by its name. Addresses and terms are those of the providers' documentation
+A file is recognised by its own words, else by exactly the name that its provider gives it: anybody's table may hold a
+provider's name, and have three columns. Addresses and terms are those of the providers' documentation
 as of 2026. No preset was tried against its real host while this was written: ``tried`` says so for each.
 """
 
@@ -262,10 +263,18 @@ _OF_KIND = {
     "rir": _of_preset("rir"),
     "geolite2-csv": _GEOLITE2,
     "legacy-csv": _GEOLITE,
-    "dbip-csv": _DBIP,
     "ip2location-csv": _IP2LOCATION,
 }
 _BY_CREDIT = {found.attribution: _as_terms(found) for found in PRESETS} | {_GEOLITE.attribution: _GEOLITE}
+#: The licence of a file that does not say whose it is, as people read it.
+UNKNOWN_LICENCE = "unknown: yours to name"
+#: A file as a provider names it: the provider, and words of its editions, families and dates alone.
+_ITS_NAME = re.compile(
+    r"(?:geolite-?2?|geoip-?2?|db-?ip|ipinfo|ip2location)"
+    r"(?:[-_. ]?(?:city|country|asn|isp|location|lite|free|full|enterprise|standard|core|plus|blocks|ipv?[46]|v[46]"
+    r"|num|en|csv|db[0-9]+|[0-9]+))+"
+)
+_ENDING = re.compile(r"(?:\.(?:mmdb|csv|bin|tar|tgz|gz|zst|bz2|xz|zip))+", re.ASCII)
 #: Kinds that no provider's file has: a name like ``geolite2-corrections.csv`` says what they correct.
 _NOT_OF_A_PROVIDER = frozenset(("geofeed", "list", "registry", "service", "rir"))
 
@@ -274,8 +283,8 @@ def recognised(kind: str, about: Mapping[str, str], names: Iterable[str] = ()) -
     """The terms of the provider whose file this is; None if nothing says whose it is.
 
     ``about`` is what the file says of itself (`Gathered.about`). ``names`` are the file's name and those inside an
-    archive or folder: they count if the file itself says nothing. Lines of attribution in its description, as our own
-    exports carry them, name the providers of all that is in it.
+    archive or folder: they count if the file itself says nothing, and if they are exactly as its provider names it.
+    Lines of attribution in its description, as our own exports carry them, name the providers of all that is in it.
     """
     if kind in _NOT_OF_A_PROVIDER:
         found = _OF_KIND.get(kind)
@@ -289,9 +298,26 @@ def recognised(kind: str, about: Mapping[str, str], names: Iterable[str] = ()) -
         for text in texts:
             lowered = text.lower()
             provider = next((each for each in _PROVIDERS if each.pattern.search(lowered)), None)
-            if provider is not None:
+            if provider is not None and (not is_name or _is_a_providers(lowered)):
                 return provider.terms(lowered, is_name=is_name)
     return _OF_KIND.get(kind)
+
+
+def _is_a_providers(name: str) -> bool:
+    """True if a file is named as providers name theirs, in lower case: ``geolite2-corrections.csv`` is not."""
+    return _ITS_NAME.fullmatch(_ENDING.sub("", name.rpartition("/")[2])) is not None
+
+
+def following(known: Any) -> Terms | None:
+    """The terms of a file that does not say whose it is, and comes where one was that did; None if they are free.
+
+    ``known`` are the earlier one's (`Terms.as_dict`). Whose the new one is, its owner must say: until then it may not
+    be handed on if the earlier one might not, nor kept for longer.
+    """
+    before = Terms.of_dict(known)
+    if before is None or (before.redistribute and before.keep_days is None):
+        return None
+    return replace(before, licence="", attribution="")
 
 
 def _joined(found: list[Terms]) -> Terms:

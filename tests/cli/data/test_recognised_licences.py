@@ -10,6 +10,7 @@ from pathlib import Path
 import maxminddb
 import pytest
 
+import geolookup
 from geolookup.state.base import clock
 from tests.support.users.in_process import said
 
@@ -117,3 +118,40 @@ def test_superseded_versions_go_after_as_many_days_as_the_recognised_licence_say
     day(40)
     said(capsys, "sync")
     assert len(said(capsys, "generations", "list").splitlines()) == 1
+
+
+def test_a_table_of_three_columns_is_nobodys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "office.csv").write_text("8.0.0.0,8.0.0.255,US\n8.0.1.0,8.0.1.255,DE\n")
+    assert "unknown: yours to name" in said(capsys, "check", "office.csv")
+    said(capsys, "sync", "office.csv")
+    assert "licence unknown: yours to name" in said(capsys, "status")
+    assert "DB-IP" not in said(capsys, "status") + said(capsys, "export", "mmdb", "out.mmdb")
+    with maxminddb.open_database(str(tmp_path / "out.mmdb")) as written:
+        said_of_it = written.metadata().description["en"]
+    assert "office (of unknown date, licence unknown: yours to name)" in said_of_it
+
+
+def test_a_renamed_file_of_a_provider_does_not_get_free(
+    tmp_path: Path, home: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    row = "8.0.0.0,8.0.0.255,US,CA,,San Jose,,37.5,-122,America/Los_Angeles\n"
+    (tmp_path / "geolite2-city-ipv4.csv").write_text(row)
+    said(capsys, "sync", "geolite2-city-ipv4.csv")
+    (tmp_path / "city.csv").write_text(row.replace("San Jose", "Campbell"))
+    told = said(capsys, "sync", "city.csv")
+    assert f"the one before it was under {EULA}: its licence is unknown: yours to name" in told
+    assert "does not let others have the data" in said(capsys, "export", "csv", "out.csv", code=2)
+    (tmp_path / "city.csv").write_text(row.replace("San Jose", "Cupertino"))
+    assert EULA not in said(capsys, "sync")  # once is enough
+    said(capsys, "export", "csv", "out.csv", code=2)
+    with geolookup.open(home) as geo:
+        (source,) = geo.status().sources
+    assert (source.licence, source.redistribute, source.keep_days) == ("", False, 30)
+
+
+def test_our_export_is_of_the_day_of_its_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "sync", "city.mmdb")
+    said(capsys, "export", "mmdb", "out.mmdb", "--licence-allows")
+    assert json.loads(said(capsys, "check", "out.mmdb", "--json"))["dated"] == "2026-02-04"
+    said(capsys, "export", "geofeed", "out.csv", "--layer", "default", "--public-only", "--licence-allows")
+    assert json.loads(said(capsys, "check", "out.csv", "--json"))["dated"][:10] == "2026-02-04"

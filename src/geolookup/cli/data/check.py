@@ -30,6 +30,7 @@ from geolookup.sources.contents import Contents, contents_of
 from geolookup.sources.definition import TOKEN, Definition, given, stack
 from geolookup.sources.detect import open_source
 from geolookup.sources.kinds.service import ServiceReading
+from geolookup.sources.providers import UNKNOWN_LICENCE
 from geolookup.state.base.clock import wall
 from geolookup.sync.pull.pull import configured_url
 from geolookup.upstream.geolocations import GeolocationsClient
@@ -174,7 +175,7 @@ def _say(found: Contents) -> None:
     more = (
         ("type", found.about.get("database_type")),
         ("description", found.about.get("description")),
-        ("licence", found.licence),
+        ("licence", found.licence or UNKNOWN_LICENCE),
         ("attribution", found.attribution),
         ("passing on", "" if found.redistribute else "the licence does not let others have the data"),
         ("old versions", "" if found.keep_days is None else f"to be destroyed after {found.keep_days} days"),

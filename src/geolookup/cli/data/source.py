@@ -30,7 +30,7 @@ from geolookup.settings.times import in_words
 from geolookup.sources.bundled import MORE
 from geolookup.sources.definition import TOKEN, Definition, define, name_of, refuse_location
 from geolookup.sources.detect import named, open_source
-from geolookup.sources.providers import PRESETS, Terms, preset
+from geolookup.sources.providers import PRESETS, UNKNOWN_LICENCE, Terms, preset
 from geolookup.state.base.clock import wall
 
 _REGISTRY = "registry"
@@ -211,7 +211,13 @@ def list_sources(only: tuple[str, ...] | None, as_json: bool) -> int:
     with output.table("source", "kind", "location", "data of", "licence") as row:
         for each, asked in zip(found, terms, strict=True):
             where = settings.url if each.is_service else without_secret(each.location)
-            row(each.name, each.kind or "kind by content", where or "", _day(pulled.get(each.name)), asked["licence"])
+            row(
+                each.name,
+                each.kind or "kind by content",
+                where or "",
+                _day(pulled.get(each.name)),
+                _licence(each, asked),
+            )
     if not found:
         terms = [entry for entry in pulled.values() if entry.get("given")]
         output.note(
@@ -265,6 +271,10 @@ def _terms(found: Definition, pulled: Mapping[str, Mapping[str, Any]]) -> dict[s
     entry = pulled.get(found.name, {})
     same = entry.get("location", "") == found.location
     return found.terms(Terms.of_dict(entry.get("recognised")) if same else None)
+
+
+def _licence(found: Definition, terms: Mapping[str, Any]) -> str:
+    return str(terms["licence"] or ("" if found.is_service else UNKNOWN_LICENCE))
 
 
 def _day(entry: Mapping[str, Any] | None) -> str:

@@ -14,8 +14,9 @@ from geolookup.settings.table import Settings
 from geolookup.settings.times import in_words, of_day, shown
 from geolookup.sources.bundled import BUNDLED, MORE
 from geolookup.sources.definition import Definition, define
+from geolookup.sources.providers import UNKNOWN_LICENCE
 from geolookup.state.base.clock import age_s
-from geolookup.state.base.parts import REGISTRY
+from geolookup.state.base.parts import REGISTRY, SERVICE
 from geolookup.state.publishing import checks
 from geolookup.sync import opening, words
 
@@ -33,8 +34,9 @@ def _source_line(source: SourceStatus, *, bundled: bool) -> str:
         parts.append(f"checked {in_words(source.age_s)} ago{' (STALE)' if source.stale else ''}")
     parts.append(f"{words.count(source.geolocations, 'geolocation')}, {words.count(source.blocks, 'block')}")
     parts.append(f"answers {source.addresses_v4} IPv4 and {source.addresses_v6:.3g} IPv6 addresses")
-    if source.licence:
-        parts.append(source.licence + ("" if source.redistribute else " (export refuses to hand it on)"))
+    if source.kind != SERVICE:
+        licence = source.licence or f"licence {UNKNOWN_LICENCE}"
+        parts.append(licence + ("" if source.redistribute else " (export refuses to hand it on)"))
     if source.attribution:
         parts.append(source.attribution)
     if not source.serves:

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import IO
@@ -27,6 +28,9 @@ from geolookup.sources.mmdb_tree import (
 )
 from geolookup.sources.protocol import Gathered, Kind, Request
 
+#: The first sentence of our exports' descriptions: each source, with the day that its data are of.
+_OUR_EXPORT = re.compile("What geolookup answers, from [^.]*")
+_OF_DAY = re.compile(r"\(of ([0-9]{4}-[0-9]{2}-[0-9]{2})")
 _NOWHERE = 0xFFFF_FFFF
 _TOLD_RECORDS = 4096
 
@@ -70,7 +74,10 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
         buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     about = read_metadata(name, buffer)
     gathered.about.update(about.about)
-    if (epoch := about.about.get("build_epoch", "")) and 0 < len(epoch) < 11 and int(epoch):
+    if (own := _OUR_EXPORT.match(about.about.get("description", ""))) is not None:
+        for day in _OF_DAY.findall(own[0]):  # its build_epoch is when it was published
+            gathered.says_date(day)
+    elif (epoch := about.about.get("build_epoch", "")) and 0 < len(epoch) < 11 and int(epoch):
         gathered.says_date(datetime.fromtimestamp(int(epoch), UTC).isoformat())
     tree = Tree(name, buffer, about, request.limits)
     records = tree.records()

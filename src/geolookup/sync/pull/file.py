@@ -22,7 +22,8 @@ from geolookup.sources.definition import TOKEN, Definition, file_name
 from geolookup.sources.detect import open_source
 from geolookup.sources.locids import Numbering
 from geolookup.sources.places import PlaceFields
-from geolookup.sources.providers import recognised
+from geolookup.sources.protocol import Reading
+from geolookup.sources.providers import UNKNOWN_LICENCE, Terms, following, recognised
 from geolookup.state.base import clock, files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.parts import BUNDLED, REGISTRY
@@ -153,7 +154,7 @@ def _stage(
         )
     if gathered.custom_left_out:
         report.warnings.append(f"{definition.name}: {gathered.custom_left_out} custom geolocations were left out")
-    found_terms = recognised(reading.kind, gathered.about, (file_name(definition.location), *reading.names))
+    found_terms = _terms(pull, definition, report, reading)
     record = {
         **definition.terms(found_terms),
         "recognised": {} if found_terms is None else found_terms.as_dict(),
@@ -166,6 +167,27 @@ def _stage(
         "rows_without_location": gathered.rows_without_location,
     }
     return staged, record
+
+
+def _terms(pull: Pull, definition: Definition, report: PullReport, reading: Reading) -> Terms | None:
+    """The terms of the file: its own words or name say them, else it is unknown whose it is.
+
+    An unknown one does not get free by coming where a recognised one was, of the same kind and under another name.
+    """
+    found = recognised(reading.kind, reading.gathered.about, (file_name(definition.location), *reading.names))
+    if found is not None:
+        return found
+    earlier = next((each.record for each in pull.before(definition) if each.record.get("recognised")), None)
+    if earlier is None or earlier.get("kind") != reading.kind:
+        return None
+    known = earlier["recognised"]
+    if known.get("licence") and not definition.licence:
+        report.warnings.append(
+            f"{definition.name}: nothing in this file says whose it is, and the one before it was under "
+            f"{known['licence']}: its licence is {UNKNOWN_LICENCE} (`licence = …` and `redistribute = …` of its "
+            "[[source]] in the settings)"
+        )
+    return following(known)
 
 
 def _judge(

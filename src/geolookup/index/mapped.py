@@ -29,7 +29,6 @@ from geolookup.model.errors import IndexDamagedError, IndexFileError, IndexTooNe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     import numpy as np
@@ -274,8 +273,8 @@ def failed(path: str, error: Exception) -> IndexFileError:
     return IndexFileError(f"{path}: the index was closed")
 
 
-def section_arrays(header: Header, view: "Callable[[str], memoryview[int]]") -> "dict[str, np.ndarray[Any, Any]]":
-    """Every known section by name as a numpy array over its ``view``."""
+def section_arrays(header: Header, content: "memoryview[int]") -> "dict[str, np.ndarray[Any, Any]]":
+    """Every known section by name as a numpy array over a file's ``content``."""
     import numpy as np
 
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -283,5 +282,6 @@ def section_arrays(header: Header, view: "Callable[[str], memoryview[int]]") -> 
         if name in SECTIONS:
             kind = ITEM_FORMATS[section.dtype][0]
             # numpy refuses to look at the very end of a buffer, even for nothing.
-            arrays[name] = np.frombuffer(view(name), kind) if section.length else np.empty(0, kind)
+            own = content[section.begin : section.end]
+            arrays[name] = np.frombuffer(own, kind) if section.length else np.empty(0, kind)
     return arrays

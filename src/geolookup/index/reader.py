@@ -343,7 +343,7 @@ class IndexReader:
         The functions of `segments` give whole addresses and slots instead.
         """
         self.expect_many()
-        return section_arrays(self.header, self.section_bytes)
+        return section_arrays(self.header, self._content())
 
     def expect_many(self) -> None:
         """Have the kernel read ahead from now on: many addresses will be asked for, or the file read through."""
@@ -356,8 +356,11 @@ class IndexReader:
     def section_bytes(self, name: str) -> "memoryview[int]":
         """A section as it stands in the file, without a copy; it may be one that this release does not know."""
         section = self.header.sections[name]
+        return self._content()[section.begin : section.end]
+
+    def _content(self) -> "memoryview[int]":
         try:
-            return memoryview(self._map)[section.begin : section.end]
+            return memoryview(self._map)
         except ValueError as error:
             raise failed(self.path, error) from error
 

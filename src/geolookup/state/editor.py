@@ -475,7 +475,7 @@ class Sessions:
                     whole.enter_context(_uninterrupted())  # what is committed is published, too
                 if is_new := session.changed or head != current.edits:  # the latter if an earlier publish failed
                     self._publish(publish, head, layer)
-            if is_new:
+            if is_new and wait:  # a question that catches up waits for nothing
                 self._back_up()
 
     def _back_up(self) -> None:

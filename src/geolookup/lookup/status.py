@@ -105,6 +105,7 @@ def _sources(directory: StateDirectory, current: Current, freshness: Freshness) 
             checked_at=str(entry.get("checked_at", current.checked_at)),
             age_s=age_s(since),
             max_age_s=limit,
+            max_data_age_s=entry.get("max_data_age_s"),
             stale=limit is not None and age_s(since) > limit,
             geolocations=int(rows.get("geolocations", 0)),
             blocks=int(rows.get("blocks", 0)),

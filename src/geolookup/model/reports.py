@@ -90,12 +90,13 @@ class SourceStatus:
 
     ``dated`` is the date or moment (ISO 8601, UTC) that its file says the data are of, of a folder the oldest that its
     files say; None if it says none. ``checked_at`` is when it was last asked with success, ``age_s`` the seconds since,
-    and ``stale`` whether that is more than ``max_age_s`` (None: no limit). ``geolocations``, ``blocks`` and ``masks``
-    count its rows, and ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not
-    answer yet, because a change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held
-    snapshot, or None. ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are
-    None while all is well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue``
-    is true if its licence wants the served version gone.
+    and ``stale`` whether that is more than ``max_age_s`` (None: no limit). ``max_data_age_s`` is this source's own
+    limit to the seconds since ``dated``, or None. ``geolocations``, ``blocks`` and ``masks`` count its rows, and
+    ``addresses_v4`` and ``addresses_v6`` the addresses that it answers; a source that does not answer yet, because a
+    change of the stack is held, has 0 and ``serves`` false. ``held`` is the digest of its held snapshot, or None.
+    ``problem`` says why the last sync could not use it, and ``problem_since`` from when on; both are None while all is
+    well. Of a source that never could be pulled ``digest`` and ``checked_at`` are empty. ``overdue`` is true if its
+    licence wants the served version gone.
     """
 
     name: str
@@ -108,6 +109,7 @@ class SourceStatus:
     checked_at: str
     age_s: float
     max_age_s: float | None
+    max_data_age_s: float | None
     stale: bool
     geolocations: int
     blocks: int

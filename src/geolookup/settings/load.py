@@ -149,6 +149,10 @@ def _check(settings: Settings) -> Settings:
     except ValueError as error:
         raise SettingsError(f"max_age: {reason(error)}") from error
     try:
+        _ = settings.max_data_age_s
+    except ValueError as error:
+        raise SettingsError(f"max_data_age: {reason(error)}") from error
+    try:
         _ = settings.check_max_age_s
     except ValueError as error:
         raise SettingsError(f"check_max_age: {reason(error)}; or none") from error
@@ -269,6 +273,10 @@ def _check_source(source: SourceSettings) -> None:
         _ = source.max_age_s
     except ValueError as error:
         raise ValueError(f"max_age: {reason(error)}") from error
+    try:
+        _ = source.max_data_age_s
+    except ValueError as error:
+        raise ValueError(f"max_data_age: {reason(error)}") from error
 
 
 def _is_loopback(location: str) -> bool:

@@ -85,6 +85,15 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
         ),
     ] = ""
+    max_data_age: Annotated[
+        str | int | float,
+        about(
+            "source",
+            "The age of this source's data, by the date that its file says, past which `status --check` fails; it is "
+            "used instead of the general `max_data_age`.",
+            allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
+        ),
+    ] = ""
     token_file: Annotated[
         str,
         about(
@@ -136,6 +145,11 @@ class SourceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def max_age_s(self) -> float | None:
         """``max_age`` in seconds; None if this source has no limit of its own."""
         return None if self.max_age == "" else times.seconds(self.max_age)
+
+    @property
+    def max_data_age_s(self) -> float | None:
+        """``max_data_age`` in seconds; None if this source has no limit of its own."""
+        return None if self.max_data_age == "" else times.seconds(self.max_data_age)
 
 
 def described_source() -> tuple[Setting, ...]:

@@ -61,6 +61,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
         ),
     ] = ""
+    max_data_age: Annotated[
+        str | int | float,
+        _about(
+            "state",
+            "The age of a source's data, by the date that its file says, past which `status --check` fails. If empty, "
+            "there is no limit; a file that says no date is not asked. Lookups do not look at it.",
+            allowed="a number of seconds greater than zero, or a number with a unit: s, m, h, d or w (36h)",
+        ),
+    ] = ""
     stale: Annotated[
         Literal["serve", "warn", "refuse"],
         _about(
@@ -297,6 +306,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def max_age_s(self) -> float | None:
         """``max_age`` in seconds; None if there is no limit."""
         return None if self.max_age == "" else times.seconds(self.max_age)
+
+    @property
+    def max_data_age_s(self) -> float | None:
+        """``max_data_age`` in seconds; None if there is no limit."""
+        return None if self.max_data_age == "" else times.seconds(self.max_data_age)
 
     @property
     def check_max_age_s(self) -> float | None:

@@ -24,9 +24,9 @@ _ENDINGS = (".gz", ".zip", ".tar", ".tgz", ".csv", ".mmdb", ".json", ".ndjson", 
 class Definition:
     """One source. ``kind`` is empty if the content says it; ``location`` is empty for a service and the registry.
 
-    ``max_age_s`` is None without a limit. ``month_before`` says that after a 404 the month before is tried. ``given``
-    is true for a file that is not in the settings. Of the licence, "" and None are what neither the settings nor a
-    preset say: the file itself may say it (`terms`).
+    ``max_age_s`` and ``max_data_age_s`` are None without a limit. ``month_before`` says that after a 404 the month
+    before is tried. ``given`` is true for a file that is not in the settings. Of the licence, "" and None are what
+    neither the settings nor a preset say: the file itself may say it (`terms`).
     """
 
     name: str
@@ -34,6 +34,7 @@ class Definition:
     location: str = ""
     fields: Mapping[str, str] = field(default_factory=dict)
     max_age_s: float | None = None
+    max_data_age_s: float | None = None
     auth: str = ""
     auth_header: str = ""
     licence: str = ""
@@ -60,6 +61,7 @@ class Definition:
         return {
             "location": self.location,
             "max_age_s": self.max_age_s,
+            "max_data_age_s": self.max_data_age_s,
             "licence": self.licence or found.licence,
             "attribution": self.attribution or found.attribution,
             "keep_days": found.keep_days if self.keep_days is None else self.keep_days,
@@ -99,6 +101,7 @@ def define(source: SourceSettings) -> Definition:
             location=source.location,
             fields=dict(source.fields),
             max_age_s=source.max_age_s,
+            max_data_age_s=source.max_data_age_s,
             auth=source.auth or "bearer",
             auth_header=source.auth_header,
             licence=source.licence,
@@ -109,13 +112,18 @@ def define(source: SourceSettings) -> Definition:
         )
     found = preset(source.preset)
     auth = "" if found.auth == "token" else "basic" if found.auth == "basic" else "bearer"
-    own = SourceSettings(name=source.name, max_age=source.max_age if source.max_age != "" else found.max_age)
+    own = SourceSettings(
+        name=source.name,
+        max_age=source.max_age if source.max_age != "" else found.max_age,
+        max_data_age=source.max_data_age if source.max_data_age != "" else found.max_data_age,
+    )
     return Definition(
         name=source.name,
         kind=source.kind or found.kind,
         location=source.location or found.location,
         fields=dict(source.fields),
         max_age_s=own.max_age_s,
+        max_data_age_s=own.max_data_age_s,
         auth=source.auth or auth,
         auth_header=source.auth_header,
         licence=source.licence or found.licence,

@@ -21,7 +21,8 @@ class Preset:
     file appears some days late, so that after a 404 the month before is right. ``keep_days`` is for how many days the
     licence lets a superseded version be kept (None: no limit), ``redistribute`` whether it lets others have the data.
     ``auth`` says how the secret travels: ``basic`` is ``account:key``, ``token`` stands in the address. ``max_age`` is
-    the age past which the data are stale: twice the provider's rhythm, and some days.
+    the age past which the data are stale: twice the provider's rhythm, and some days. ``max_data_age`` is the age past
+    which a check fails, by the date in the file; empty without a limit.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Preset:
     auth: Literal["none", "basic", "token"]
     month_before: bool
     max_age: str
+    max_data_age: str
     documentation: str
     tried: bool
 
@@ -71,6 +73,7 @@ def _preset(
     auth: Literal["none", "basic", "token"] = "none",
     month_before: bool = False,
     max_age: str,
+    max_data_age: str = "",
 ) -> Preset:
     return Preset(
         name=name,
@@ -84,6 +87,7 @@ def _preset(
         auth=auth,
         month_before=month_before,
         max_age=max_age,
+        max_data_age=max_data_age,
         documentation=documentation,
         tried=False,
     )
@@ -98,6 +102,7 @@ def _dbip(edition: str) -> Preset:
         f"https://db-ip.com/db/download/ip-to-{edition}-lite",
         month_before=True,
         max_age="40d",
+        max_data_age="45d",
     )
 
 
@@ -110,6 +115,7 @@ def _geolite2(edition: str) -> Preset:
         "https://dev.maxmind.com/geoip/updating-databases/",
         auth="basic",
         max_age="14d",
+        max_data_age="14d",
     )
 
 

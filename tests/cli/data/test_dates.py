@@ -132,3 +132,33 @@ def test_the_bundled_data_are_of_their_own_day(capsys: pytest.CaptureFixture[str
     said(capsys, "sync", "--bundled")
     assert status(capsys)["dated"] == status(capsys)["sources"][0]["dated"] == "2026-02-01T00:00:00.000Z"
     assert "checked" not in said(capsys, "status")
+
+
+def test_a_check_fails_if_the_date_in_the_file_is_too_long_ago(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "feed.csv").write_text(FEED.format("2020-06-05"))
+    (tmp_path / "own.csv").write_text("network,country\n10.0.0.0/8,DE\n")
+    own = '[[source]]\nname = "own"\nlocation = "own.csv"\n'
+    feed = f'[[source]]\nname = "feed"\nlocation = "{tmp_path}/feed.csv"\n'
+    config.write_text(own.replace("own.csv", f"{tmp_path}/own.csv") + feed)
+    said(capsys, "sync")
+    said(capsys, "status", "--check")
+    config.write_text('max_data_age = "30d"\n' + config.read_text())
+    told = said(capsys, "status", "--check", code=1)
+    assert "the data of feed are of 2020-06-05" in told
+    assert "more than max_data_age allows (30 days)" in told
+    assert "data of own" not in told
+    said(capsys, "8.8.8.8")
+    config.write_text(config.read_text() + 'max_data_age = "5000d"\n')
+    said(capsys, "sync")
+    said(capsys, "status", "--check")
+    config.write_text(config.read_text().replace("5000d", "soon"))
+    assert "max_data_age: 'soon' is not a length of time" in said(capsys, "status", code=2)
+
+
+def test_presets_have_the_age_that_their_data_may_have(home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, days in (("dbip-city-lite", 45), ("rir", None)):
+        said(capsys, "source", "add", name)
+        limit = json.loads(said(capsys, "source", "show", name, "--json"))["max_data_age_s"]
+        assert limit == (None if days is None else days * 86400)

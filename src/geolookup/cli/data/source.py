@@ -38,7 +38,18 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _PLACEHOLDERS = ("YYYY", "MM", "DD", "token")
 _PRESETS = "\n".join(f"  {preset.name:<22}{preset.licence}" for preset in PRESETS)
 _NAMES = (
-    *("name", "kind", "location", "preset", "fields", "max_age_s", "token_file", "auth", "auth_header"),
+    *(
+        "name",
+        "kind",
+        "location",
+        "preset",
+        "fields",
+        "max_age_s",
+        "max_data_age_s",
+        "token_file",
+        "auth",
+        "auth_header",
+    ),
     *("dated", "licence", "licence_url", "attribution", "keep_days", "redistribute", "documentation"),
 )
 
@@ -251,7 +262,8 @@ def show(name: str, as_json: bool) -> int:
     if as_json:
         output.json_result(found)
         return exit_codes.DONE
-    found["max_age"] = None if (age_s := found.pop("max_age_s")) is None else in_words(age_s)
+    for key in ("max_age", "max_data_age"):
+        found[key] = None if (age_s := found.pop(f"{key}_s")) is None else in_words(age_s)
     for key, value in found.items():
         if value not in ("", None, {}):
             text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -295,6 +307,7 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
         "preset": source.preset,
         "fields": dict(found.fields),
         "max_age_s": found.max_age_s,
+        "max_data_age_s": found.max_data_age_s,
         "token_file": source.token_file,
         "auth": found.auth if source.token_file and TOKEN not in found.location else "",
         "auth_header": found.auth_header,

@@ -13,8 +13,8 @@ a source in addition. It is a plain object of JSON, since CURRENT is read on the
   and how it was asked to be read: ``asked_kind`` and ``fields``;
 - ``problem`` and ``since``: why the last sync could not use the source, and from when on that is so;
 - ``recognised``: the terms of the provider whose file the newest snapshot was read from, empty if it is of no provider;
-- ``max_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were at the last sync,
-  and what they did not say as it was recognised;
+- ``max_age_s``, ``max_data_age_s``, ``licence``, ``attribution``, ``keep_days``, ``redistribute``, as the settings were
+  at the last sync, and what they did not say as it was recognised;
 - ``given``: true if the source is a file that `geolookup sync FILE` was given, and that is not in the settings.
 """
 
@@ -121,6 +121,7 @@ _FROM_RECORD = (
     "fields",
     "given",
     "max_age_s",
+    "max_data_age_s",
     "licence",
     "attribution",
     "keep_days",

@@ -100,7 +100,7 @@ class Doubt:
 
 
 def means(reread: Reread | None) -> Callable[[str], bool]:
-    """Whether a text is an address, or becomes one by ``reread``."""
+    """True if a text is an address, or becomes one by ``reread``."""
 
     def is_meant(text: str) -> bool:
         if _is_address(text):

@@ -103,7 +103,7 @@ class Sides:
         return impact((self.old.base, self.old.overlay), (self.new.base, self.new.overlay))
 
     def losses(self, settings: Settings) -> tuple[str, ...]:
-        """What the guard would hold the later one for if it took the place of the earlier, a sentence each."""
+        """The guard's reasons against the later one in the place of the earlier, a sentence each."""
         sides = self.old, self.new
         stacks = [{part.name: part for part in parts_of(side.current.published)} for side in sides]
         before, after = ([(next(iter(stack)), side.base)] for stack, side in zip(stacks, sides, strict=True))

@@ -1,4 +1,4 @@
-"""What the state's next sync needs, as metrics."""
+"""The needs of the state's next sync, as metrics."""
 
 import contextlib
 import time

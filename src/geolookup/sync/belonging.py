@@ -1,4 +1,4 @@
-"""Whether the service of the settings is the one of a state: one settings file may be read for several states."""
+"""The service of the settings, and the states that it belongs to: one settings file may be read for several states."""
 
 import os
 

@@ -184,3 +184,11 @@ def test_what_is_allowed_is_allowed_to_the_last_address(tmp_path: Path, lost: in
         new = opened(tmp_path / "new", (one_row("a", 1, 99 - lost),), keep)
         found = judge(Settings(guard_uncovered=0.5), old, new, moving=["a"]).losses
     assert [loss.charged for loss in found] == (["a"] if held else [])
+
+
+def test_a_file_is_not_compared_with_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    IndexBuilder("default").write(tmp_path / "index")
+    (tmp_path / "snapshot").hardlink_to(tmp_path / "index")
+    monkeypatch.setattr(losses, "changed_kinds", None)
+    with IndexReader.open(tmp_path / "index") as one, IndexReader.open(tmp_path / "snapshot") as same:
+        assert judge(Settings(), [("old", one)], [("new", same)]).losses == ()

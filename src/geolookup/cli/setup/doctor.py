@@ -359,7 +359,7 @@ def _runs(seen: _Seen) -> Iterator[_Finding]:
 
 
 def _next_sync(seen: _Seen) -> Iterator[_Finding]:
-    """What the next sync needs, as `status --check` tries it."""
+    """The needs of the next sync, as `status --check` tries them."""
     if seen.directory is None:
         return
     if not os.path.isdir(seen.directory.home):

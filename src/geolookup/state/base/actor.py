@@ -1,4 +1,4 @@
-"""Who changes the state, and from where, for the history."""
+"""The user who changes the state, and from where, for the history."""
 
 import contextlib
 import os

@@ -19,7 +19,7 @@ _TRIED_BYTES = 4096
 
 
 def checks(directory: StateDirectory, current: Current | None) -> tuple[StateCheck, ...]:
-    """What the next sync needs, each tried: see `StateCheck`. Nothing is left behind, and no lock is waited for.
+    """Try each need of the next sync: see `StateCheck`. Nothing is left behind, and no lock is waited for.
 
     ``current`` is what is served, None if nothing whole is.
     """

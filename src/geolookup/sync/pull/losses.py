@@ -3,6 +3,7 @@
 It is asked wherever default data is published: by pulls, whatever the source is called, and before going back.
 """
 
+import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -38,7 +39,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the guard finds: the losses that are too large, and what changes for whom."""
+    """The guard's finding: the losses that are too large, and all changes by the kind of answer."""
 
     losses: tuple[Loss, ...]
     changes: KindChanges
@@ -72,6 +73,8 @@ def judge(
 
     :raises IndexDamagedError: if a file's segments or locations cannot be followed
     """
+    if _is_one_file(old, new):
+        return Verdict(losses=(), changes=KindChanges(addresses={4: {}, 6: {}}, places_before={}, places_after={}))
     changes = changed_kinds(old, new, left_out=left_out)
     found: list[Loss] = []
     for family, addresses in changes.addresses.items():
@@ -83,6 +86,11 @@ def judge(
         charged = most if most is not None and fewer[most] > 0 else None
         found.append(Loss(f"{count(after, 'place')} would answer instead of {before}: fewer than half", charged))
     return Verdict(losses=tuple(found), changes=changes)
+
+
+def _is_one_file(old: NamedLayers, new: NamedLayers) -> bool:
+    """True if both stacks are one and the same index file: then nothing can differ."""
+    return len(old) == len(new) == 1 and os.path.samefile(old[0][1].path, new[0][1].path)
 
 
 class _Family:

@@ -205,7 +205,7 @@ class _Guard:
                 return
 
     def losses(self, names: list[str]) -> list[str]:
-        """What speaks against another stack, each source with what it would answer with."""
+        """Reasons against another stack, in which each source answers with its newest snapshot that is not held."""
         return [loss.reason for loss in self._judge(names)]
 
     def _judge(self, names: list[str]) -> tuple[Loss, ...]:

@@ -248,3 +248,28 @@ def test_of_two_sources_the_one_that_loses_is_held_and_the_other_is_published(
     assert (city("11.0.60.1"), city("12.0.99.1")) == ("Town 60", "Austin")
     found = asked_json(capsys, "status", "--json")["sources"]
     assert {each["name"]: bool(each["problem"]) for each in found} == {"one": True, "two": False}
+
+
+def test_an_older_file_is_held_under_the_same_name_and_under_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    june, july = 1780617600, 1783209600
+
+    def built(name: str, epoch: int, town: str) -> None:
+        record = {"country": {"iso_code": "US"}, "city": {"names": {"en": town}}}
+        with monkeypatch.context() as patch:
+            patch.setattr("mmdb_writer.time.time", lambda: epoch)
+            (tmp_path / name).write_bytes(mmdb({"8.8.8.0/24": record}, tmp_path, version=4))
+
+    built("city.mmdb", july, "Mountain View")
+    said(capsys, "sync", "city.mmdb")
+    built("city-old.mmdb", june, "Palo Alto")
+    told = said(capsys, "sync", "city-old.mmdb", code=3)
+    assert "the data are of 2026-06-05, older than those that are served, of 2026-07-05" in told
+    assert city("8.8.8.8") == "Mountain View"
+    built("city.mmdb", june, "Palo Alto")
+    told = said(capsys, "sync", code=3)
+    assert "2026-06-05, older than those that are served" in told
+    said(capsys, "sync", "--accept", accept_digest(told))
+    assert city("8.8.8.8") == "Palo Alto"
+    assert "nothing new" in said(capsys, "sync")

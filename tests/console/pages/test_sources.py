@@ -108,6 +108,17 @@ def test_what_is_held_leads_to_the_decision(files: FilesConsole, visitor: Visito
     assert files.served == 1
 
 
+def test_a_loss_of_countries_and_of_cities_is_held_though_the_rows_are_there(
+    files: FilesConsole, visitor: Visitor
+) -> None:
+    files.write(200, country="FR")
+    assert "whose answer names a country would have another country" in wait(visitor)
+    lines = [f"20.0.{number}.0/24,DE,,1.5,{number % 90}.5" for number in range(200)]
+    (files.folder / "towns.csv").write_text("\n".join(["network,country,city,latitude,longitude", *lines, ""]))
+    assert "whose answer names a city would have one that names none" in wait(visitor)
+    assert files.served == 1
+
+
 def test_a_source_that_fails_says_why_and_goes_on_answering(files: FilesConsole, visitor: Visitor) -> None:
     (files.folder / "towns.csv").write_text("<script>alert(1)</script>\n")
     text = wait(visitor)

@@ -21,6 +21,13 @@ def harmless(text: str, limit: int = 200) -> str:
     return "".join(shown)
 
 
+def first_line(message: str) -> str:
+    """The first line of a message of several, without the sentence that leads to the lines below it."""
+    line, rest, _ = message.partition("\n")
+    said = line.rpartition(". ")[0]
+    return f"{said}." if rest and said and line.endswith(":") else line
+
+
 def harmless_below(text: str, limit: int) -> list[str]:
     """The lines of a traceback as they stand below a line of a log: indented, and none taken for a line of its own.
 

@@ -16,12 +16,14 @@ from geolookup.sources.places import BadFieldError, PlaceFields, country, degree
 
 _Path = tuple[str | int, ...]
 _SHORT = 100
+#: In a path the first of all keys: a file may have names in one other language only.
+_ANY = "*"
 
 #: For nested records (GeoIP2, GeoLite2, DB-IP) and flat ones (IPinfo, ip-location-db), the paths of each field.
 _NESTED = {
     "country": ("country.iso_code",),
-    "region": ("subdivisions.0.iso_code", "subdivisions.0.names.en"),
-    "city": ("city.names.en",),
+    "region": ("subdivisions.0.iso_code", "subdivisions.0.names.en", "subdivisions.0.names.*"),
+    "city": ("city.names.en", "city.names.*"),
     "postalcode": ("postal.code",),
     "latitude": ("location.latitude",),
     "longitude": ("location.longitude",),
@@ -169,7 +171,7 @@ def _value(record: Any, paths: Sequence[_Path]) -> Any:
         value = record
         for key in path:
             if isinstance(value, dict):
-                value = value.get(key)
+                value = value[min(value)] if key == _ANY and value else value.get(key)
             elif isinstance(value, list) and isinstance(key, int) and key < len(value):
                 value = value[key]
             else:

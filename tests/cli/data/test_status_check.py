@@ -184,3 +184,16 @@ def test_bundled_data_are_too_old_for_a_check_and_what_helps_is_said(
     assert run(["status", "--check", "--max-age", "soon"]) == 2
     assert "check_max_age: 'soon' is not a length of time: write 90, 36h or 2d; or none" in capsys.readouterr().err
     assert run(["status", "--max-age", "2d"]) == 2
+
+
+def test_a_failure_of_many_lines_is_shown_in_one(home: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "odd.txt").write_text("neither this\nnor that\n")
+    assert run(["sync", "--bundled"]) == 0
+    assert run(["sync", str(tmp_path / "odd.txt")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) > 2
+    for arguments in (["status"], ["status", "--check"]):
+        run(arguments)
+        out = capsys.readouterr().out
+        assert "odd.txt" in out
+        assert "\\n" not in out
+        assert "There are:" not in out

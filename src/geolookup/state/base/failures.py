@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 
 from geolookup.base import disk
-from geolookup.base.text import harmless
+from geolookup.base.text import first_line, harmless
 from geolookup.model.errors import GeoLookupError, HeldError, StateError
 from geolookup.model.reports import RunFailure, Stage
 from geolookup.state.base import files
@@ -134,7 +134,9 @@ def note(home: str, run: str, ended: Mapping[Stage, str | None]) -> None:
         earlier = kept.pop(stage, None)
         if message is not None:
             since = earlier.since if earlier is not None else now
-            kept[stage] = RunFailure(stage=stage, run=run, message=harmless(message, _LONGEST), since=since, at=now)
+            kept[stage] = RunFailure(
+                stage=stage, run=run, message=harmless(first_line(message), _LONGEST), since=since, at=now
+            )
     path = os.path.join(home, FAILURES)
     try:
         if not kept:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from geolookup.base.text import count
+from geolookup.base.text import count, first_line
 from geolookup.model.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.model.fields import FIRST_OWN_LOCID
 from geolookup.settings.times import shown
@@ -110,7 +110,7 @@ def _entries(pull: Pull, results: Sequence[Result], change: StackChange) -> list
         if result.candidate is None or result.published is not None:
             entry |= result.entry
         entry |= result.definition.terms(Terms.of_dict(entry.get("recognised")))
-        problem = str(result.error).partition("\n")[0] if result.error is not None else None
+        problem = first_line(str(result.error)) if result.error is not None else None
         if result.reasons:
             problem = f"held: {'; '.join(result.reasons)}"
         if problem is None:

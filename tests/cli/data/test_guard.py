@@ -273,3 +273,20 @@ def test_an_older_file_is_held_under_the_same_name_and_under_another(
     said(capsys, "sync", "--accept", accept_digest(told))
     assert city("8.8.8.8") == "Palo Alto"
     assert "nothing new" in said(capsys, "sync")
+
+
+def test_an_older_file_is_held_by_another_name_in_the_settings(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for month, town in (("06", "Palo Alto"), ("07", "Mountain View"), ("08", "Sunnyvale")):
+        Path(f"feed-{month}.csv").write_text(f"# updated: 2026-{month}-05\n8.8.8.0/24,US,US-CA,{town},\n")
+    for month, code in (("07", 0), ("06", 3), ("06", 3), ("08", 0), ("06", 3)):
+        config.write_text(f'[[source]]\nname = "feed-{month}"\nlocation = "feed-{month}.csv"\n')
+        told = said(capsys, "sync", code=code)
+        assert ("the data are of 2026-06-05, older than those that are served" in told) == (code == 3)
+        assert city("8.8.8.8") != "Palo Alto"
+    said(capsys, "sync", "--accept", accept_digest(told))
+    assert city("8.8.8.8") == "Palo Alto"
+    assert "nothing new" in said(capsys, "sync")
+    said(capsys, "source", "add", "feed-08.csv", "--last")
+    assert "published" in said(capsys, "sync"), "an addition takes no other's place"

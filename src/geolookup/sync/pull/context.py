@@ -2,8 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from geolookup.model.errors import GeoLookupError, StateDamagedError
@@ -178,3 +179,21 @@ class Result:
     def published(self) -> Candidate | None:
         """The candidate, if it may be published."""
         return None if self.reasons or self.rolled_back else self.candidate
+
+
+def older(record: Mapping[str, Any], before: Sequence[Baseline]) -> list[str]:
+    """Say that a file is older than the served ones in whose place it comes, by the dates inside all of them."""
+    dates = [date for each in before if (date := _date(each.record)) is not None]
+    own = _date(record)
+    if own is None or not dates or len(dates) < len(before) or own >= min(dates):
+        return []
+    return [f"the data are of {own:%Y-%m-%d}, older than those that are served, of {min(dates):%Y-%m-%d}"]
+
+
+def _date(record: Mapping[str, Any]) -> datetime | None:
+    """The moment that a file says its data are of; None if it says none, or one that cannot be read."""
+    try:
+        found = datetime.fromisoformat(str(record.get("dated") or ""))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -2,8 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Any
 
 from geolookup.base.text import count
@@ -15,7 +14,7 @@ from geolookup.state.base.parts import SNAPSHOTS, Part, refusal, snapshot_path
 from geolookup.state.generations.cache import Cache
 from geolookup.state.generations.cache_compare import compare
 from geolookup.state.generations.recovery import numbered
-from geolookup.sync.pull.context import Baseline, Pull, PullReport, Result
+from geolookup.sync.pull.context import Baseline, Pull, PullReport, Result, older
 from geolookup.sync.pull.staging import Staged
 
 
@@ -34,7 +33,7 @@ def judged(pull: Pull, result: Result, candidate: Candidate, staged: Staged, rec
         found = report.difference
         result.lenient = is_small(baseline.record["rows"]) and found is not None and few_rows_differ(found)
         report.durations_s["compare"] = round(time.monotonic() - begun, 3)
-    reasons += _older(record, pull.before(result.definition))
+    reasons += older(record, pull.before(result.definition))
     result.candidate = candidate
     if pull.current is not None and refusal(Part(name, str(record["kind"]), 0, staged.digest)) in pull.current.refused:
         result.rolled_back = True
@@ -42,24 +41,6 @@ def judged(pull: Pull, result: Result, candidate: Candidate, staged: Staged, rec
     else:
         result.reasons = tuple(reasons)
     return result
-
-
-def _older(record: Mapping[str, Any], before: Sequence[Baseline]) -> list[str]:
-    """Says that a file is older than the served one, by the dates inside both."""
-    dates = [date for each in before if (date := _date(each.record)) is not None]
-    own = _date(record)
-    if own is None or not dates or len(dates) < len(before) or own >= min(dates):
-        return []
-    return [f"the data are of {own:%Y-%m-%d}, older than those that are served, of {min(dates):%Y-%m-%d}"]
-
-
-def _date(record: Mapping[str, Any]) -> datetime | None:
-    """The moment that a file says its data are of; None if it says none, or one that cannot be read."""
-    try:
-        found = datetime.fromisoformat(str(record.get("dated") or ""))
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _compare(pull: Pull, baseline: Baseline, candidate: Candidate, staged: Staged, report: PullReport) -> list[str]:

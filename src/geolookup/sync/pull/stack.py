@@ -19,7 +19,7 @@ from geolookup.state.base.parts import (
     stack_digest,
 )
 from geolookup.state.generations.assemble import StackedSource
-from geolookup.sync.pull.context import Pull, Result
+from geolookup.sync.pull.context import Pull, Result, older
 from geolookup.sync.pull.losses import Loss, Verdict, judge
 
 _DIGEST_SHOWN = 16
@@ -125,6 +125,8 @@ def _decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChang
     if wanted != served and not given and refusal_of_stack(wanted) in pull.current.refused:
         return replace(change, names=served, refused=tuple(wanted))
     against = guard.losses(wanted) if wanted != served else []
+    if not given:
+        against += _older_than_what_leaves(pull, results, wanted, served)
     if given and wanted != served:
         against += [reason for result in results for reason in result.reasons]
         for result in results if against else ():
@@ -132,6 +134,18 @@ def _decide(pull: Pull, results: Sequence[Result], *, given: bool) -> StackChang
     if not against:
         return replace(change, names=wanted)
     return replace(change, names=served, held=_held(pull, change, served, against))
+
+
+def _older_than_what_leaves(pull: Pull, results: Sequence[Result], wanted: list[str], served: list[str]) -> list[str]:
+    """Say that a source comes with older data than those of the sources that leave: the same file by another name."""
+    left = [found for name in served if name not in wanted and (found := pull.guarded(name)) is not None]
+    reasons = []
+    for result in results:
+        name, before = result.definition.name, pull.baseline(result.definition.name)
+        if name in wanted and name not in served:
+            record = result.record if result.candidate is not None else before.record if before is not None else {}
+            reasons += older(record, left)
+    return reasons
 
 
 def _held(pull: Pull, change: StackChange, served: list[str], reasons: list[str]) -> HeldError:

@@ -192,3 +192,14 @@ def test_a_file_is_not_compared_with_itself(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(losses, "changed_kinds", None)
     with IndexReader.open(tmp_path / "index") as one, IndexReader.open(tmp_path / "snapshot") as same:
         assert judge(Settings(), [("old", one)], [("new", same)]).losses == ()
+
+
+def test_a_loss_is_charged_to_the_source_that_answers_now_before_the_one_that_answered(tmp_path: Path) -> None:
+    with ExitStack() as keep:
+        (tmp_path / "old").mkdir()
+        (tmp_path / "new").mkdir()
+        old = opened(tmp_path / "old", (one_row("low", 1, 99),), keep)
+        new = opened(tmp_path / "new", (one_row("top", 2, 99), one_row("low", 1, 99)), keep)
+        found = judge(Settings(), old, new, moving=["low", "top"]).losses
+    assert found
+    assert {loss.charged for loss in found} == {"top"}

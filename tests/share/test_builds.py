@@ -230,7 +230,10 @@ def test_a_damaged_generation_is_not_built_again_and_again(tmp_path: Path) -> No
     folder = tmp_path / "built"
     (tmp_path / "country.csv").write_text("network,country\n9.0.0.0/8,FR\n", encoding="utf-8")
     settings = tuple(SourceSettings(name=name, location=str(tmp_path / f"{name}.csv")) for name in ("city", "country"))
-    pull(StateDirectory(home), Settings(sources=settings, attempts=1, guard_addresses=0, guard_blocks=0))
+    pull(
+        StateDirectory(home),
+        Settings(sources=settings, attempts=1, guard_addresses=0, guard_blocks=0, guard_uncovered=1, guard_country=1),
+    )
     newest = max((Path(home) / "generations").iterdir())
     (newest / "index").write_bytes(b"damaged")
     builder = BackgroundBuilds(home, os.fspath(folder), OWN, licence_allows=True)

@@ -134,13 +134,21 @@ def test_the_first_source_that_covers_an_address_answers_with_its_whole_record(f
     assert files.answer("10.0.1.8") == ("wide", "Bonn")
 
 
-def test_inside_a_file_the_narrowest_wins_and_of_equal_ones_the_later_row(files: Files) -> None:
-    files.write("a", "10.0.0.0,10.0.0.255,DE,Bonn", "10.0.0.0,10.0.0.255,DE,Ulm", "10.0.0.4,10.0.0.7,DE,Hof")
+def test_inside_a_file_the_narrowest_wins_and_a_block_of_two_places_has_none(files: Files) -> None:
+    files.write("a", "10.0.0.0,10.0.0.255,DE,Bonn", "10.0.0.0,10.0.255.255,DE,Ulm", "10.0.0.4,10.0.0.7,DE,Hof")
     files.sync("a")
-    assert [files.answer(f"10.0.0.{last}") for last in (3, 4, 8)] == [("a", "Ulm"), ("a", "Hof"), ("a", "Ulm")]
+    assert [files.answer(f"10.0.{last}") for last in ("0.3", "0.4", "1.8")] == [
+        ("a", "Bonn"),
+        ("a", "Hof"),
+        ("a", "Ulm"),
+    ]
     files.write("a", "10.0.0.0,10.0.0.255,DE,Ulm", "10.0.0.0,10.0.0.255,DE,Bonn", "10.0.0.4,10.0.0.7,DE,Hof")
-    assert files.sync("a").outcome == "published", "the same rows in another order are another content"
-    assert files.answer("10.0.0.3") == ("a", "Bonn")
+    report = files.sync("a")
+    assert [row["reason"].partition("is in line")[2] for row in report.rejected] == [
+        " 3 too, with another place",
+        " 2 too, with another place",
+    ]
+    assert [files.answer(f"10.0.0.{last}") for last in (3, 4)] == [None, ("a", "Hof")]
 
 
 def test_places_that_only_bad_rows_name_are_not_published(files: Files) -> None:

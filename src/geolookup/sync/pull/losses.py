@@ -77,8 +77,9 @@ def judge(
         return Verdict(losses=(), changes=KindChanges(addresses={4: {}, 6: {}}, places_before={}, places_after={}))
     changes = changed_kinds(old, new, left_out=left_out)
     found: list[Loss] = []
+    aside = " but that of the bundled registry data" if left_out else ""
     for family, addresses in changes.addresses.items():
-        found += _Family(settings, family, addresses, moving, lenient).losses()
+        found += _Family(settings, family, addresses, moving, lenient).losses(aside)
     before, after = sum(changes.places_before.values()), sum(changes.places_after.values())
     if before >= _MANY_PLACES and 2 * after < before:
         fewer = {name: changes.places_before.get(name, 0) - changes.places_after.get(name, 0) for name in moving}
@@ -112,13 +113,13 @@ class _Family:
         self._is_served = any(each.after.fields is not None for each in addresses)
         self._moving, self._lenient = moving, lenient
 
-    def losses(self) -> list[Loss]:
-        """Those that are too large."""
+    def losses(self, aside: str) -> list[Loss]:
+        """Those that are too large; ``aside`` says which answers do not count."""
         if not self._covered:
             return []
         gone = [each for each in self._had if not _is_answered(each)]
         if not self._is_served:
-            said = f"{self._name} would have no answer at all: {_plain(self._covered)} addresses have one"
+            said = f"{self._name} would have no answer at all{aside}: {_plain(self._covered)} addresses have one"
             return [Loss(said, self._charged(gone))]
         had_city, had_country = (_with(name, self._had) for name in ("city", "country"))
         no_city = [each for each in had_city if _is_answered(each) and not _has("city", each)]

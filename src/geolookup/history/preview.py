@@ -124,7 +124,7 @@ def preview_pull(
         with IndexReader.open(candidate.index) as base, compiled(layer.values(), 0) as overlay:
             compare((run.found.base, run.found.overlay), (base, overlay))
 
-    with running(directory) as run, contextlib.ExitStack() as opened:
+    with running(directory, to_look=True) as run, contextlib.ExitStack() as opened:
         transport = None if settings.url is None else opened.enter_context(Transport(settings))
         pull_locked(run, settings, transport, report, given=given, url_moved=url_moved, progress=progress, preview=show)
     return report

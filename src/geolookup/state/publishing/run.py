@@ -34,8 +34,10 @@ _log = logging.getLogger("geolookup")
 
 
 @contextlib.contextmanager
-def running(directory: StateDirectory, *, wait_s: float | None = None) -> Iterator["Run"]:
+def running(directory: StateDirectory, *, wait_s: float | None = None, to_look: bool = False) -> Iterator["Run"]:
     """The run lock, and a run that holds it.
+
+    A run ``to_look`` changes nothing, so it backs nothing up.
 
     :raises StateBusyError: if another run holds it for longer than ``wait_s`` seconds, else the directory's own wait
     :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
@@ -43,7 +45,8 @@ def running(directory: StateDirectory, *, wait_s: float | None = None) -> Iterat
     with directory.locks.run(wait_s=wait_s) as read:
         run = Run(directory, read)
         try:
-            run.back_up_edits()
+            if not to_look:
+                run.back_up_edits()
             yield run
         finally:
             run.close()

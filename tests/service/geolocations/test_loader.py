@@ -268,11 +268,14 @@ def test_places_of_a_source_get_free_locids_or_those_of_equal_ones(store: Store,
     }
 
 
-def test_of_equal_blocks_the_later_row_is_loaded_and_masks_are_not(store: Store, tmp_path: Path) -> None:
-    rows = ["first,last,city"]
-    rows += [f"{first},{last},{city}" for city in "abc" for first, last in [("10.0.0.0", "10.0.0.9"), ("::1", "::9")]]
-    load_files(store, [write(tmp_path / "a.csv", "\n".join([*rows, "10.0.0.0,10.0.0.8,d", ""]))])
-    assert {place["city"]: len(place["ipblocks"]) for place in places(store)} == {"a": 0, "b": 0, "c": 2, "d": 1}
+def test_a_block_of_two_places_is_refused_and_masks_are_not_loaded(store: Store, tmp_path: Path) -> None:
+    rows = ["first,last,city", "10.0.0.0,10.0.0.9,a", "::1,::9,a", "10.0.0.0,10.0.0.9,b", "10.0.0.0,10.0.0.8,d"]
+    with pytest.raises(DataFileError, match=r"line 2: 10\.0\.0\.0-10\.0\.0\.9 is in line 4 too, with another place"):
+        load_files(store, [write(tmp_path / "a.csv", "\n".join([*rows, ""]))])
+    assert places(store) == []
+    del rows[3]
+    load_files(store, [write(tmp_path / "a.csv", "\n".join([*rows, rows[1], ""]))])
+    assert {place["city"]: len(place["ipblocks"]) for place in places(store)} == {"a": 2, "d": 1}
     load_files(store, [write(tmp_path / "b.csv", "192.0.2.0/24,US,,,\n192.0.2.0/25,,,,\n")])
     assert sum(len(place["ipblocks"]) for place in places(store)) == 4
 

@@ -207,14 +207,55 @@ def test_each_bad_row_has_its_own_reason(tmp_path: Path) -> None:
     ],
     ids=["DB1", "DB2", "DB3", "DB4", "DB5", "DB7", "DB6", "DB9", "DB8", "DB11", "DB10"],
 )
-def test_every_layout_of_ip2location_is_told_by_its_values(tmp_path: Path, columns: str, place: PlaceFields) -> None:
-    nothing = ",".join(['"-"'] * (columns.count('","') + 1))
-    text = f'"0","16777215",{nothing}\n"16777216","16777471",{columns}\n'
-    with open_source(write(tmp_path, text)) as reading:
+@pytest.mark.parametrize("header", [False, True], ids=["", "with a header"])
+@pytest.mark.parametrize("cidr", [False, True], ids=["ranges", "networks"])
+def test_every_layout_of_ip2location_is_told_by_its_values(
+    tmp_path: Path, columns: str, place: PlaceFields, header: bool, cidr: bool
+) -> None:
+    count = columns.count('","') + 1
+    names = ["country_code", "country_name", *(f"column {at}" for at in range(2, count))]
+    ends = ["cidr"] if cidr else ["ip_from", "ip_to"]
+    nothing, first, second = ",".join(['"-"'] * count), '"0","16777215"', '"16777216","16777471"'
+    if cidr:
+        first, second = '"0.0.0.0/8"', '"1.0.0.0/24"'
+    head = ",".join(f'"{name}"' for name in (*ends, *names)) + "\n" if header else ""
+    with open_source(write(tmp_path, f"{head}{first},{nothing}\n{second},{columns}\n")) as reading:
         assert reading.kind == "ip2location-csv"
     blocks, gathered = read_all(tmp_path / "input")
     assert blocks == [("1.0.0.0", "1.0.0.255", place)]
-    assert (gathered.rows_without_location, gathered.bad) == (1, 0)
+    assert (gathered.rows, gathered.rows_without_location, gathered.bad) == (2, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("16777216,16777471,AU\n16777472,16778239,CN\n", ["1.0.0.0", "1.0.1.0"]),
+        (
+            "16777216,16777471,AU,Queensland,,Brisbane,101,-27.5,153.1,Australia/Brisbane\n16777472,16778239,,,,,,,,\n",
+            ["1.0.0.0"],
+        ),
+        (
+            "42540488161975842760550356425300246528,42540488241204005274814694018844196863,AU\n",
+            ["2001::"],
+        ),
+    ],
+    ids=["countries", "cities", "IPv6"],
+)
+def test_numbers_of_ip_location_db_are_addresses(tmp_path: Path, rows: str, expected: list[str]) -> None:
+    with open_source(write(tmp_path, rows)) as reading:
+        assert reading.kind == "dbip-csv"
+    blocks, gathered = read_all(tmp_path / "input")
+    assert [first for first, _, _ in blocks] == expected
+    assert gathered.bad == 0
+    assert blocks[0][2].country == "AU"
+
+
+def test_numbers_with_the_number_of_a_network_are_no_places(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DataFileError, match="fits no kind of source"),
+        open_source(write(tmp_path, '16777216,16777471,13335,"Cloudflare, Inc."\n')),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,12 @@
-"""``dbip-csv``: DB-IP's country or city lite without a header, also as the project ip-location-db publishes it."""
+"""``dbip-csv``: DB-IP's country or city lite without a header, also as the project ip-location-db publishes it.
+
+Of the latter the ends of ranges may be decimal numbers (``*-num.csv``).
+"""
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
@@ -20,6 +25,7 @@ _LAYOUTS = {
     8: {"country": 3, "region": 4, "city": 5, "latitude": 6, "longitude": 7},
     10: {"country": 2, "region": 3, "city": 5, "postalcode": 6, "latitude": 7, "longitude": 8},
 }
+_POINT = re.compile(r"|-?[0-9]{1,3}\.[0-9]+", re.ASCII)
 #: Private and reserved addresses, which belong to no country.
 _NO_COUNTRY = "ZZ"
 
@@ -51,9 +57,28 @@ def _widths(rows: list[list[str]]) -> list[int]:
     return [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
 
 
+def numbered_columns(rows: list[list[str]]) -> int | None:
+    """The number of columns if most rows are those of ip-location-db's ``*-num.csv``; None if they are not.
+
+    Files of IP2Location begin in the same way, and have other columns behind.
+    """
+    found = [
+        len(row)
+        for row in rows
+        if len(row) in (3, 10)
+        and row[0].isdecimal()
+        and row[1].isdecimal()
+        and (not row[2] or (len(row[2]) == 2 and row[2].isalpha()))
+        and all(_POINT.fullmatch(row[at]) for at in (7, 8) if len(row) == 10)
+    ]
+    return found[0] if len(found) * 2 > len(rows) and len(set(found)) == 1 else None
+
+
 def fits(member: Member) -> bool:
-    """True if most rows begin with two addresses and have as many columns as one of the layouts."""
+    """True if most rows begin with two addresses, or numbers, and have as many columns as one of the layouts."""
     rows = sample_rows(member)
+    if numbered_columns(rows) is not None:
+        return True
     found = _widths(rows)
     return len(found) * 2 > len(rows) and len(set(found)) == 1
 
@@ -65,15 +90,22 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
     """
     for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
-        found = _widths(sample_rows(member))
+        rows = sample_rows(member)
+        if (width := numbered_columns(rows)) is not None:
+            six = any(int(row[1]) > addresses.IPV4_MAX for row in rows if len(row) == width and row[1].isdecimal())
+            yield from _read_file(member, width, request, gathered, partial(blocks.from_numbers, six=six))
+            continue
+        found = _widths(rows)
         if not found:
             raise DataFileError(
                 f"{member.name}: its rows are not `first,last,…` with 3 (country), 8 or 10 (city) columns"
             )
-        yield from _read_file(member, max(found, key=found.count), request, gathered)
+        yield from _read_file(member, max(found, key=found.count), request, gathered, blocks.from_text)
 
 
-def _read_file(member: Member, width: int, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
+def _read_file(
+    member: Member, width: int, request: Request, gathered: Gathered, blocks_of: Callable[..., blocks.Batch]
+) -> Iterator[blocks.Batch]:
     layout = _LAYOUTS[width]
 
     def make(key: Key) -> PlaceFields:
@@ -86,7 +118,7 @@ def _read_file(member: Member, width: int, request: Request, gathered: Gathered)
     numbers = PlaceNumbers(gathered, make)
     for chunk in Table(member, request.limits, gathered).chunks(width, exact=True):
         chunk, places = numbers.of(chunk, keys_of(chunk, positions))
-        yield blocks.from_text(chunk.column(0), chunk.column(1), places, chunk.bad)
+        yield blocks_of(chunk.column(0), chunk.column(1), places, chunk.bad)
 
 
 KIND = Kind(name="dbip-csv", summary="DB-IP country or city lite as CSV without a header", fits=fits, read=read)

@@ -1,6 +1,7 @@
-"""``ip2location-csv``: DB1 to DB11 of IP2Location and IP2Location LITE.
+"""``ip2location-csv``: DB1 to DB11 of IP2Location and IP2Location LITE, with a header or without.
 
-The files have no header. The ends of ranges are quoted decimal numbers, and ``-`` stands for an unknown value.
+The ends of ranges are quoted decimal numbers; in the CIDR form one network stands in their place. ``-`` stands for an
+unknown value.
 """
 
 import re
@@ -11,7 +12,7 @@ from geolookup.files.tables import Table
 from geolookup.model.addresses import IPV4_MAX
 from geolookup.model.errors import DataFileError
 from geolookup.sources import blocks
-from geolookup.sources.kinds.dbip_csv import sample_rows
+from geolookup.sources.kinds.dbip_csv import numbered_columns, sample_rows
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
 from geolookup.sources.rows import Key, PlaceNumbers, keys_of
@@ -20,21 +21,47 @@ _NOTHING = "-"
 _NUMBER = re.compile(r"[0-9]{1,39}", re.ASCII)
 _DEGREES = re.compile(r"-|-?[0-9]{1,3}(\.[0-9]+)?", re.ASCII)
 _TIME_ZONE = re.compile(r"-|[+-][0-9]{2}:[0-9]{2}", re.ASCII)
+_CIDR = re.compile(r"[0-9a-fA-F.:]{2,45}/[0-9]{1,3}", re.ASCII)
+#: The names that begin a header.
+_HEADERS = (["ip_from", "ip_to"], ["network"], ["cidr"])
 
-_COUNTRY = {"country": 2}
-_CITY = {**_COUNTRY, "region": 4, "city": 5}
-_PLACE = {**_CITY, "latitude": 6, "longitude": 7}
-_POSTAL = {**_PLACE, "postalcode": 8}
+#: The positions of the fields, behind the range.
+_COUNTRY = {"country": 0}
+_CITY = {**_COUNTRY, "region": 2, "city": 3}
+_PLACE = {**_CITY, "latitude": 4, "longitude": 5}
+_POSTAL = {**_PLACE, "postalcode": 6}
+
+
+def _range_width(row: Sequence[str]) -> int:
+    """The number of columns of a row's range: two numbers, or one network; 0 if it begins with neither."""
+    if _CIDR.fullmatch(row[0]):
+        return 1
+    return 2 if len(row) > 1 and _NUMBER.fullmatch(row[0]) and _NUMBER.fullmatch(row[1]) else 0
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    names = [name.strip().lower() for name in rows[0]] if rows else []
+    return any(names[: len(known) + 2] == [*known, "country_code", "country_name"] for known in _HEADERS)
+
+
+def _places_of(rows: Sequence[Sequence[str]]) -> tuple[int, list[list[str]]]:
+    """The number of columns of the range, and what the rows that have such a range have behind it."""
+    has_header = _has_header(rows)
+    rows = rows[1:] if has_header else rows
+    width = next((ends for row in rows if (ends := _range_width(row))), 0)
+    found = [list(row[width:]) for row in rows if width and _range_width(row) == width and len(row) >= width + 2]
+    # A geofeed has a region's code in the place of the country's name.
+    is_geofeed = width == 1 and not has_header and all(len(row[1]) <= len("DE-BE1") for row in found)
+    return width, [] if is_geofeed else found
 
 
 def _layout(rows: Sequence[Sequence[str]]) -> dict[str, int] | None:
     """The positions of the fields. Several databases have as many columns as another, so values tell them apart.
 
-    4 DB1; 5 DB2 (isp); 6 DB3; 7 DB4 (isp); 8 DB5 (coordinates) or DB7 (isp, domain); 9 DB6 (coordinates, isp) or DB9
-    (coordinates, postal code); 10 DB8 (coordinates, isp, domain) or DB11 (coordinates, postal code, time zone); 11 DB10
-    (coordinates, postal code, isp, domain).
+    Behind the range: 2 DB1; 3 DB2 (isp); 4 DB3; 5 DB4 (isp); 6 DB5 (coordinates) or DB7 (isp, domain); 7 DB6
+    (coordinates, isp) or DB9 (coordinates, postal code); 8 DB8 (coordinates, isp, domain) or DB11 (coordinates, postal
+    code, time zone); 9 DB10 (coordinates, postal code, isp, domain).
     """
-    rows = [row for row in rows if len(row) >= 4 and _NUMBER.fullmatch(row[0]) and _NUMBER.fullmatch(row[1])]
     if not rows:
         return None
     width = len(rows[0])
@@ -43,39 +70,31 @@ def _layout(rows: Sequence[Sequence[str]]) -> dict[str, int] | None:
     def all_match(pattern: "re.Pattern[str]", *columns: int) -> bool:
         return all(pattern.fullmatch(row[column]) for row in rows for column in columns)
 
-    if width in (4, 5):
+    if width in (2, 3):
         return _COUNTRY
-    if width in (6, 7):
+    if width in (4, 5):
         return _CITY
-    if width == 8:
-        return _PLACE if all_match(_DEGREES, 6, 7) else _CITY
-    if width not in (9, 10, 11) or not all_match(_DEGREES, 6, 7):
+    if width == 6:
+        return _PLACE if all_match(_DEGREES, 4, 5) else _CITY
+    if width not in (7, 8, 9) or not all_match(_DEGREES, 4, 5):
         return None
-    if width == 9:
+    if width == 7:
         # A postal code is short and has no small letters; the name of a provider is not.
-        postal = all(len(row[8]) <= 12 and row[8] == row[8].upper() for row in rows)
+        postal = all(len(row[6]) <= 12 and row[6] == row[6].upper() for row in rows)
         return _POSTAL if postal else _PLACE
-    if width == 10:
-        return _POSTAL if all_match(_TIME_ZONE, 9) else _PLACE
+    if width == 8:
+        return _POSTAL if all_match(_TIME_ZONE, 7) else _PLACE
     return _POSTAL
 
 
-def _looks_right(rows: Sequence[Sequence[str]]) -> bool:
-    good = [
-        row
-        for row in rows
-        if 4 <= len(row) <= 11
-        and _NUMBER.fullmatch(row[0])
-        and _NUMBER.fullmatch(row[1])
-        and (row[2] == _NOTHING or (len(row[2]) == 2 and row[2].isalpha()))
-    ]
-    return len(good) * 2 > len(rows)
-
-
 def fits(member: Member) -> bool:
-    """True if most rows begin with two decimal numbers and a country's code."""
+    """True if most rows begin with a range, a country's code and its name."""
     rows = sample_rows(member)
-    return _looks_right(rows) and _layout(rows) is not None
+    _, places = _places_of(rows)
+    good = [row for row in places if len(row) <= 9 and (row[0] == _NOTHING or (len(row[0]) == 2 and row[0].isalpha()))]
+    if len(good) * 2 <= len(rows) - _has_header(rows) or numbered_columns(rows) is not None:
+        return False
+    return _layout(good) is not None
 
 
 def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[blocks.Batch]:
@@ -86,17 +105,23 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
     for member in opened.fitting(fits):
         gathered.begin_file(member.inside)
         rows = sample_rows(member)
-        layout = _layout(rows)
+        width, known = _places_of(rows)
+        layout = _layout(known)
         if layout is None:
             raise DataFileError(f"{member.name}: its rows are not those of IP2Location's DB1 to DB11")
         # The IPv6 file numbers IPv4 as ::ffff:0:0/96, so its first rows are beyond 32 bits.
-        ends = [row[1] for row in rows if len(row) > 1 and _NUMBER.fullmatch(row[1])]
-        six = any(int(end) > IPV4_MAX for end in ends)
-        positions = tuple(layout.values())
+        six = any(int(row[1]) > IPV4_MAX for row in rows if width == 2 and _range_width(row) == 2)
+        positions = tuple(width + position for position in layout.values())
         numbers = PlaceNumbers(gathered, _maker(layout))
-        for chunk in Table(member, request.limits, gathered).chunks(len(rows[0]), exact=True):
+        table = Table(member, request.limits, gathered)
+        if _has_header(rows):
+            table.header()
+        for chunk in table.chunks(width + len(known[0]), exact=True):
             chunk, places = numbers.of(chunk, keys_of(chunk, positions))
-            yield blocks.from_numbers(chunk.column(0), chunk.column(1), places, chunk.bad, six=six)
+            if width == 1:
+                yield blocks.from_networks(chunk.column(0), places, chunk.bad)
+            else:
+                yield blocks.from_numbers(chunk.column(0), chunk.column(1), places, chunk.bad, six=six)
 
 
 def _maker(layout: Iterable[str]) -> Callable[[Key], PlaceFields]:
@@ -108,7 +133,7 @@ def _maker(layout: Iterable[str]) -> Callable[[Key], PlaceFields]:
 
 KIND = Kind(
     name="ip2location-csv",
-    summary="IP2Location or IP2Location LITE, DB1 to DB11, as CSV (IPv4 or IPv6)",
+    summary="IP2Location or IP2Location LITE, DB1 to DB11, as CSV (IPv4, IPv6 or networks)",
     fits=fits,
     read=read,
 )

@@ -250,6 +250,12 @@ def test_numbers_of_ip_location_db_are_addresses(tmp_path: Path, rows: str, expe
     assert blocks[0][2].country == "AU"
 
 
+def test_a_sheet_of_networks_is_not_taken_for_ip2location(tmp_path: Path) -> None:
+    for header in ("network,country,city", "cidr,country_code,site"):
+        with open_source(write(tmp_path, f"{header}\n1.0.0.0/24,AU,Brisbane\n1.0.1.0/24,CN,Fuzhou City\n")) as reading:
+            assert reading.kind == "ranges-csv"
+
+
 def test_numbers_with_the_number_of_a_network_are_no_places(tmp_path: Path) -> None:
     with (
         pytest.raises(DataFileError, match="fits no kind of source"),

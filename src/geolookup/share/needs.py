@@ -1,4 +1,4 @@
-"""The needs of the state's next sync, as metrics."""
+"""The needs of the state's next sync, and the dates of its data, as metrics."""
 
 import contextlib
 import time
@@ -36,9 +36,8 @@ class Needs:
 
     def _set(self, snapshot: Snapshot) -> None:
         found = checks.gauges(StateDirectory(self._geo.home), snapshot.current)
-        for name, (what, values) in found.items():
-            labels = () if "" in values else ("check",)
+        for name, (what, of, values) in found.items():
             if name not in self._gauges:
-                self._gauges[name] = self._metrics.gauge(name, what, *labels)
+                self._gauges[name] = self._metrics.gauge(name, what, *([of] if of else []))
             for label, value in values.items():
                 (self._gauges[name].labels(label) if label else self._gauges[name]).set(value)

@@ -6,7 +6,10 @@ from typing import Any
 from geolookup.base.text import addresses, plain
 from geolookup.base.text import count as count  # handed on: whoever words something counts
 from geolookup.model.precedence import relation
+from geolookup.model.reports import Status
 from geolookup.model.types import IPBlock
+from geolookup.settings.times import in_words, of_day
+from geolookup.state.base.clock import age_s
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow
 from geolookup.state.edits.winners import Winners
 from geolookup.sync.pull.context import PullReport
@@ -131,3 +134,16 @@ def won(block: IPBlock, locid: int | None, found: Winners, names: Mapping[int, s
 
 
 _MOST_WINNERS = 5
+
+
+def too_old_data(found: Status, limit_s: float | None) -> list[str]:
+    """Messages about data too old by the dates in their files; ``limit_s`` is for sources without a limit."""
+    old = []
+    for source in found.sources:
+        limit = limit_s if source.max_data_age_s is None else source.max_data_age_s
+        if source.serves and source.dated and limit is not None and (age := age_s(source.dated)) > limit:
+            old.append(
+                f"the data of {source.name} are {of_day(source.dated)}, {in_words(age)} old, more than max_data_age "
+                f"allows ({in_words(limit)}): get a newer file, then `geolookup sync`"
+            )
+    return old

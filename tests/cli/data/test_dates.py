@@ -162,3 +162,21 @@ def test_presets_have_the_age_that_their_data_may_have(home: str, capsys: pytest
         said(capsys, "source", "add", name)
         limit = json.loads(said(capsys, "source", "show", name, "--json"))["max_data_age_s"]
         assert limit == (None if days is None else days * 86400)
+
+
+def test_metrics_and_doctor_tell_the_date_that_the_file_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "feed.csv").write_text(FEED.format("updated: 2026-06-05"))
+    (tmp_path / "own.csv").write_text("network,country\n9.9.9.0/24,CH\n")
+    (tmp_path / "geolookup.toml").write_text(
+        "".join(f'[[source]]\nname = "{name}"\nlocation = "{name}.csv"\n' for name in ("feed", "own"))
+    )
+    said(capsys, "refresh", "--textfile", "out.prom")
+    found = [line for line in Path("out.prom").read_text().splitlines() if line.startswith("geolookup_data_timestamp")]
+    assert found == ['geolookup_data_timestamp_seconds{source="feed"} 1780617600.0']
+    assert "more than max_data_age" not in said(capsys, "doctor")
+    monkeypatch.setenv("GEOLOOKUP_MAX_DATA_AGE", "1d")
+    assert "the data of feed are of 2026-06-05" in said(capsys, "doctor")
+    shown = json.loads(said(capsys, "source", "show", "feed", "--json"))
+    assert (shown["dated"], shown["last_modified"]) == ("2026-06-05", None)

@@ -38,7 +38,7 @@ def test_the_stack_shows_what_each_source_has_and_may(files: FilesConsole, brows
     rows = tab.get_by_role("region", name="Sources in their order").get_by_role("row")
     towns = rows.nth(1).inner_text()
     for part in ("towns", "second", "200 geolocations, 200 blocks", "51,200 IPv4", "Licence <b>of</b> Example",
-                 "Towns by Example", "well"):  # fmt: skip
+                 "Towns by Example", "well", "unknown"):  # fmt: skip
         assert part in towns
     assert "never pulled" in rows.nth(2).inner_text()
     watched.close()

@@ -270,10 +270,13 @@ def test_a_source_that_fails_keeps_its_last_snapshot_and_the_others_go_on(files:
     files.write("b", "11.0.0.0,11.0.0.255,DE,Hof")
     (files.folder / "a.csv").unlink()
     with pytest.raises(
-        PullError, match=r"1 of 2 sources failed.*what the others have is published: a \(answers as of 2.*Z\): .*a\.csv"
+        PullError,
+        match=r"1 of 2 sources failed.*is published: a \(its data are of unknown date, checked 2.*Z\): .*a\.csv",
     ):
         files.sync("a", "b")
-    with pytest.raises(PullError, match=r"nothing new: a \(answers as of 2.*Z, fails since 2.*Z\): .*a\.csv"):
+    with pytest.raises(
+        PullError, match=r"nothing new: a \(its data are of unknown date, checked 2.*Z, fails since 2.*Z\): .*a\.csv"
+    ):
         files.sync("a", "b")
     assert (files.answer("10.0.0.1"), files.answer("11.0.0.1")) == (("a", "Bonn"), ("b", "Hof"))
     entry = next(entry for entry in files.current().sources if entry["name"] == "a")

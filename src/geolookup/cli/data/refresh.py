@@ -185,8 +185,8 @@ def _tell_others(
             except GeoLookupError:
                 current = None  # whatever it is, the run met it too and has it in its report
             needs = [
-                (name, what, {f'check="{label}"' if label else "": value for label, value in values.items()})
-                for name, (what, values) in checks.gauges(directory, current).items()
+                (name, what, {f'{of}="{label}"' if of else "": value for label, value in values.items()})
+                for name, (what, of, values) in checks.gauges(directory, current).items()
             ]
             _write_metrics(settings.textfile, report, current, status, needs, succeeded=succeeded)
         except GeoLookupError as error:

@@ -312,6 +312,7 @@ def _as_dict(source: SourceSettings, url: str | None, pulled: Mapping[str, Mappi
         "auth": found.auth if source.token_file and TOKEN not in found.location else "",
         "auth_header": found.auth_header,
         "dated": pulled.get(found.name, {}).get("dated"),
+        "last_modified": pulled.get(found.name, {}).get("last_modified"),
         "licence": terms["licence"],
         "licence_url": about.licence_url if about else "",
         "attribution": terms["attribution"],

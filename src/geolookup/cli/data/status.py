@@ -97,19 +97,6 @@ def _too_old(found: Status, limit_s: float | None, *, given: bool, has_sources: 
     return old
 
 
-def _too_old_data(found: Status, limit_s: float | None) -> list[str]:
-    """Messages about data too old by the dates in their files; ``limit_s`` is for sources without a limit."""
-    old = []
-    for source in found.sources:
-        limit = limit_s if source.max_data_age_s is None else source.max_data_age_s
-        if source.serves and source.dated and limit is not None and (age := age_s(source.dated)) > limit:
-            old.append(
-                f"the data of {source.name} are {of_day(source.dated)}, {in_words(age)} old, more than max_data_age "
-                f"allows ({in_words(limit)}): get a newer file, then `geolookup sync`"
-            )
-    return old
-
-
 def _problems(found: Status, never: list[str]) -> list[str]:
     """The problems besides the age: failed runs, unusable sources. A held list is not one: it waits for a person."""
     told = [f"the last {each.run} failed: {each.message}" for each in found.failures]
@@ -176,7 +163,7 @@ def status(as_json: bool, check: bool, max_age: str | None, fingerprint: bool) -
     wrong: list[str] = []
     if check:
         old = _too_old(found, settings.check_max_age_s, given=max_age is not None, has_sources=bool(settings.stack))
-        old += _too_old_data(found, settings.max_data_age_s)
+        old += words.too_old_data(found, settings.max_data_age_s)
         wrong = [*old, *_problems(found, [source.name for source in never]), *checks.wrong(tried)]
         code = exit_codes.of_status(stale=bool(old), problem=len(wrong) > len(old), held=bool(found.held))
     if as_json:

@@ -306,6 +306,8 @@ def _age(seen: _Seen) -> Iterator[_Finding]:
         yield _Finding("age", "wrong" if settings.stale == "refuse" else "warning", what, "run `geolookup sync`")
     elif found.max_age_s is None and limit_s is not None and found.age_s > limit_s and found.source != BUNDLED:
         yield _Finding("age", "warning", age, "run `geolookup sync` from a timer: `geolookup refresh --print-systemd`")
+    elif old := words.too_old_data(found, settings.max_data_age_s):
+        yield _Finding("age", "warning", f"{age}: {'; '.join(old)}", "get a newer file, then `geolookup sync`")
     else:
         yield _Finding("age", "ok", age)
 

@@ -90,6 +90,8 @@ def _layout(rows: Sequence[Sequence[str]]) -> dict[str, int] | None:
 def fits(member: Member) -> bool:
     """True if most rows begin with a range, a country's code and its name."""
     rows = sample_rows(member)
+    if not rows or not (_has_header(rows) or _range_width(rows[0])):
+        return False  # the header of another table
     _, places = _places_of(rows)
     good = [row for row in places if len(row) <= 9 and (row[0] == _NOTHING or (len(row[0]) == 2 and row[0].isalpha()))]
     if len(good) * 2 <= len(rows) - _has_header(rows) or numbered_columns(rows) is not None:

@@ -5,6 +5,8 @@ import os
 import secrets
 import shlex
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TypeAlias
 
 from geolookup.base import disk
 from geolookup.model.errors import StateBusyError, StateError, StateUnwritableError
@@ -12,6 +14,7 @@ from geolookup.model.reports import StateCheck
 from geolookup.state.base import failures, files
 from geolookup.state.base.current import Current
 from geolookup.state.base.files import CHECK
+from geolookup.state.base.parts import parts_of
 from geolookup.state.publishing.directory import StateDirectory
 
 #: One block of most file systems: an empty file may find room on a disk that is full.
@@ -86,10 +89,14 @@ def free_and_needed(place: str, directory: StateDirectory, current: Current | No
     return files.free_bytes(place), directory.space_needed(current)
 
 
-def gauges(directory: StateDirectory, current: Current | None) -> dict[str, tuple[str, dict[str, float]]]:
-    """The checks for Prometheus: by the metric's name its help, and its values by the check, "" if it has no label.
+#: The name of a metric's label, "" if it has none.
+Gauge: TypeAlias = tuple[str, str, dict[str, float]]
 
-    What was not tried has no value.
+
+def gauges(directory: StateDirectory, current: Current | None) -> dict[str, Gauge]:
+    """The checks, and the dates of the served data, for Prometheus: by the metric's name its help, label and values.
+
+    What was not tried, and data without a date, have no value.
     """
     found = checks(directory, current)
     well: dict[str, float] = {
@@ -97,10 +104,23 @@ def gauges(directory: StateDirectory, current: Current | None) -> dict[str, tupl
     }
     free, needed = free_and_needed(directory.home, directory, current)
     return {
-        "geolookup_state_check": ("1 if what the next sync needs was tried and is there, 0 if not.", well),
-        "geolookup_disk_free_bytes": ("Free on the disk of the state.", {"": float(free)}),
-        "geolookup_disk_needed_bytes": ("What the next sync asks for on the disk of the state.", {"": float(needed)}),
+        "geolookup_state_check": ("1 if what the next sync needs was tried and is there, 0 if not.", "check", well),
+        "geolookup_disk_free_bytes": ("Free on the disk of the state.", "", {"": float(free)}),
+        "geolookup_disk_needed_bytes": ("The room that the next sync needs on that disk.", "", {"": float(needed)}),
+        "geolookup_data_timestamp_seconds": (
+            "The date that each source's file says its data are of.",
+            "source",
+            {} if current is None else _dates(current),
+        ),
     }
+
+
+def _dates(current: Current) -> dict[str, float]:
+    """The moment, in seconds of Unix time, that the data of each served source are of, by its name."""
+    served = {part.name for part in parts_of(current.published)}
+    dates = {str(entry["name"]): str(entry["dated"]) for entry in current.sources if entry.get("dated")}
+    moments = {name: datetime.fromisoformat(dated) for name, dated in dates.items() if name in served}
+    return {name: (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() for name, at in moments.items()}
 
 
 def _edits(directory: StateDirectory, current: Current | None) -> StateCheck:

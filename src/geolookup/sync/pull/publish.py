@@ -7,7 +7,7 @@ from typing import Any
 from geolookup.base.text import count, first_line
 from geolookup.model.errors import HeldError, IndexFileError, PullError, StateDamagedError, StateError
 from geolookup.model.fields import FIRST_OWN_LOCID
-from geolookup.settings.times import shown
+from geolookup.settings.times import of_day, shown
 from geolookup.sources.providers import Terms
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
@@ -243,4 +243,5 @@ def _with_date(result: Result, entries: Mapping[str, Mapping[str, Any]]) -> str:
     if not entry.get("digest"):
         return f"{name} (never pulled)"
     since = f", fails since {shown(str(entry['since']))}" if entry.get("problem") and entry.get("since") else ""
-    return f"{name} (answers as of {shown(str(entry.get('checked_at', '?')))}{since})"
+    checked = shown(str(entry.get("checked_at", "?")))
+    return f"{name} (its data are {of_day(entry.get('dated'))}, checked {checked}{since})"

@@ -13,7 +13,7 @@ import msgspec
 from geolookup.base.text import harmless
 from geolookup.lookup import asked as asking
 from geolookup.lookup.engine import GeoLookup
-from geolookup.model.addresses import IPV4_MAX, parse, to_text
+from geolookup.model.addresses import IPV4_MAX, is_address, to_text
 from geolookup.model.errors import ColumnError, InvalidAddressError
 from geolookup.model.types import FIELD_NAMES, FLAT_NAMES, Geolocation, Match
 from geolookup.settings.load import load
@@ -64,7 +64,7 @@ class Doubt:
     ) -> None:
         self._what = what
         self._others = others
-        self._means = means or _is_address
+        self._means = means or is_address
         self._addresses = self.values = 0
         self.asked: str | None = None
 
@@ -103,7 +103,7 @@ def means(reread: Reread | None) -> Callable[[str], bool]:
     """True if a text is an address, or becomes one by ``reread``."""
 
     def is_meant(text: str) -> bool:
-        if _is_address(text):
+        if is_address(text):
             return True
         try:
             return reread is not None and reread(text) is not None
@@ -111,14 +111,6 @@ def means(reread: Reread | None) -> Callable[[str], bool]:
             return False
 
     return is_meant
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parse(text)
-    except InvalidAddressError:
-        return False
-    return True
 
 
 def column_named(name: object) -> str:

@@ -276,7 +276,7 @@ def explain(text: str) -> str:
 
 def _with_last_number(first: str, last: str) -> str | None:
     """The range that is meant by an IPv4 address and a number in place of the last one, as scanners write it."""
-    if not (last.isascii() and last.isdecimal() and len(last) <= 3 and "." in first and _is_address(first)):
+    if not (last.isascii() and last.isdecimal() and len(last) <= 3 and "." in first and is_address(first)):
         return None
     before, _, number = first.rpartition(".")
     return f"{first}-{before}.{int(last)}" if int(number) <= int(last) <= 255 else None
@@ -284,7 +284,7 @@ def _with_last_number(first: str, last: str) -> str | None:
 
 def of_mask(address: str, mask: str) -> str | None:
     """The network of an IPv4 address and a netmask, or the inverse of one as routers write it."""
-    if "." not in mask or not _is_address(mask) or not _is_address(address):
+    if "." not in mask or not is_address(mask) or not is_address(address):
         return None
     (family, value), (other, bits) = parse(address), parse(mask)
     host = bits ^ IPV4_MAX
@@ -322,7 +322,7 @@ def _of_pattern(text: str) -> str | None:
     if not numbers or not rest or len(labels) > 4 or {*rest} - {"*", "x", "X"}:
         return None
     network = ".".join([*numbers, *["0"] * (4 - len(numbers))])
-    return f"{network}/{8 * len(numbers)}" if _is_address(network) else None
+    return f"{network}/{8 * len(numbers)}" if is_address(network) else None
 
 
 def _known_kind(text: str) -> str | None:
@@ -332,10 +332,10 @@ def _known_kind(text: str) -> str | None:
     before, scheme, rest = text.partition("://")
     if scheme and before.isascii() and before.replace("+", "").isalnum():
         host = _host(rest)
-        do = f": look up its host, {host}" if _is_address(host) else _resolve(host) if _is_name(host) else ""
+        do = f": look up its host, {host}" if is_address(host) else _resolve(host) if _is_name(host) else ""
         return f"a URL, not an IP address{do}"
     first, slash, bits = text.partition("/")
-    if slash and _is_address(first) and bits.isdecimal() and len(bits) <= len("128"):
+    if slash and is_address(first) and bits.isdecimal() and len(bits) <= len("128"):
         return f"a network, not an IP address: `geolookup {text}` shows what is in it"
     if slash and (network := of_mask(first, bits)) is not None:
         return f"a network with a netmask, not an IP address: write {network}"
@@ -345,13 +345,13 @@ def _known_kind(text: str) -> str | None:
     if last is not None and "-" in text:
         if (whole := _with_last_number(first, last)) is not None:
             return f"a range, not an IP address: write {whole}"
-        if _is_address(first) and _is_address(last):
+        if is_address(first) and is_address(last):
             return f"a range, not an IP address: `geolookup {first}-{last}` shows what is in it"
     user, at, domain = text.rpartition("@")
     if at and user and _is_name(domain):
         return "an e-mail address, not an IP address: the Received lines of a mail name the addresses that it came from"
     first, *more = text.split()
-    if more and _is_address(first):
+    if more and is_address(first):
         return "more than an IP address: leave out what stands after the blank (in files, `--delimiter space` does)"
     host = _host(text)
     return f"a host name, not an IP address{_resolve(host)}" if _is_name(host) else None
@@ -372,7 +372,8 @@ def _host(text: str) -> str:
     return name if colon and (port.isdecimal() or not port) else text
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """True if a text is an address, as `parse` reads it."""
     try:
         parse(text)
     except InvalidAddressError:

@@ -10,8 +10,8 @@ from functools import partial
 
 from geolookup.files.opened import Member, Opened
 from geolookup.files.tables import Table
-from geolookup.model import addresses
-from geolookup.model.errors import DataFileError, InvalidAddressError
+from geolookup.model.addresses import IPV4_MAX, is_address
+from geolookup.model.errors import DataFileError
 from geolookup.sources import blocks
 from geolookup.sources.places import PlaceFields, place_of
 from geolookup.sources.protocol import Gathered, Kind, Request
@@ -44,17 +44,9 @@ def sample_rows(member: Member, most: int = 50) -> list[list[str]]:
     return rows
 
 
-def _is_address(text: str) -> bool:
-    try:
-        addresses.parse(text)
-    except InvalidAddressError:
-        return False
-    return True
-
-
 def _widths(rows: list[list[str]]) -> list[int]:
     """The numbers of columns of those rows that may be of this kind."""
-    return [len(row) for row in rows if len(row) in _LAYOUTS and _is_address(row[0]) and _is_address(row[1])]
+    return [len(row) for row in rows if len(row) in _LAYOUTS and is_address(row[0]) and is_address(row[1])]
 
 
 def numbered_columns(rows: list[list[str]]) -> int | None:
@@ -92,7 +84,7 @@ def read(opened: Opened, request: Request, gathered: Gathered) -> Iterator[block
         gathered.begin_file(member.inside)
         rows = sample_rows(member)
         if (width := numbered_columns(rows)) is not None:
-            six = any(int(row[1]) > addresses.IPV4_MAX for row in rows if len(row) == width and row[1].isdecimal())
+            six = any(int(row[1]) > IPV4_MAX for row in rows if len(row) == width and row[1].isdecimal())
             yield from _read_file(member, width, request, gathered, partial(blocks.from_numbers, six=six))
             continue
         found = _widths(rows)

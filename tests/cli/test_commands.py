@@ -158,7 +158,7 @@ def test_completion_offers_the_commands() -> None:
 
 
 def test_every_command_has_an_example_in_its_help() -> None:
-    for name in app.list_commands(context := click.Context(app)):
+    for name in app.list_commands(context := click.Context(app, **app.context_settings)):
         command = app.get_command(context, name)
         assert command is not None
         assert "Example" in (command.help or ""), name
@@ -177,7 +177,7 @@ def all_commands(group: click.Group, context: click.Context) -> Iterator[tuple[c
 
 def test_every_announced_command_is_there_under_its_name_and_fits_the_help() -> None:
     seen = []
-    for context, command in all_commands(app, click.Context(app, info_name="geolookup")):
+    for context, command in all_commands(app, click.Context(app, info_name="geolookup", **app.context_settings)):
         assert command.name == context.info_name
         seen.append(context.command_path)
         for name, announced in getattr(command, "announced", {}).items():

@@ -3,6 +3,7 @@
 import getpass
 import os
 import pwd
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import geolookup
+import geolookup_data
 from geolookup.cli.app import run
 from geolookup.columns.common import default_geo
 from geolookup.model.errors import NoStateError, SettingsError
@@ -212,9 +214,12 @@ def test_without_a_home_the_library_and_the_command_fail_with_one_sentence(envir
 
 @as_root
 @pytest.mark.parametrize("theirs", [0o755, 0o700], ids=oct)
-def test_with_the_home_of_another_user_nothing_is_made_up(theirs: int) -> None:
+def test_with_the_home_of_another_user_nothing_is_made_up(theirs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
+        # An installation that they may read, even if this one is in a folder of root's own.
+        data = shutil.copytree(os.path.dirname(geolookup_data.__file__), os.path.join(folder, "geolookup_data"))
+        monkeypatch.setattr(geolookup_data, "__file__", os.path.join(data, "__init__.py"))
         home = os.path.join(folder, "root")
         os.mkdir(home, theirs)
         environment = {"HOME": home}

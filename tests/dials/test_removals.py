@@ -126,6 +126,7 @@ def test_a_block_that_a_late_deletion_takes_after_all_is_told(person: Person) ->
     person("custom", "remove-block", locid, "10.2.0.0/24")
     person.upstream.faults = ["later"]  # that the other is put back is answered by: it is there
     person("push")
+    person.upstream.settle()
     settle()
     person("sync", exits=3)
     assert person.there == {-1: ("Berlin", [])}

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class Upstream:
 
     ``faults`` say what the next writes meet, whatever the dials are: "" nothing, "before", "after" and "error" a lost
     answer, "conflict" 409 after the work, "as -7" an answer that names this number after the work, "busy" 429 before
-    it, "busy after" 429 after it, "later" a yes at once and the work a moment later, "missing" 404 of a replica that is
+    it, "busy after" 429 after it, "later" a yes at once and the work at `settle`, "missing" 404 of a replica that is
     behind. ``log`` has every write that was applied, ``lists`` how many complete
     lists were answered, ``requests`` how many requests came.
     `handle` is the whole of its interface for clients; colleagues act by the methods named so.
@@ -244,7 +245,7 @@ class Upstream:
         if how == "busy":
             return _busy(3600)
         if how == "later":
-            self._late.append(_Late(due_s=self._now() + 0.1, apply=apply))
+            self._late.append(_Late(due_s=math.inf, apply=apply))  # until `settle`
             return _answer(200, {"totalMatchingBlocks": 0, "customerDefinedMatchingBlocks": 0})
         if how == "missing":
             return _problem(404, "unknown-geolocation")

@@ -1,0 +1,211 @@
+"""A place: what it was, what is wanted of it, and what was asked of the service for it.
+
+A place is not a number: it is bound to one for a stretch of lists. Its *target* is what the service has of it with the
+open intents applied; nothing that no open intent touches is ever written.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+#: The values of the eight fields, in their order.
+Values: TypeAlias = tuple[Any, ...]
+Block: TypeAlias = Hashable
+Blocks: TypeAlias = frozenset[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of a place: the values of its fields, and its blocks."""
+
+    values: Values
+    blocks: Blocks = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One edit of a person, and the ``base`` that it was made against (None of a create).
+
+    ``values`` are wanted by "create" and "set", of which the latter touches those alone that differ from the base.
+    "add" gives ``new``, "remove" takes ``old``, "replace" does both, and "clear" takes all that the person
+    saw, ``all``.
+    """
+
+    id: int
+    what: Literal["create", "set", "add", "remove", "replace", "clear", "delete"]
+    base: Content | None = None
+    values: Values = ()
+    old: Block = None
+    new: Block = None
+    all: Blocks = frozenset()
+
+    @property
+    def touched(self) -> dict[int, Any]:
+        """Of a "set", the wanted values by the position of their field."""
+        if self.what != "set":
+            return {}
+        if self.base is None:
+            return dict(enumerate(self.values))
+        return {at: value for at, value in enumerate(self.values) if value != self.base.values[at]}
+
+    @property
+    def takes(self) -> Blocks:
+        """The blocks that it takes away."""
+        if self.what == "clear":
+            return self.all
+        return frozenset({self.old}) if self.what in ("remove", "replace") else frozenset()
+
+    def applied(self, content: Content | None) -> Content | None:
+        """A content after it; None stands for no place."""
+        return target((self,), content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request that was sent for a place since the last conclusive list; see `Sent.what`.
+
+    ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``known`` is true
+    if the service acknowledged it, ``settled`` if the look at hand was begun so long after its end that it can be under
+    way no longer. ``id`` is that of its row.
+    """
+
+    what: Literal["create", "put", "add", "replace", "clear", "delete"]
+    before: Content | None = None
+    values: Values = ()
+    old: Block = None
+    new: Block = None
+    upto: int = 0
+    known: bool = False
+    settled: bool = False
+    put_off: bool = False
+    id: int = 0
+
+    def applied(self, content: Content | None) -> Content | None:
+        """A content after it."""
+        if self.what == "create":
+            return Content(self.values) if content is None else content
+        if content is None or self.what == "delete":
+            return None
+        if self.what == "put":
+            return replace(content, values=self.values)
+        if self.what == "clear":
+            return replace(content, blocks=frozenset())
+        taken = {self.old} if self.what == "replace" else set()
+        return replace(content, blocks=content.blocks - taken | {self.new})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place: its number at the service, if it has one, and all that is open.
+
+    ``baseline`` is what the last conclusive list had of it, None if none had it. ``intents`` are those that no
+    conclusive list has shown yet, ``requests`` all that were sent since, both oldest first.
+    ``refused`` is what the service said no to for good. ``lost`` is the number that it had before a list showed
+    something else under it. ``doubted`` is true if an older copy of the edits was put back: what is open may have been
+    sent, and undone, since.
+    """
+
+    id: int
+    number: int | None = None
+    lost: int | None = None
+    baseline: Content | None = None
+    intents: tuple[Intent, ...] = ()
+    requests: tuple[Request, ...] = ()
+    refused: Request | None = None
+    doubted: bool = False
+
+    @property
+    def shown(self) -> Content | None:
+        """The place as lookups have it: the baseline with every open intent."""
+        if left := strays(self.intents):
+            return target(left, left[0].base)
+        return target(self.intents, self.baseline)
+
+    @property
+    def acknowledged(self) -> Content | None:
+        """The place as the service has it, as far as its answers say."""
+        known = [request for request in self.requests if request.known]
+        return known[-1].applied(known[-1].before) if known else self.baseline
+
+    def was(self) -> Iterator[Content]:
+        """Every content that it had at the service or was asked to have; what only waits to be sent proves nothing."""
+        if self.baseline is not None:
+            yield self.baseline
+        for request in self.requests:
+            if request.before is not None:
+                yield request.before
+            after = request.applied(request.before)
+            if after is not None:
+                yield after
+
+
+def in_order(blocks: Blocks) -> list[Any]:
+    """Blocks of one kind, which have an order."""
+    found: list[Any] = list(blocks)
+    return sorted(found)
+
+
+def target(intents: Iterable[Intent], content: Content | None) -> Content | None:
+    """A content with intents applied."""
+    values: list[Any] = [] if content is None else list(content.values)
+    blocks: set[Any] = set() if content is None else set(content.blocks)
+    is_there = content is not None
+    for intent in intents:
+        if intent.what == "create":
+            values, is_there = list(intent.values), True
+        elif intent.what == "delete":
+            blocks, is_there = set(), False
+        elif is_there:
+            for at, value in intent.touched.items():
+                values[at] = value
+            blocks -= intent.takes
+            if intent.new is not None:
+                blocks.add(intent.new)
+    return Content(tuple(values), frozenset(blocks)) if is_there else None
+
+
+def made_against(content: Content, intents: Iterable[Intent], *, keep_blocks: bool = False) -> tuple[Intent, ...]:
+    """Intents with this content as the base, each after those before it; ``keep_blocks``: with their own blocks."""
+    found: list[Intent] = []
+    base: Content | None = content
+    for intent in intents:
+        if base is not None:
+            values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
+            own = base.blocks if intent.base is None or not keep_blocks else intent.base.blocks
+            intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "set" else ())
+            base = intent.applied(base)
+        found.append(intent)
+    return tuple(found)
+
+
+def lacked(intents: Iterable[Intent], content: Content) -> tuple[Intent, ...]:
+    """The intents that this content lacks, and those that say more of what these say; all others are over."""
+    intents = tuple(intents)
+    last: dict[Any, tuple[int, bool]] = {}
+    for at, intent in enumerate(intents):
+        last |= {item: (at, is_so) for item, is_so in _says(intent, content)}
+    needed = {at for at, is_so in last.values() if not is_so}
+    said: set[Any] = set()
+    left: list[Intent] = []
+    is_deleted = False
+    for at, intent in enumerate(intents):
+        items = {item for item, _ in _says(intent, content)}
+        is_deleted = is_deleted or intent.what == "delete"
+        if is_deleted or at in needed or items & said:
+            left.append(intent)
+            said |= items
+    return tuple(left)
+
+
+def _says(intent: Intent, content: Content) -> Iterator[tuple[Any, bool]]:
+    """What an intent says a field or a block shall be, each with whether it is so."""
+    yield from ((at, content.values[at] == value) for at, value in intent.touched.items())
+    yield from (((block,), block not in content.blocks) for block in intent.takes)
+    if intent.new is not None:
+        yield (intent.new,), intent.new in content.blocks
+
+
+def strays(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
+    """The edits of a place that an earlier edit deletes: nobody knew then that it is the same."""
+    deleted = next((at for at, intent in enumerate(intents) if intent.what == "delete"), len(intents))
+    return tuple(intent for intent in intents[deleted + 1 :] if intent.what != "delete")

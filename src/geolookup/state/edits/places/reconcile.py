@@ -1,0 +1,298 @@
+"""The one decision of a push: what follows for a place from what the service has of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from geolookup.state.edits.places.place import Block, Blocks, Content, Intent, Place, Request, in_order, strays, target
+
+Reason: TypeAlias = Literal["conflict", "gone", "another", "not shown", "unclear", "refused", "doubted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this request, and decide again after its answer."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be told, or sent, before ``until``: requests have settled, a list is conclusive, or others are done.
+
+    The latter take blocks away that this place shall have.
+    """
+
+    until: Literal["settled", "conclusive", "others"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Nothing is sent until a person decides; ``theirs`` is what the service has under ``number``, None if nothing.
+
+    ``also`` are other numbers that may be meant, with what they show.
+    """
+
+    reason: Reason
+    theirs: Content | None = None
+    number: int | None = None
+    also: tuple[tuple[int, Content], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Nothing is left to send; ``content`` is what the service has, None if the place is gone as was meant."""
+
+    content: Content | None
+
+
+Decision: TypeAlias = Send | Wait | Hold | Done
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a list shows under the number of a place: None if nothing.
+
+    ``conclusive`` says that the list was complete, was asked for without conditions, and began after everything that
+    may still have been under way had settled. Any other proves nothing by what it lacks. ``another`` says that the
+    number is something else's by now, ``claimed`` that another place of ours has been given it by an answer, too.
+    ``busy`` are blocks that other places of ours still have, and give up first.
+    """
+
+    content: Content | None
+    conclusive: bool
+    another: bool = False
+    claimed: bool = False
+    busy: Blocks = frozenset()
+
+
+def reconcile(place: Place, look: Look) -> Decision:
+    """Decide what follows from a look; pure.
+
+    An unknown outcome is resolved for every kind alike: once it has settled, what the service has is all that counts.
+    """
+    if any(not request.known and not request.settled for request in place.requests):
+        return Wait("settled")
+    theirs = None if look.another else look.content
+    if not look.conclusive:
+        if look.another or look.claimed:
+            return Wait("conclusive")  # a replica may show who had the number before
+        theirs = _with_ours(place, theirs)
+    if place.refused is not None:
+        return Hold("refused", theirs, _number(place))
+    if theirs is None:
+        return _absent(place, look)
+    if any(request.what == "delete" and request.known for request in place.requests):
+        return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
+    if look.conclusive and lacking(place, theirs):
+        return Hold("not shown", theirs, _number(place))
+    if conflicting(place, theirs):
+        return Hold("conflict", theirs, _number(place))
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place.requests)))
+    if theirs == wanted:
+        return Done(theirs) if look.conclusive else Wait("conclusive")
+    if place.doubted:
+        return Hold("doubted", theirs, _number(place))
+    request = _next(place, theirs, wanted, look.busy)
+    if request is None:
+        return Wait("others")
+    if request.what == "clear" and strange_blocks(place, theirs):
+        return Hold("conflict", theirs, _number(place))  # somebody's block would be gone for a moment
+    return Send(replace(request, upto=_newest(place)))
+
+
+def _with_ours(place: Place, theirs: Content | None) -> Content | None:
+    """What the service must have, if this is a replica's that may not have what was acknowledged a moment ago."""
+    for request in place.requests:
+        if request.known and not request.settled:
+            theirs = _overlaid(request, request.before if theirs is None and request.what != "create" else theirs)
+    return theirs
+
+
+def _overlaid(request: Request, theirs: Content | None) -> Content | None:
+    """What the service has after a request, and what others have written beside it."""
+    if request.what != "put" or theirs is None:
+        return request.applied(theirs)
+    touched = _touched(request)
+    return replace(theirs, values=tuple(touched.get(at, value) for at, value in enumerate(theirs.values)))
+
+
+def _absent(place: Place, look: Look) -> Decision:
+    another = look.another
+    creates = any(intent.what == "create" for intent in place.intents)
+    created = any(request.what == "create" for request in place.requests)
+    deleted = any(request.what == "delete" and request.known for request in place.requests)
+    if deleted and strays(place.intents):
+        return Hold("gone", None, _number(place))
+    if created and not deleted and (place.number is not None or not all(request.known for request in place.requests)):
+        return Wait("conclusive")  # a list that is matched with all creates tells what it made
+    if not look.conclusive and (created or place.number is not None):
+        return Wait("conclusive")
+    if place.baseline is None and not creates and place.intents and not deleted:
+        return Hold("gone", None, _number(place))
+    if target(place.intents, place.baseline) is None:
+        if another and not deleted:
+            return Hold("another", look.content, _number(place))
+        return Hold("gone", None, _number(place)) if strays(place.intents) else Done(None)
+    if place.number is None and creates and not created:
+        wanted = target(place.intents, None)
+        assert wanted is not None
+        if place.doubted:
+            return Hold("doubted")
+        return Send(Request(what="create", values=wanted.values, upto=_newest(place)))
+    if another and (place.intents or place.requests):
+        return Hold("another", look.content, _number(place))
+    if any(request.known for request in place.requests):
+        return Hold("not shown")
+    return Hold("gone", None, _number(place)) if place.intents else Done(None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Promised:
+    """What the service said yes to and must therefore show, each with the newest intent that it was sent for.
+
+    ``values`` are by the position of their field, and ``gone`` are blocks that it must not show.
+    """
+
+    blocks: dict[Any, int]
+    values: dict[int, tuple[Any, int]]
+    gone: dict[Any, int]
+
+
+def _owed_and_promised(requests: Iterable[Request]) -> tuple[Blocks, _Promised]:
+    """The blocks that a delete-all of ours took and that were not put back, and what was acknowledged since."""
+    owed: set[Any] = set()
+    blocks: dict[Any, int] = {}
+    values: dict[int, tuple[Any, int]] = {}
+    gone: dict[Any, int] = {}
+    for request in requests:
+        match request.what:
+            case "create" if request.known:
+                values = {at: (value, request.upto) for at, value in enumerate(request.values)}
+            case "put":
+                for at, value in _touched(request).items():
+                    values.pop(at, None)
+                    if request.known:
+                        values[at] = value, request.upto
+            case "clear":
+                assert request.before is not None
+                owed |= request.before.blocks
+                blocks = {}
+                gone |= dict.fromkeys(request.before.blocks, request.upto) if request.known else {}
+            case "add" | "replace":
+                blocks.pop(request.old, None)
+                owed.discard(request.old)
+                gone.pop(request.new, None)
+                if request.known:
+                    owed.discard(request.new)
+                    blocks[request.new] = request.upto
+                    gone |= {} if request.old is None else {request.old: request.upto}
+    return frozenset(owed), _Promised(blocks, values, gone)
+
+
+def owed_blocks(requests: Iterable[Request]) -> Blocks:
+    """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
+    return _owed_and_promised(requests)[0]
+
+
+def promised_blocks(requests: Iterable[Request]) -> Blocks:
+    """The blocks that the service acknowledged, and has not been told to delete since."""
+    return frozenset(_owed_and_promised(requests)[1].blocks)
+
+
+def _touched(request: Request) -> dict[int, Any]:
+    assert request.before is not None
+    return {at: value for at, value in enumerate(request.values) if value != request.before.values[at]}
+
+
+def lacking(place: Place, theirs: Content) -> bool:
+    """True if a conclusive list lacks what was acknowledged, and no later intent takes it back."""
+    promised = _owed_and_promised(place.requests)[1]
+    for block, upto in promised.blocks.items():
+        if block not in theirs.blocks and not any(block in each.takes for each in place.intents if each.id > upto):
+            return True
+    taken = {block: intent.id for intent in place.intents for block in intent.takes}
+    for block, upto in promised.gone.items():
+        if (
+            block in theirs.blocks
+            and block in taken
+            and taken[block] <= upto
+            and not _gives(place, block, taken[block])
+        ):
+            return True
+    for at, (value, upto) in promised.values.items():
+        if theirs.values[at] != value and not any(at in each.touched for each in place.intents if each.id > upto):
+            return True
+    return False
+
+
+def _gives(place: Place, block: Block, after: int) -> bool:
+    """True if an edit after that one gives the block again."""
+    return any(intent.new == block for intent in place.intents if intent.id > after)
+
+
+def conflicting(place: Place, theirs: Content) -> list[Intent]:
+    """The intents that would change or delete what somebody has changed since the person saw it."""
+    ours: dict[int, set[Any]] = {at: set() for at in range(len(theirs.values))}
+    blocks: set[Any] = set()
+    found = []
+    for request in place.requests:
+        sent = dict(enumerate(request.values)) if request.what == "create" else {}
+        for at, value in (_touched(request) if request.what == "put" else sent).items():
+            ours[at].add(value)
+        blocks |= {request.old, request.new}
+    for intent in place.intents:
+        blocks |= intent.takes | {intent.old, intent.new}
+        touched = dict(enumerate(intent.values)) if intent.what == "create" else intent.touched
+        if intent.base is not None:
+            for at in ours if intent.what == "delete" else touched:
+                ours[at].add(intent.base.values[at])
+                if theirs.values[at] not in ours[at] | {touched.get(at, intent.base.values[at])}:
+                    found.append(intent)
+                    break
+        for at, value in touched.items():
+            ours[at].add(value)
+        if intent.what == "delete" and intent not in found and theirs.blocks - blocks - _seen(place.intents):
+            found.append(intent)
+    return found
+
+
+def _seen(intents: Iterable[Intent]) -> Blocks:
+    """The blocks that the person saw who made these."""
+    return frozenset().union(*(intent.base.blocks for intent in intents if intent.base is not None))
+
+
+def strange_blocks(place: Place, theirs: Content) -> Blocks:
+    """The blocks that neither the person who edited has seen, nor anything of ours has given."""
+    known: set[Any] = set()
+    for intent in place.intents:
+        known |= intent.takes | {intent.new}
+    known |= _seen(place.intents)
+    for request in place.requests:
+        known |= {request.old, request.new} | (request.before.blocks if request.before is not None else frozenset())
+    return theirs.blocks - known
+
+
+def _next(place: Place, theirs: Content, wanted: Content | None, busy: Blocks) -> Request | None:
+    """The next request on the way from what the service has to what is wanted; None if only ``busy`` blocks lack."""
+    if wanted is None:
+        return Request(what="delete", before=theirs)
+    if theirs.values != wanted.values:
+        return Request(what="put", before=theirs, values=wanted.values)
+    gone, new = theirs.blocks - wanted.blocks, wanted.blocks - theirs.blocks - busy
+    # In the order in which the person gave them; what was taken besides comes back last.
+    given = {intent.new: at for at, intent in enumerate(place.intents) if intent.new is not None}
+    first = min(in_order(new), key=lambda block: given.get(block, len(place.intents)), default=None)
+    if gone and new:
+        return Request(what="replace", before=theirs, old=in_order(gone)[0], new=first)
+    if gone:
+        return Request(what="clear", before=theirs)
+    return Request(what="add", before=theirs, new=first) if new else None
+
+
+def _number(place: Place) -> int | None:
+    return place.lost if place.number is None else place.number
+
+
+def _newest(place: Place) -> int:
+    return max((intent.id for intent in place.intents), default=0)

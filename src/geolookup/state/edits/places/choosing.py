@@ -1,0 +1,114 @@
+"""What a person may choose for a place that is held, and what becomes of it then."""
+
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from geolookup.state.edits.places.place import Blocks, Content, Intent, Place, in_order, made_against, strays, target
+from geolookup.state.edits.places.reconcile import (
+    Hold,
+    Reason,
+    conflicting,
+    owed_blocks,
+    promised_blocks,
+    strange_blocks,
+)
+
+Choice: TypeAlias = Literal["mine", "theirs", "anew", "same", "retry", "drop"]
+
+#: The choices that can succeed for each reason; "drop" gives up what is open, and "same" takes what the number shows.
+CHOICES: dict[Reason, tuple[Choice, ...]] = {
+    "conflict": ("mine", "theirs"),
+    "gone": ("anew", "drop"),
+    "another": ("anew", "same", "drop"),
+    "not shown": ("retry", "drop"),
+    "unclear": ("same", "anew", "drop"),
+    "refused": ("retry", "drop"),
+    "doubted": ("retry", "drop"),
+}
+
+
+def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
+    """A place after a person's choice about it: what is open next is sent by the next push."""
+    match choice:
+        case "mine":
+            return rebased(place, hold.theirs)
+        case "theirs":
+            against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
+            if hold.theirs is not None and strange_blocks(place, hold.theirs):
+                against |= {intent.id for intent in place.intents if intent.takes}
+            others = tuple(intent for intent in place.intents if intent.id not in against)
+            given_up = replace(place, intents=others)
+            return _as_it_is(given_up, hold.theirs) if hold.theirs is not None else given_up
+        case "same":
+            left = tuple(intent for intent in place.intents if intent.what != "create")  # it is there, as it is
+            bound = replace(place, number=hold.number, lost=None, requests=(), baseline=hold.theirs, intents=left)
+            return rebased(bound, hold.theirs)
+        case "anew":
+            return anew(place)
+        case "retry" if hold.reason in ("refused", "doubted"):
+            return replace(place, refused=None, doubted=False)
+        case "retry":
+            return anew(place) if hold.theirs is None else _restored(place, hold.theirs)
+        case "drop" if hold.reason in ("refused", "doubted"):
+            return replace(place, refused=None, doubted=False, intents=())
+        case "drop":
+            return replace(
+                place, lost=None, number=None if hold.theirs is None or hold.reason != "not shown" else place.number,
+                baseline=hold.theirs if hold.reason == "not shown" else None, intents=(), requests=(),
+            )  # fmt: skip
+
+
+def anew(place: Place) -> Place:
+    """The whole place, to be created: nothing of it is at the service, or what is there is somebody else's."""
+    wanted = target(place.intents, place.baseline)
+    if wanted is None and (left := strays(place.intents) or place.intents):
+        wanted = target(left, left[0].base)
+    if wanted is None:
+        return replace(place, number=None, lost=None, baseline=None, intents=(), requests=())
+    # Under the numbers that a person knows: the create under the first, and each block under that which gave it.
+    ids = [intent.id for intent in place.intents] or [0]
+    given = {intent.new: intent.id for intent in place.intents if intent.new is not None}
+    intents = [Intent(id=ids[0], what="create", values=wanted.values)]
+    intents += [
+        Intent(id=given.get(block, ids[-1]), what="add", base=Content(wanted.values), new=block)
+        for block in in_order(wanted.blocks)
+    ]
+    return replace(place, number=None, lost=None, baseline=None, intents=tuple(intents), requests=())
+
+
+def rebased(place: Place, theirs: Content | None) -> Place:
+    """A place whose intents are made against what the service has."""
+    if theirs is None:
+        return place
+    intents = (replace(intent, what="set") if intent.what == "create" else intent for intent in place.intents)
+    return replace(place, baseline=theirs, intents=made_against(theirs, intents))
+
+
+def _restored(place: Place, theirs: Content) -> Place:
+    """A place of which all that was acknowledged, and is not there, is wanted anew."""
+    newest = max((intent.id for intent in place.intents), default=0)
+    again = replace(rebased(place, theirs), requests=())
+    wanted = again.shown
+    if wanted is None:
+        return again
+    taken = frozenset().union(*(intent.takes for intent in place.intents))
+    lost = (promised_blocks(place.requests) | owed_blocks(place.requests)) - taken - wanted.blocks
+    extra = tuple(Intent(id=newest, what="add", base=theirs, new=block) for block in in_order(lost))
+    return replace(again, intents=(*again.intents, *extra))
+
+
+def _as_it_is(place: Place, theirs: Content) -> Place:
+    """A place as the service has it, with the intents that it has not acknowledged: the rest is theirs to change."""
+    known = place.acknowledged
+    if known is None:
+        return place
+    left = tuple(each for each in place.intents if each.what != "create" and each.applied(known) != known)
+    owed = owed_blocks(place.requests) - theirs.blocks
+    return put_back(rebased(replace(place, intents=left, requests=()), theirs), owed)
+
+
+def put_back(place: Place, owed: Blocks) -> Place:
+    """A place that shall have again what a delete-all of ours took."""
+    newest = max((intent.id for intent in place.intents), default=0)
+    extra = tuple(Intent(id=newest, what="add", base=place.acknowledged, new=block) for block in in_order(owed))
+    return replace(place, intents=(*place.intents, *extra))

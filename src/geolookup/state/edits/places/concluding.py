@@ -1,0 +1,417 @@
+"""The steps of a place: a request leaves, is answered, has settled; a conclusive list ends what it shows."""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against
+from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, reconcile
+
+
+class Forms(Protocol):
+    """How a service stores what it is sent, as far as was seen."""
+
+    def same(self, sent: Values, found: Values) -> bool:
+        """True if ``found`` is what the service makes of ``sent``."""
+
+    def may_be(self, sent: Values, found: Values) -> bool:
+        """True if ``found`` is so near to ``sent`` that the service, or a colleague, may have made it of that."""
+
+    def as_sent(self, sent: Values, found: Values) -> Values:
+        """What was found, with each value as it was sent where it is the same."""
+
+    def as_seen(self, sent: Values, found: Values) -> Values:
+        """The same, only where just this was seen to be made of that."""
+
+    def like(self, sent: Values, found: Values) -> bool:
+        """True if a person may have meant one of them by the other."""
+
+    def identity(self, values: Values) -> Hashable:
+        """The values by which a place without blocks is known."""
+
+    def cell(self, values: Values) -> Hashable:
+        """Where it is, roughly."""
+
+    def near(self, values: Values) -> Iterable[Hashable]:
+        """The cells of all that may be the same as, or like, this."""
+
+
+def sent(place: Place, request: Request) -> Place:
+    """A place of which a request is about to leave."""
+    return replace(place, requests=(*place.requests, request))
+
+
+def answered(place: Place, *, number: int | None = None, taken: Collection[int] = ()) -> Place:
+    """A place of which the service acknowledged the newest request, a create with this number.
+
+    The number is not believed if the list before showed something under it, ``taken``: the outcome stays unknown.
+    """
+    if number in taken:
+        return place
+    *others, newest = place.requests
+    bound = place.number if number is None else number
+    return replace(place, number=bound, requests=(*others, replace(newest, known=True)))
+
+
+def settled(place: Place) -> Place:
+    """A place of which nothing can be under way any more."""
+    return replace(place, requests=tuple(replace(request, settled=True) for request in place.requests))
+
+
+def is_another(place: Place, content: Content, forms: Forms) -> bool:
+    """True if what a number shows is something else than this place was, or was asked to be.
+
+    It shares no block with it or, if one of the two has none, not its country, city and coordinates.
+    """
+    for was in place.was():
+        if was.blocks & content.blocks:
+            return False
+        if not (was.blocks and content.blocks) and forms.identity(was.values) == forms.identity(content.values):
+            return False
+    return True
+
+
+def look_at(place: Place, content: Content | None, forms: Forms, *, conclusive: bool) -> Look:
+    """A look at what a list has under the number of a place: in our words, where the service has its own."""
+    if content is None:
+        return Look(None, conclusive=conclusive)
+    ours = recognised(place, content, forms)
+    another = is_another(place, ours, forms) and is_another(place, content, forms)
+    return Look(ours, conclusive=conclusive, another=another)
+
+
+def recognised(place: Place, content: Content, forms: Forms) -> Content:
+    """A content with our own words in place of what the service makes of them."""
+    values = content.values
+    for request in reversed(place.requests):
+        if request.values:
+            values = forms.as_sent(request.values, values)
+    for intent in place.intents:
+        if intent.base is not None:
+            values = forms.as_seen(intent.base.values, values)
+    return content if values == content.values else replace(content, values=values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concluded:
+    """All places after a conclusive list: ``held`` by their ids.
+
+    ``merged`` says, by its id, of which place another is a part: a list brought it before it was known as ours. To tell
+    of: ``twins``, numbers of what our creates may have made besides, each with the place, and ``ended``, ids of places
+    that others deleted, or changed beyond recognition.
+    """
+
+    places: tuple[Place, ...]
+    held: Mapping[int, Hold]
+    twins: Mapping[int, int]
+    ended: tuple[int, ...]
+    merged: Mapping[int, int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Before:
+    """What a service had before a create: by number, the digest of the content.
+
+    Of a create that was never sent it is what was published when the person made it.
+    """
+
+    known: Mapping[int, Hashable]
+
+    def shows(self, number: int, mark: Hashable) -> bool:
+        """True if this was there, as it is now."""
+        return number in self.known and self.known[number] in ("", mark)
+
+
+NOTHING = Before(known={})
+
+
+@dataclass(slots=True)
+class Matching:
+    """The matching of all creates of unknown outcome with what appeared since; ``marks`` are digests of contents."""
+
+    listed: Mapping[int, Content]
+    marks: Mapping[int, Hashable]
+    before: Mapping[int, Before]
+    forms: Forms
+    taken: set[int] = field(default_factory=set)
+    #: What creates have sent of which this list does not tell yet what they made.
+    pending: list[Values] = field(default_factory=list)
+    #: The place that a list brought, by the number that is its id, too: it may be what one of our creates made.
+    born: dict[int, Place] = field(default_factory=dict)
+    _cells: dict[Hashable, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number in sorted(self.listed, reverse=True):
+            self._cells.setdefault(self.forms.cell(self.listed[number].values), []).append(number)
+
+    def appeared(self, place: Place, values: Values) -> Iterator[int]:
+        """The numbers of what is like these values, is nobody's, and was not there before the create."""
+        before = self.before.get(place.id, NOTHING)
+        for cell in self.forms.near(values):
+            for number in self._cells.get(cell, ()):
+                free = number not in self.taken or (number in self.born and number not in before.known)
+                if free and not before.shows(number, self.marks[number]):
+                    yield number
+
+    def given(self, number: int) -> frozenset[Hashable]:
+        """The blocks that edits gave to what a list brought, before it was known as ours."""
+        return _blocks(self.born[number]) if number in self.born else frozenset()
+
+
+def concluded(
+    places: Sequence[Place],
+    listed: Mapping[int, Content],
+    *,
+    before: Mapping[int, Before],
+    forms: Forms,
+    marks: Mapping[int, Hashable] | None = None,
+    waiting: Sequence[Place] = (),
+) -> Concluded:
+    """Hold every place against a list that is conclusive for it.
+
+    :param before: of each place with a create, what the service had before, by the place's id
+    :param waiting: the places for which it is not
+    :param marks: the digest of each listed content; the content itself if none are given
+    """
+    held: dict[int, Hold] = {}
+    matching = Matching(listed, listed if marks is None else marks, before, forms)
+    matching.taken |= {place.number for place in waiting if place.number is not None}
+    creates = (request for place in waiting for request in place.requests if request.what == "create")
+    matching.pending += [create.values for create in creates if not create.known]
+    bound, merged = _bound(places, matching, held)
+    known = [place for place in waiting if all(each.known for each in place.requests if each.what == "create")]
+    twins = twins_of([*bound, *known], matching)
+    numbers = {place.number for place in bound if place.number is not None}
+    found, ended = [], []
+    for place in bound:
+        if place.id in held:
+            found.append(place)
+            continue
+        if place.number is None and place.lost is not None and place.lost not in numbers:
+            again = replace(place, number=place.lost, lost=None)
+            place = again if _holds(again, listed, forms) else place
+        number = place.number if place.number is not None or place.lost in numbers else place.lost
+        shown = None if number is None else listed.get(number)
+        look = look_at(place, shown, forms, conclusive=True)
+        match reconcile(place, look):
+            case Hold() as hold:
+                held[place.id] = replace(hold, theirs=shown) if hold.theirs is not None else hold
+                if hold.reason in ("another", "gone") and place.number is not None:
+                    place = replace(place, number=None, lost=place.number)  # the binding ends
+            case Done(content):
+                number = None if content is None else place.number
+                if content is None and place.shown is not None:
+                    ended.append(place.id)
+                place = replace(
+                    place, number=number, lost=None, intents=(), requests=(), doubted=False,
+                    baseline=None if content is None else shown,
+                )  # fmt: skip
+            case Send() if look.content is not None and not look.another:
+                assert shown is not None
+                place = _shown(place, look.content, shown)
+        found.append(place)
+    return Concluded(places=tuple(found), held=held, twins=twins, ended=tuple(ended), merged=merged)
+
+
+def _shown(place: Place, theirs: Content, listed: Content) -> Place:
+    """A place of which a list shows all that was acknowledged, and not yet all that is wanted.
+
+    ``theirs`` is in our words, and ``listed`` in those of the service.
+    """
+    owed = owed_blocks(place.requests) - theirs.blocks
+    baseline = replace(theirs, blocks=theirs.blocks | owed)
+    intents = lacked(_without_create(place), baseline)
+    clears = [request for request in place.requests if request.what == "clear"] if owed else []
+    taken = tuple(replace(request, before=replace(theirs, blocks=owed), known=True) for request in clears[-1:])
+    return replace(
+        place, baseline=replace(baseline, values=listed.values), requests=taken,
+        intents=made_against(baseline, intents, keep_blocks=True),
+    )  # fmt: skip
+
+
+def _without_create(place: Place) -> Iterator[Intent]:
+    """The intents of a place that is there: a create is what it says now and did not when it was sent."""
+    made = next((request.values for request in reversed(place.requests) if request.what == "create"), None)
+    for intent in place.intents:
+        if intent.what != "create":
+            yield intent
+        elif made is not None:
+            yield replace(intent, what="set", base=Content(made))
+
+
+def _bound(places: Sequence[Place], matching: Matching, held: dict[int, Hold]) -> tuple[list[Place], dict[int, int]]:
+    """All places, each create that was sent with the number of what it made, as far as the list tells.
+
+    ``held`` gets those whose create may have made what is only like it, or what somebody has changed since. Creates
+    that are equal are interchangeable: any of what they made is right for any of them. So are those whose difference
+    the service does not store.
+    """
+    listed, forms = matching.listed, matching.forms
+    found = {place.id: place for place in places}
+    merged: dict[int, int] = {}
+    lost = [place for place in places if _is_looked_for(place, listed, forms)]
+    looked_for = {place.id for place in lost}
+    for place in places:
+        if place.id not in looked_for and place.number is not None and _holds(place, listed, forms):
+            matching.taken.add(place.number)
+            if place.id == place.number:
+                matching.born[place.number] = place
+    # Those first to which the service gave the very number: it is theirs, if it can be. Those last of which the number
+    # that it gave is not there: more likely somebody deleted that than that the answer was wrong.
+    left = sorted(lost, key=lambda place: (place.number is None) + 2 * (place.number not in (None, *listed)))
+    for fits in (Values.__eq__, forms.same):
+        wanted = Counter(_create(place).values for place in left)
+        unmatched = []
+        for place in left:
+            create = _create(place)
+            numbers = [
+                number
+                for number in matching.appeared(place, create.values)
+                if fits(create.values, listed[number].values)
+                and listed[number].blocks <= _blocks(place) | matching.given(number)
+            ]
+            if not numbers:
+                unmatched.append(place)
+                continue
+            number = min(numbers, key=lambda each: (each != place.number, not listed[each].blocks, -each))
+            if number != place.number and not listed[number].blocks and len(numbers) > wanted[create.values]:
+                others = _contents(listed, numbers, number)
+                held[place.id] = Hold("unclear", listed[number], number, others)
+                found[place.id] = replace(place, number=None)
+                continue
+            if number != place.number and _may_be_changed(place, matching, lost):
+                held[place.id] = Hold("unclear", listed[number], number, _contents(listed, [place.number or 0], number))
+                found[place.id] = replace(place, number=None)
+                continue
+            wanted[create.values] -= 1
+            matching.taken.add(number)
+            if number == place.number:
+                found[place.id] = replace(place, requests=_first_known(place.requests))
+            else:
+                found[place.id] = replace(place, number=number, requests=(replace(create, known=True),))
+            if (other := matching.born.pop(number, None)) is not None:
+                merged[other.id] = place.id
+                del found[other.id]
+                found[place.id] = _merged(found[place.id], other)
+        left = unmatched
+    for place in left:
+        create = _create(place)
+        like = [
+            number
+            for number in matching.appeared(place, create.values)
+            if forms.same(create.values, listed[number].values) or forms.may_be(create.values, listed[number].values)
+        ]
+        is_there = _holds(place, listed, forms) and place.number not in matching.taken
+        if is_there and (place.number in like or not like):
+            continue  # somebody has changed it since
+        if like:
+            number = place.number if place.number in like else like[0]
+            held[place.id] = Hold("unclear", listed[number], number, _contents(listed, like, number))
+            found[place.id] = replace(place, number=None)
+        elif not create.known:
+            found[place.id] = replace(place, number=None, requests=())  # it made nothing: it may be sent again
+        else:
+            found[place.id] = replace(place, number=None, lost=place.number or place.lost, requests=(create,))
+    for place in places:
+        if place.id in found and _waits_to_be_created(place):
+            values = next(intent for intent in place.intents if intent.what == "create").values
+            given = {intent.new for intent in place.intents}
+            for number in matching.appeared(place, values) if place.id in matching.before else ():
+                same = forms.same(values, listed[number].values) and listed[number].blocks <= given
+                theirs = any(forms.same(sent, listed[number].values) for sent in matching.pending)
+                if same and not theirs and number not in matching.born:
+                    held[place.id] = Hold("unclear", listed[number], number)
+                    break
+    newest = {place.number: place.id for place in found.values() if _is_made(place, listed, forms)}
+    for known in list(found.values()):
+        if newest.get(known.number, known.id) != known.id:  # it was given to another place of ours
+            found[known.id] = replace(known, number=None, lost=known.number)
+    return [found[place.id] for place in places if place.id in found], merged
+
+
+def _contents(listed: Mapping[int, Content], numbers: Iterable[int], but: int) -> tuple[tuple[int, Content], ...]:
+    """What these numbers show, except one."""
+    return tuple((each, listed[each]) for each in sorted(numbers, reverse=True) if each != but)
+
+
+def _may_be_changed(place: Place, matching: Matching, lost: Sequence[Place]) -> bool:
+    """True if what has the number that a create was answered with is like it: somebody may have changed it.
+
+    It is not if that is just what another create of ours has sent.
+    """
+    content = None if place.number is None else matching.listed.get(place.number)
+    if content is None or place.number in matching.taken:
+        return False
+    same = matching.forms.same
+    others = any(same(_create(other).values, content.values) for other in lost if other.id != place.id)
+    return not others and matching.forms.like(_create(place).values, content.values)
+
+
+def _first_known(requests: tuple[Request, ...]) -> tuple[Request, ...]:
+    """Requests of which the create is known to have been applied: there is what it made."""
+    return tuple(replace(each, known=True) if each.what == "create" else each for each in requests)
+
+
+def _merged(place: Place, other: Place) -> Place:
+    """A place, with what was edited of it while it was taken for another's."""
+    intents: Sequence[Intent] = sorted((*place.intents, *other.intents), key=lambda intent: intent.id)
+    return replace(place, intents=tuple(intents), requests=(*place.requests, *other.requests))
+
+
+def twins_of(places: Iterable[Place], matching: Matching) -> dict[int, int]:
+    """The numbers of what a create may have made in addition, each with its place."""
+    taken = {place.number for place in places if place.number is not None}
+    twins: dict[int, int] = {}
+    for place in places:
+        create = next((request for request in place.requests if request.what == "create"), None)
+        if create is None:
+            continue
+        for number in matching.appeared(place, create.values):
+            fits = matching.forms.same(create.values, matching.listed[number].values)
+            if fits and number not in taken and number not in twins:
+                twins[number] = place.id
+    return twins
+
+
+def _create(place: Place) -> Request:
+    return next(request for request in place.requests if request.what == "create")
+
+
+def _waits_to_be_created(place: Place) -> bool:
+    """True if a create was never sent from here: another copy of these edits may have sent it."""
+    return (
+        place.number is None
+        and any(intent.what == "create" for intent in place.intents)
+        and not any(request.what == "create" for request in place.requests)
+    )
+
+
+def _is_looked_for(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+    """True if a create was sent, and its number is not known, or does not show just what was sent."""
+    if any(request.what == "delete" and request.known for request in place.requests):
+        return False
+    if not any(request.what == "create" for request in place.requests):
+        return False
+    sent = [request.values for request in place.requests if request.values]
+    found = None if place.number is None else listed.get(place.number)
+    is_ours = found is not None and any(forms.same(values, found.values) for values in sent)
+    return not (is_ours and _holds(place, listed, forms))
+
+
+def _is_made(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+    """True if a create made what the number of a place shows, and no list has shown it before."""
+    return any(request.what == "create" for request in place.requests) and _holds(place, listed, forms)
+
+
+def _holds(place: Place, listed: Mapping[int, Content], forms: Forms) -> bool:
+    """True if a place is what its number shows."""
+    theirs = None if place.number is None else listed.get(place.number)
+    deleted = any(request.what == "delete" and request.known for request in place.requests)
+    return theirs is not None and not deleted and not look_at(place, theirs, forms, conclusive=True).another
+
+
+def _blocks(place: Place) -> frozenset[Hashable]:
+    """The blocks that what it made may have: of an older copy, what is open may have been sent since."""
+    given = {intent.new for intent in place.intents if intent.new is not None} if place.doubted else set()
+    return frozenset(given).union(*(each.blocks for each in place.was()))

@@ -1,0 +1,54 @@
+"""Every world of a small size, breadth first, with equal states folded; a violation is told as a story."""
+
+from collections import deque
+
+from tests.state.edits.places.world import Violated, World, check, check_rest, start, steps
+
+
+def explore(first: World, *, most: int | None = None) -> int:
+    """Play every world: the number of states.
+
+    :raises AssertionError: with the shortest story in which an invariant does not hold
+    """
+    came: dict[World, tuple[World, str] | None] = {first: None}
+    queue = deque([first])
+    count = 0
+    while queue and (most is None or count < most):
+        world = queue.popleft()
+        count += 1
+        said = ""
+        try:
+            check(world)
+            check_rest(world)
+            for said, after in steps(world):
+                if after not in came:
+                    came[after] = (world, said)
+                    queue.append(after)
+        except Violated as error:
+            raise AssertionError(f"{told(came, world)}\n  then {said}\n=> {error}") from error
+    return count
+
+
+def told(came: dict[World, tuple[World, str] | None], world: World) -> str:
+    """The story of how it came to a state."""
+    lines = []
+    at: World | None = world
+    while at is not None and (step := came[at]) is not None:
+        at, said = step
+        lines.append(said)
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(reversed(lines), 1))
+
+
+if __name__ == "__main__":
+    import sys
+    import time
+
+    began = time.monotonic()
+    edits, faults, moves = map(int, sys.argv[1:4])
+    most = int(sys.argv[4]) if len(sys.argv) > 4 else None
+    new = len(sys.argv) > 5
+    print(
+        explore(start(edits=edits, faults=faults, moves=moves, new=new), most=most),
+        "states",
+        f"{time.monotonic() - began:.1f} s",
+    )

@@ -1,0 +1,75 @@
+"""Every small world, played by the one function that decides; each idea is broken once, and a story tells so."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from geolookup.state.edits.places import concluding
+from geolookup.state.edits.places import reconcile as deciding
+from tests.state.edits.places import world as worlds
+from tests.state.edits.places.explore import explore
+from tests.state.edits.places.world import start
+
+
+@pytest.mark.parametrize(
+    ("edits", "faults", "moves", "new", "most"),
+    [
+        (1, 1, 1, False, None),
+        (2, 1, 0, False, None),
+        (1, 2, 0, False, None),
+        (2, 0, 1, False, 8000),
+        (1, 0, 2, False, 8000),
+        (2, 1, 1, False, 8000),
+        (3, 1, 0, False, 8000),
+        (2, 1, 0, True, 8000),
+        (1, 0, 2, True, 8000),
+    ],
+)
+def test_nothing_is_lost_doubled_or_written_to_another(
+    edits: int, faults: int, moves: int, new: bool, most: int | None
+) -> None:
+    assert explore(start(edits=edits, faults=faults, moves=moves, new=new), most=most) > 100
+
+
+def _believed(place: Any, *, number: int | None = None, taken: Any = ()) -> Any:
+    return ORIGINAL["answered"](place, number=number)
+
+
+def _at_once(place: Any, look: Any) -> Any:
+    return ORIGINAL["reconcile"](concluding.settled(place), look)
+
+
+def _unclaimed(place: Any, look: Any) -> Any:
+    if look.claimed:
+        look = replace(look, claimed=False, conclusive=all(request.settled for request in place.requests))
+    return ORIGINAL["reconcile"](place, look)
+
+
+ORIGINAL: dict[str, Callable[..., Any]] = {"answered": concluding.answered, "reconcile": deciding.reconcile}
+#: Each idea, broken: (module, name, what stands there instead, the size of a world that shows it).
+BROKEN = {
+    "a place is a number": (((concluding,), "is_another", lambda *_: False), (1, 0, 2)),
+    "an unknown outcome need not settle": (((worlds, concluding), "reconcile", _at_once), (2, 1, 0)),
+    "any list proves everything": (((worlds,), "concluding", lambda world: world.window), (2, 1, 0)),
+    "what was acknowledged need not be shown": (((deciding,), "lacking", lambda *_: False), (2, 1, 0)),
+    "what a delete-all took is gone": (
+        ((deciding,), "_owed_and_promised", lambda _requests: (frozenset(), deciding._Promised({}, {}, {}))),
+        (2, 1, 0),
+    ),
+    "every number in an answer is right": (((worlds,), "answered", _believed), (2, 1, 1)),
+    "two places may share a number": (((worlds,), "reconcile", _unclaimed), (2, 1, 1)),
+    "nobody else changes anything": (((deciding,), "conflicting", lambda *_: []), (1, 0, 1)),
+    "a create that was lost made nothing": (((worlds.Exact,), "same", lambda *_: False), (1, 1, 0)),
+    "no create is applied twice": (((concluding,), "twins_of", lambda *_: {}), (1, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("idea", BROKEN)
+def test_a_broken_idea_is_told_as_a_story(idea: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (modules, name, instead), (edits, faults, moves) = BROKEN[idea]
+    for module in modules:
+        monkeypatch.setattr(module, name, instead)
+    with pytest.raises(AssertionError, match=r"(?s)1\. .*=> "):
+        explore(start(edits=edits, faults=faults, moves=moves), most=40_000)

@@ -1,0 +1,452 @@
+"""A small world that is played exhaustively: a service, its network, colleagues, and a person's places."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from geolookup.state.edits.places.choosing import CHOICES, chosen
+from geolookup.state.edits.places.concluding import Before, answered, concluded, look_at, sent, settled
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values
+from geolookup.state.edits.places.reconcile import Hold, Send, reconcile
+
+#: What the service has under a number: whose it is, and the content. An owner is a place's id, or a colleague's (< 0).
+Shelf = tuple[tuple[int, tuple[int, Content]], ...]
+NUMBERS = (-1, -2, -3)
+BLOCKS = (1, 2, 3)
+
+
+class Exact:
+    """A service that stores everything as it comes."""
+
+    def same(self, sent: Values, found: Values) -> bool:
+        return sent == found
+
+    def may_be(self, sent: Values, found: Values) -> bool:
+        return False
+
+    def as_sent(self, sent: Values, found: Values) -> Values:
+        return found
+
+    def as_seen(self, sent: Values, found: Values) -> Values:
+        return found
+
+    def like(self, sent: Values, found: Values) -> bool:
+        return False
+
+    def identity(self, values: Values) -> Values:
+        return values
+
+    def cell(self, values: Values) -> None:
+        return None
+
+    def near(self, values: Values) -> tuple[None]:
+        return (None,)
+
+
+EXACT = Exact()
+
+
+class Late(NamedTuple):
+    place: int
+    number: int | None
+    request: Request
+
+
+class World(NamedTuple):
+    """A state of everything; ``claims`` are what the person asked for, by place and item, and nobody changed since."""
+
+    shelf: Shelf
+    #: What the service had at each moment since the last time that everything settled.
+    window: tuple[Shelf, ...]
+    places: tuple[Place, ...]
+    #: By place, what the service had before its create was sent.
+    beside: tuple[tuple[int, Shelf], ...] = ()
+    late: tuple[Late, ...] = ()
+    held: tuple[tuple[int, Hold], ...] = ()
+    told: frozenset[int] = frozenset()
+    claims: frozenset[tuple[int, object, object]] = frozenset()
+    edits: int = 0
+    faults: int = 0
+    moves: int = 0
+    colleagues: int = 0
+    #: Whether anything happened that does not happen on a plain service, where answers can only be lost.
+    odd: bool = False
+
+
+class Violated(Exception):
+    """An invariant does not hold."""
+
+
+def shelved(shelf: Shelf, number: int, entry: tuple[int, Content] | None) -> Shelf:
+    rest = {key: value for key, value in shelf if key != number}
+    if entry is not None:
+        rest[number] = entry
+    return tuple(sorted(rest.items()))
+
+
+def contents(shelf: Shelf) -> dict[int, Content]:
+    return {number: content for number, (_, content) in shelf}
+
+
+def changed(world: World, shelf: Shelf) -> World:
+    """The world after the service changed."""
+    return world if shelf == world.shelf else world._replace(shelf=shelf, window=(*world.window, shelf))
+
+
+def start(*, edits: int, faults: int, moves: int, new: bool = False) -> World:
+    """A world with one place: that the service has, or that is ``new``, and still to be created."""
+    if new:
+        paris = Place(id=1, intents=(Intent(id=1, what="create", values=("p",)),))
+        claims = frozenset[tuple[int, object, object]]({(1, "there", True), (1, 0, "p")})
+        return World(shelf=(), window=((),), places=(paris,), claims=claims, edits=edits, faults=faults, moves=moves)
+    munich = Content(("m",), frozenset({1}))
+    shelf: Shelf = ((-1, (1, munich)),)
+    place = Place(id=1, number=-1, baseline=munich)
+    return World(shelf=shelf, window=(shelf,), places=(place,), edits=edits, faults=faults, moves=moves)
+
+
+# The person
+
+
+def edits(world: World) -> Iterator[tuple[str, World]]:
+    number = world.edits
+    rest = world._replace(edits=number - 1)
+    if len(world.places) < 2:
+        intent = Intent(id=100 - number, what="create", values=("a",))
+        place = Place(id=len(world.places) + 1, intents=(intent,))
+        yield "the person creates a place", claimed(rest, place, {"there": True, 0: "a"})
+    for place in world.places:
+        shown = place.shown
+        if shown is None:
+            continue
+
+        def after(what: str, claims: dict[object, object], place: Place = place, **changes: object) -> World:
+            intent = Intent(id=100 - number, what=what, base=place.shown, **changes)  # type: ignore[arg-type]
+            return claimed(rest, replace(place, intents=(*place.intents, intent)), claims)
+
+        name = f"place {place.id}"
+        # Names of its own: places that are equal are interchangeable, and a service may well mix them up.
+        new = next(f"{letter}{place.id}" for letter in "no" if shown.values != (f"{letter}{place.id}",))
+        yield f"the person names {name} {new}", after("set", {0: new}, values=(new,))
+        free = [block for block in BLOCKS if block not in shown.blocks]
+        if free:
+            yield f"the person adds block {free[0]} to {name}", after("add", {("b", free[0]): True}, new=free[0])
+        for block in sorted(shown.blocks)[:1]:  # type: ignore[type-var]
+            yield f"the person removes block {block} of {name}", after("remove", {("b", block): False}, old=block)
+            if free:
+                yield (
+                    f"the person replaces block {block} of {name} by {free[0]}",
+                    after("replace", {("b", block): False, ("b", free[0]): True}, old=block, new=free[0]),
+                )
+        if shown.blocks:
+            yield (
+                f"the person clears {name}",
+                after("clear", {("b", each): False for each in shown.blocks}, all=shown.blocks),
+            )
+        yield f"the person deletes {name}", after("delete", {"there": False})
+
+
+def claimed(world: World, place: Place, claims: dict[object, object]) -> World:
+    places = tuple(sorted((*(each for each in world.places if each.id != place.id), place), key=lambda each: each.id))
+    gone = claims.get("there") is False
+    kept = {each for each in world.claims if each[0] != place.id or (each[1] not in claims and not gone)}
+    return world._replace(places=places, claims=frozenset({*kept, *((place.id, k, v) for k, v in claims.items())}))
+
+
+# Colleagues
+
+
+def colleagues(world: World) -> Iterator[tuple[str, World]]:
+    rest = world._replace(moves=world.moves - 1, odd=True)
+    for number, (owner, content) in world.shelf:
+        if any(
+            each.id == owner and any(r.what == "delete" and r.known for r in each.requests) for each in world.places
+        ):
+            continue  # back after the service failed over, and changed beyond recognition: like another's
+
+        def after(entry: tuple[int, Content] | None, *items: object, number: int = number, owner: int = owner) -> World:
+            claims = frozenset(
+                each for each in rest.claims if each[0] != owner or (entry is not None and each[1] not in items)
+            )
+            return changed(rest._replace(claims=claims), shelved(rest.shelf, number, entry))
+
+        # What a create made and no list has shown could not be told from theirs if they renamed it.
+        is_known = any(place.id == owner and place.baseline is not None for place in world.places)
+        if owner > 0:
+            if is_known and content.values != ("z",):
+                yield f"a colleague names {number} z", after((owner, replace(content, values=("z",))), 0)
+            if 3 not in content.blocks:
+                entry = owner, replace(content, blocks=content.blocks | {3})
+                yield f"a colleague adds block 3 to {number}", after(entry, ("b", 3))
+            for block in sorted(content.blocks)[:1]:  # type: ignore[type-var]
+                entry = owner, replace(content, blocks=content.blocks - {block})
+                yield f"a colleague removes block {block} of {number}", after(entry, ("b", block))
+        yield f"a colleague deletes {number}", after(None)
+    # No list and no precondition can tell of a number that is given again while a request to it is under way, or while
+    # replicas still show who had it before.
+    if not world.late and len(world.window) == 1:
+        taken = dict(world.shelf)
+        for number in [each for each in NUMBERS if each not in taken][:2]:
+            entry = -1 - world.colleagues, Content(("t",), frozenset({9}))
+            after_ = changed(rest._replace(colleagues=world.colleagues + 1), shelved(rest.shelf, number, entry))
+            yield f"a colleague creates Tokyo, which is given the number {number}", after_
+
+
+# The service
+
+
+def applied(
+    world: World, place: Place, number: int | None, request: Request, *, late: bool = False, again: bool = False
+) -> tuple[World, int | None]:
+    """The service carries out a request: the number of what it made or changed, None if there is nothing.
+
+    If ``again``, a create may be given a number at once that replicas still show for what was deleted.
+    """
+    taken = dict(world.shelf)
+    if request.what == "create":
+        # Nobody could tell of it if the answer is lost.
+        shown = set(taken) if again else {number for shelf in world.window for number, _ in shelf}
+        number = next(each for each in (*NUMBERS, -4, -5, -6, -7) if each not in shown)
+        return changed(world, shelved(world.shelf, number, (place.id, Content(request.values)))), number
+    assert number is not None
+    if number not in taken:
+        return world, None
+    owner, content = taken[number]
+    if owner != place.id and not late:
+        raise Violated(f"{request.what} of place {place.id} was written to {number}, which is another's")
+    after = request.applied(content)
+    undone = content.values == ("z",) and (after is None or after.values != ("z",))
+    # What a replica does not show yet, or came while a request was under way, nobody can know of.
+    if undone and not late and len(world.window) == 1 and not _knows(place, "z"):
+        raise Violated(f"{request.what} of place {place.id} undoes what a colleague named {number}, and nobody saw it")
+    return changed(world, shelved(world.shelf, number, None if after is None else (owner, after))), number
+
+
+def _knows(place: Place, name: str) -> bool:
+    """True if an edit was made, or decided on, by somebody who saw this name."""
+    return any(intent.base is not None and intent.base.values == (name,) for intent in place.intents)
+
+
+def put(world: World, place: Place) -> World:
+    return world._replace(places=tuple(place if each.id == place.id else each for each in world.places))
+
+
+def pushes(world: World) -> Iterator[tuple[str, World]]:
+    for place in world.places:
+        # A list that began before everything settled may be any of a replica's.
+        conclusive = all(request.settled for request in place.requests)
+        seen = set()
+        for shelf in world.window:
+            theirs = None if place.number is None else contents(shelf).get(place.number)
+            if theirs in seen:
+                continue
+            seen.add(theirs)
+            claimed = place.number is not None and sum(each.number == place.number for each in world.places) > 1
+            look = look_at(place, theirs, EXACT, conclusive=conclusive and not claimed)
+            decision = reconcile(place, replace(look, claimed=claimed))
+            if isinstance(decision, Send):
+                yield from _sends(world, place, decision.request)
+
+
+def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, World]]:
+    what = f"push sends {request.what} of place {place.id}" + (f" to {place.number}" if place.number else "")
+    if request.what == "create":
+        world = world._replace(
+            beside=(*(each for each in world.beside if each[0] != place.id), (place.id, world.shelf))
+        )
+    under_way = sent(place, request)
+    asked = put(world, under_way)
+    done, number = applied(asked, place, place.number, request, again=not world.late)
+    if number is None:
+        yield f"{what}: it is not there", asked
+    else:
+        yield what, put(done, answered(under_way, number=number))
+    done, number = applied(asked, place, place.number, request)
+    if not world.faults:
+        return
+    asked, done = asked._replace(faults=world.faults - 1), done._replace(faults=world.faults - 1)
+    yield f"{what}: it is lost on the way", asked
+    yield f"{what}: the answer is lost", done
+    yield f"{what}: it is under way for long", asked._replace(late=(Late(place.id, place.number, request),))
+    if request.what == "create":
+        twice, _ = applied(done, place, None, request)
+        twice = twice._replace(odd=True)
+        yield f"{what}: it is applied twice", put(twice, answered(under_way, number=number))
+        for wrong in NUMBERS:
+            if wrong != number:
+                yield (
+                    f"{what}: the answer names {wrong}",
+                    put(done._replace(odd=True), answered(under_way, number=wrong, taken=contents(world.shelf))),
+                )
+
+
+def landed(world: World) -> World:
+    for late in world.late:
+        place = next(each for each in world.places if each.id == late.place)
+        world, _ = applied(world, place, late.number, late.request, late=True)
+    return world._replace(late=())
+
+
+def quiet(world: World) -> World:
+    """Everything under way lands, and settles."""
+    world = landed(world)
+    return world._replace(window=(world.shelf,), places=tuple(settled(place) for place in world.places))
+
+
+def concluding(world: World) -> tuple[Shelf, ...]:
+    """What a list may show that is conclusive now."""
+    under_way = world.late or any(not request.settled for place in world.places for request in place.requests)
+    return () if under_way or len(world.window) > 1 else (world.shelf,)
+
+
+def synced(world: World, shelf: Shelf) -> World:
+    """A conclusive list is read: what is held follows from it."""
+    before = {place: Before(known=contents(shelf)) for place, shelf in world.beside}
+    found = concluded(world.places, contents(shelf), before=before, forms=EXACT)
+    twins = {owner for number, (owner, _) in shelf if number in found.twins}
+    return world._replace(
+        places=found.places,
+        held=tuple(sorted(found.held.items(), key=lambda each: each[0])),
+        told=world.told | twins | set(found.ended),
+    )
+
+
+def steps(world: World) -> Iterator[tuple[str, World]]:
+    """Every step that may be next."""
+    if world.edits:
+        yield from edits(world)
+    if world.moves:
+        yield from colleagues(world)
+    yield from pushes(world)
+    if world.late:
+        yield "what was under way lands", landed(world)
+    lost, owners = world.window[0], {number: owner for number, (owner, _) in world.shelf}
+    # While replicas differ, nobody can tell that a number went back to who had it before.
+    goes_back = any(owners.get(number, owner) != owner for number, (owner, _) in lost)
+    if world.faults and len(world.window) > 1 and not world.late and not goes_back:
+        yield (
+            "the service fails over, to how it was when all had settled",
+            world._replace(shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True),
+        )
+    shelves = concluding(world)
+    if world.shelf not in shelves:
+        yield "everything settles", quiet(world)
+    if any(place.requests or place.intents for place in world.places) or world.moves:
+        for shelf in shelves:
+            yield "a conclusive list is read", synced(world, shelf)
+
+
+# What must hold
+
+
+def check(world: World) -> None:
+    """Lookups have what the person asked for, until a person is told.
+
+    :raises Violated: if they do not
+    """
+    for place in world.places:
+        if place.id in world.told:
+            continue
+        shown = place.shown
+        for _, item, wanted in (claim for claim in world.claims if claim[0] == place.id):
+            if has(shown, item) != wanted:
+                raise Violated(
+                    f"lookups of place {place.id} have {item} {has(shown, item)}, and {wanted} was asked for"
+                )
+
+
+def check_rest(world: World) -> None:
+    """If nothing more happens, all comes to rest: done as meant, or held; each choice ends a hold.
+
+    :raises Violated: if it does not
+    """
+    world = at_rest(world._replace(faults=0, moves=0, edits=0), rounds=12)
+    for held, hold in world.held:
+        if not world.odd:
+            raise Violated(f"place {held} is held on a plain service: {hold.reason}")
+        for choice in CHOICES[hold.reason]:
+            owner, _ = dict(world.shelf).get(hold.number, (None, None))  # type: ignore[arg-type]
+            if choice == "same" and owner != held:
+                continue  # a person who says so is wrong, and is believed
+            place = next(each for each in world.places if each.id == held)
+            keeps = choice in ("mine", "anew", "retry")
+            free = world._replace(
+                held=tuple(each for each in world.held if each[0] != held),
+                claims=frozenset(each for each in world.claims if keeps or each[0] != held),
+            )
+            if choice in ("anew", "drop") and hold.reason in ("another", "unclear") and hold.number is not None:
+                free = disowned(free, hold.number, held)
+            try:
+                after = at_rest(put(free, chosen(place, hold, choice)), rounds=3)
+                check_chosen(after, held)
+            except Violated as error:
+                raise Violated(f"place {held} is held ({hold.reason}), and {choice} is chosen: {error}") from error
+
+
+def disowned(world: World, number: int, place: int) -> World:
+    """What a person says is not ours is a colleague's."""
+    entry = dict(world.shelf).get(number)
+    return (
+        world if entry is None or entry[0] != place else changed(world, shelved(world.shelf, number, (-99, entry[1])))
+    )
+
+
+def check_chosen(world: World, chosen: int) -> None:
+    """What a person chose is so.
+
+    :raises Violated: if it is not
+    """
+    if chosen in dict(world.held):
+        raise Violated(f"it is held again: {dict(world.held)[chosen]}")
+    place = next(each for each in world.places if each.id == chosen)
+    for _, item, wanted in (claim for claim in world.claims if claim[0] == chosen):
+        if has(place.shown, item) != wanted:
+            raise Violated(f"it does not have {item} {wanted}: {place.shown}")
+
+
+def has(shown: Content | None, item: object) -> object:
+    if item == "there":
+        return shown is not None
+    if isinstance(item, tuple):
+        return shown is not None and item[1] in shown.blocks
+    return None if shown is None else shown.values[0]
+
+
+def at_rest(world: World, *, rounds: int) -> World:
+    """The world once nothing is left to do, all of which was checked.
+
+    :raises Violated: if that does not come, or not as meant
+    """
+    for _ in range(rounds):
+        before = world
+        world = quiet(world)
+        world = synced(world, world.shelf)
+        check(world)
+        for _ in range(12):
+            step = next((after for _, after in pushes(world)), None)
+            if step is None:
+                break
+            world = step
+        if world == before:
+            break
+    else:
+        raise Violated("it does not come to rest")
+    there = {}
+    for number, (owner, content) in world.shelf:
+        there.setdefault(owner, []).append((number, content))
+    for place in world.places:
+        if place.id in dict(world.held):
+            continue
+        own = there.get(place.id, [])
+        if len(own) > 1 and place.id not in world.told:
+            raise Violated(f"place {place.id} is there twice: {own}")
+        if place.intents or place.requests:
+            raise Violated(f"place {place.id} is neither done nor held")
+        if place.shown is None and own and place.id not in world.told:
+            raise Violated(f"place {place.id} is gone here, and there as {own}")
+        if place.shown is not None and (place.number, place.shown) not in own:
+            raise Violated(f"place {place.id} is {place.shown} here, and there {own}")
+        for _, item, wanted in (claim for claim in world.claims if claim[0] == place.id):
+            if item == "there" and wanted != bool(own) and place.id not in world.told:
+                raise Violated(f"place {place.id}: {own}, though it was asked to be there: {wanted}")
+    return world

@@ -22,7 +22,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
 from geolookup.state.edits.steps import Content
-from geolookup.sync.push.likeness import may_be_stored
+from geolookup.state.edits.places.likeness import may_be_stored
 
 _MOST_NAMED = 20
 

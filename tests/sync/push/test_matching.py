@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.generations.cache import digest
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push.likeness import Forms, like
+from geolookup.state.edits.places.likeness import Forms, like
 from geolookup.sync.push.matching import Candidates, Nearby, Wanted, match_creates
 from tests.support.data.states import place as pulled
 from tests.support.data.states import publish

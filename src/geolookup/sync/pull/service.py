@@ -20,7 +20,7 @@ from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.staging import Staged, Staging
 from geolookup.sync.push.acknowledged import hold_against
-from geolookup.sync.push.likeness import Forms
+from geolookup.state.edits.places.likeness import Forms
 from geolookup.sync.push.matching import note_twins
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 

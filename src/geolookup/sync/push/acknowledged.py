@@ -20,7 +20,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import blocks_of
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push.likeness import Fields, Forms, like, may_be_stored
+from geolookup.state.edits.places.likeness import Fields, Forms, like, may_be_stored
 from geolookup.sync.push.matching import Candidates, is_new, match_creates, note_twins, shown, wanted
 from geolookup.sync.push.reconcile import same_fields
 

@@ -24,7 +24,7 @@ from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.push.acknowledged import hold_against
-from geolookup.sync.push.likeness import Forms
+from geolookup.state.edits.places.likeness import Forms
 from geolookup.sync.push.look import guesses, learn, own_of, with_ours
 from geolookup.sync.push.reconcile import Decision, Own
 from geolookup.sync.push.report import PushReport

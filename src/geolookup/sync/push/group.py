@@ -20,7 +20,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import lots
 from geolookup.sync.push.attempts import STATES, Attempts
 from geolookup.sync.push.connections import Batch, Connections
-from geolookup.sync.push.likeness import Forms
+from geolookup.state.edits.places.likeness import Forms
 from geolookup.sync.push.look import Look, learn
 from geolookup.sync.push.lots import Obstacles
 from geolookup.sync.push.matching import CreatedByCopy

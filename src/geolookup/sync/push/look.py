@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.acknowledged import is_another
-from geolookup.sync.push.likeness import Forms, may_be_stored
+from geolookup.state.edits.places.likeness import Forms, may_be_stored
 from geolookup.sync.push.reconcile import Decision, OnConflict, Own
 from geolookup.sync.push.view import NEWEST, filtered
 from geolookup.upstream.geolocations import GeolocationsClient

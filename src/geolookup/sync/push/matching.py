@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.operations import Create
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow
 from geolookup.state.generations.cache import digest
-from geolookup.sync.push.likeness import Fields, Forms, like
+from geolookup.state.edits.places.likeness import Fields, Forms, like
 
 #: A baseline: what the service had before, by number, each with the `digest` of its content.
 Baseline = Mapping[int, str]

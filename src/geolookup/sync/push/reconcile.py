@@ -16,7 +16,7 @@ from geolookup.state.edits.outbox.operations import (
 )
 from geolookup.state.edits.outbox.payload import blocks_of, described, ends_of, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, UNDER_WAY, OutboxRow, State
-from geolookup.sync.push.likeness import Fields, Forms
+from geolookup.state.edits.places.likeness import Fields, Forms
 
 _GONE = "the geolocation is gone from the service"
 

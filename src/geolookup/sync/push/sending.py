@@ -13,7 +13,7 @@ from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.generations.cache import digest
 from geolookup.sync.push import reconcile
 from geolookup.sync.push.attempts import Attempts, RequestOutcome
-from geolookup.sync.push.likeness import Forms
+from geolookup.state.edits.places.likeness import Forms
 from geolookup.sync.push.look import Look, given_away, own_of
 from geolookup.sync.push.matching import Match, made_elsewhere, shown
 from geolookup.sync.push.reconcile import Decision, OnConflict

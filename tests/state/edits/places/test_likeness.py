@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from geolookup.sync.push.likeness import Forms, like, may_be_stored
+from geolookup.state.edits.places.likeness import Forms, like, may_be_stored
 from tests.support.services.running_service import FIELDS
 
 

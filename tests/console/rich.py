@@ -90,7 +90,7 @@ def rich(folder: Path, **options: Any) -> Iterator[Rich]:
         with open_editor(home, settings=settings) as editor:
             editor.update(hostile[1], dmacode="1")
         with service.client() as client:
-            body = {**FIELDS, "city": HOSTILE[0]}
+            body = {**FIELDS, "city": HOSTILE[0], "dmacode": "2"}
             client.put(f"/geolocations?locid={hostile[1]}", json=body).raise_for_status()
         with RunningConsole(home, settings=lambda: settings, **options) as console:
             run = console.console.runs.start("push", lambda run: push(directory, settings, progress=run.progress))

@@ -160,6 +160,7 @@ class Machine:
             return error
         finally:
             self._crash_in, self._dead = None, False
+            self._note_backups(self.time.now_s)  # an edit makes one, too
 
     @property
     def directory(self) -> StateDirectory:

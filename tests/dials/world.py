@@ -373,10 +373,13 @@ class World:
             return
         table, column = self.random.choice(
             [
-                *(("outbox", name) for name in ("payload", "base", "journal", "state", "operation", "key", "locid")),
-                *(("outbox", name) for name in ("attempts", "created_at", "acknowledged_at", "ended_at", "baseline")),
-                ("custom", "service_locid"),
-                ("custom", "blocks"),
+                *(("outbox", name) for name in ("payload", "base", "state", "operation", "locid", "concluded")),
+                *(("outbox", name) for name in ("attempts", "created_at", "acknowledged_at")),
+                *(("places", name) for name in ("number", "lost", "baseline", "hold", "refused", "before", "seen")),
+                *(
+                    ("requests", name)
+                    for name in ("place", "what", "before", "fields", "new", "upto", "known", "ended")
+                ),
                 ("baselines", "locids"),
                 ("settings", "value"),
                 ("counters", "value"),

@@ -21,11 +21,8 @@ INTERNAL = {
     "GeoLookup.__init__": "`open` makes them",
     "GeoLookup.look_soon": "edits of this process announce themselves by it",
     "OutboxRow.edit": "the push works with it; `payload` and `describe` say the same",
-    **dict.fromkeys(
-        (f"OutboxRow.{name}" for name in ("attempted", "ended", "acknowledged", "concluded", "seen", "number", "made")),
-        "the push orders edits by it",
-    ),
-    "OutboxRow.laid_over": "the custom layer is made by it",
+    **dict.fromkeys((f"OutboxRow.{name}" for name in ("concluded", "intent", "number")), "the push works with it"),
+    "Editor.hold": "the command line and the console show by it what the service has",
     "Editor.stored": "belongs to `geolookup custom apply`",
     "GeoLookup.with_snapshot": "`export` reads a whole snapshot by it",
     "GeoLookup.with_readers": "the engines of `geolookup.columns` read whole columns by it",

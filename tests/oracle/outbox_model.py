@@ -364,14 +364,14 @@ class Local:
 
 def laid_over(
     pulled: Mapping[int, tuple[tuple[Any, ...], frozenset[Ends]]],
-    edits: list[tuple[str, int, dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]],
+    edits: list[tuple[str, int, dict[str, Any], dict[str, Any] | None]],
 ) -> dict[int, Local]:
-    """The service's custom geolocations with edits laid over them: (operation, locid, payload, base, journal) in order.
+    """The service's custom geolocations with edits laid over them: (operation, locid, payload, base) in order.
 
     What the person asked for, in none of these words, is held against lookups by `tests.dials`.
     """
     layer = {locid: Local(fields, set(blocks)) for locid, (fields, blocks) in pulled.items()}
-    for operation, locid, payload, base, journal in edits:
+    for operation, locid, payload, base in edits:
         if operation == "delete":
             layer.pop(locid, None)
             continue
@@ -383,10 +383,6 @@ def laid_over(
             place.fields = tuple(payload["fields"].values())
         if operation == "clear_blocks":
             place.blocks = set()
-        if (journal or {}).get("phase") == "deleting":
-            before, after = ({tuple(ends) for ends in journal[name]} for name in ("before", "after"))
-            place.blocks = place.blocks - before | after | {tuple(ends) for ends in journal.get("accepted", ())}
-            continue
         if operation in ("remove_block", "replace_block"):
             place.blocks.discard(tuple(payload["block"]))
         if operation in ("add_block", "replace_block"):

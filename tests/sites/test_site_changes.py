@@ -18,10 +18,7 @@ from geolookup.model.types import FIELD_NAMES, PROVISIONAL_LOCID, IPBlock
 from geolookup.sites.file import read_sites, write_sites
 from geolookup.sites.plan import apply_sites, export_sites, plan_sites
 from geolookup.sites.site import Site
-from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import acknowledge
 from tests.support.data.states import place, publish
@@ -128,11 +125,7 @@ def test_a_site_whose_geolocation_was_deleted_by_hand_is_created_again(editor: E
 
 def test_names_survive_the_services_own_locids(editor: Editor, home: str) -> None:
     apply(editor, site("a", "10.20.0.0/16"))
-    with StateDirectory(home).edits.transaction() as database:
-        outbox = Outbox(database)
-        outbox.assign(PROVISIONAL_LOCID - 1, -7)
-        for row in outbox.rows():
-            outbox.change(row.id, state=State.DONE, acknowledged_at=now_text())
+    acknowledge(home, p1=-7)
     publish(home, [place(1, "10.0.0.0/8"), place(-7, "10.20.0.0/16", **site("a").fields)])
     assert apply(editor, site("a", "10.20.0.0/16")) == []
     assert apply(editor, site("a", "10.20.0.0/16", city="x")) == ["~ update a: city 'city of a' -> 'x'"]

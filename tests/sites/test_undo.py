@@ -11,12 +11,12 @@ from geolookup.model.errors import DataFileError, EditError
 from geolookup.sites.plan import apply_sites, plan_sites
 from geolookup.sites.site import Site
 from geolookup.sites.undo import plan_undo, undo
-from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.row import State
 from tests.sites.test_site_changes import RANGES, files, layer, site
 from tests.state.edits.editing import put
 from tests.support.data.states import place, publish
+from tests.support.data.stations import accept
 from tests.support.examples import examples
 
 
@@ -66,18 +66,9 @@ def next_step(editor: Editor) -> None:
 def push(editor: Editor) -> None:
     """Have the service take all that is pending, and give its own numbers."""
     with editor.sessions.transaction() as session:
-        outbox = session.outbox
-        least = min([-1, *outbox.aliases().values(), *(place.locid for place in session.listed.custom)])
-        for row in outbox.rows(State.QUEUED):
-            number = outbox.aliases().get(row.locid, row.locid)
-            if row.operation == "create":
-                least -= 1
-                outbox.assign(row.locid, least)
-            mark = outbox.mark()
-            done = {"state": State.DONE, "attempts": 1, "acknowledged_at": now_text(), "acknowledged": mark}
-            outbox.change(row.id, **done, **({"number": number} if row.operation == "delete" else {}))
-            if row.operation == "delete":
-                outbox.release(row.locid)
+        rows = session.outbox.rows(State.QUEUED)
+        accept(session.ledger)
+        for row in rows:
             session.note_decision("push", row, State.DONE)
     assert pending(editor) == []
 

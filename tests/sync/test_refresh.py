@@ -18,6 +18,7 @@ from geolookup.sync.refresh import CODES, RefreshReport, next_action, refresh
 from tests.faults.fault_proxy import FaultProxy, after, instead
 from tests.faults.raw_server import RawServer, answer
 from tests.support.data.lists import listed, many
+from tests.support.data.stations import stand
 from tests.support.services.running_service import RunningService
 from tests.sync.push.machine import Machine
 
@@ -82,22 +83,26 @@ def test_a_push_and_a_pull_take_no_third_list(machine: Machine, proxy: FaultProx
     machine.service.create((A.split("/")[0], "10.0.1.255"))  # so that the push's list is no 304 either
     machine.create(B)
     assert ended(run(machine)) == (0, "none")
-    assert lists(proxy) == ["conditional", "conditional"]
+    assert lists(proxy) == ["conditional", "whole"]  # what was just sent is only in a list that is sent whole
 
 
 def test_a_304_that_the_push_had_does_for_the_pull_where_nothing_was_sent_since(
     machine: Machine, proxy: FaultProxy
 ) -> None:
     machine.create()
-    proxy.faults = [after(b"")]
-    assert ended(run(machine)) == (1, "run-again")
-    proxy.requests.clear()
-    report = run(machine)  # what the last pull brought is what the create made: it is adopted, and nothing is sent
-    assert ended(report) == (0, "none")
-    assert report.push is not None
-    assert report.push.done == 1
+    stand(machine.home, 1, State.REJECTED)
+    machine.create(B)
+    machine.editor.drop(2)
+    assert ended(run(machine)) == (3, "decide-on-edits")
     assert (lists(proxy), proxy.writes) == (["conditional"], [])
+
+
+def test_what_a_lost_create_made_is_found_by_the_pull_of_the_same_night(machine: Machine, proxy: FaultProxy) -> None:
+    machine.create()
+    proxy.faults = [after(b"")]
+    assert ended(run(machine)) == (0, "none")
     assert machine.editor.pending() == []
+    assert len(machine.there()) == 1
 
 
 def test_another_run_under_way_is_busy_and_nothing_is_asked(machine: Machine, proxy: FaultProxy) -> None:
@@ -264,10 +269,7 @@ def test_a_change_that_was_made_here_already_is_no_change_of_answers(machine: Ma
 def test_a_late_twin_waits_for_a_person(machine: Machine) -> None:
     machine.create(city="Twin")
     (row,) = machine.editor.pending()
-    with machine.directory.edits.transaction() as database:  # sent again although the first attempt may yet land
-        outbox = Outbox(database)
-        outbox.begin_attempt(row, baseline={})
-        outbox.change(row.id, state=State.UNKNOWN, ended_at="2020-01-01T00:00:00.000Z", ended=outbox.mark())
+    stand(machine.home, row.id, State.UNKNOWN)  # sent again although the first attempt may yet land
     assert exit_codes.of_refresh(run(machine)) == 0
     machine.service.create(city="Twin")
     report = run(machine)

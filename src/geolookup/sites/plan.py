@@ -21,8 +21,9 @@ from geolookup.state.base.actor import acting
 from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.steps import Content
+from geolookup.state.edits.outbox.payload import values_of
 from geolookup.state.edits.places.likeness import may_be_stored
+from geolookup.state.edits.steps import Content
 
 _MOST_NAMED = 20
 
@@ -396,7 +397,9 @@ def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown:
     claims: dict[str, int] = {}
     for site in unknown:
         sharing = {owners[block] for block in site.blocks if block in owners}
-        sharing = {locid for locid in sharing if may_be_stored(site.fields, layer[locid].fields())}
+        sharing = {
+            locid for locid in sharing if may_be_stored(values_of(site.fields), values_of(layer[locid].fields()))
+        }
         if len(sharing) == 1 and not sharing & set(claims.values()):
             claims[site.name] = sharing.pop()
     return claims

@@ -156,8 +156,7 @@ def _undoable(row: OutboxRow) -> OutboxRow:
 
 def _of_row(row: OutboxRow) -> LayerChange:
     before = None if row.base is None else Content.read(row.base)
-    after = row.edit.laid_over(None, row.locid, row.base)
-    became = described(after)
+    became = described(row.intent.applied(row.intent.base))
     return LayerChange(locid=row.locid, before=before, after=None if became is None else Content.read(became))
 
 

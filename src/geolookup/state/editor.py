@@ -33,6 +33,7 @@ from geolookup.state.edits.outbox.operations import (
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.edits.session import EditSession, Left, Lists
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.locks import PUBLISH_WAIT_S
@@ -154,11 +155,11 @@ class Editor:
         with self._sessions.transaction() as session:
             shown, local, laid = session.find(locid)
             mine = [row for row in laid.edits if row.locid == local]
-            never_sent = all(row.state == State.QUEUED and row.attempts == 0 for row in mine)
+            never_sent = all(row.never_sent for row in mine)
             if mine and isinstance(mine[0].edit, Create) and never_sent:
                 for row in mine:
                     session.outbox.change(row.id, state=State.DROPPED, problem="deleted before it was sent")
-                session.forget(local, shown)
+                session.forget(shown)
                 session.record("delete", shown, described(laid.place), None, "forgotten: it was never sent")
                 return
             session.add(Delete(), local, shown)
@@ -281,7 +282,7 @@ class Editor:
         """The fields of a geolocation as sent last and as the service stored them, if these differ; by its locid."""
 
         def ask(session: EditSession) -> dict[int, tuple[dict[str, Any], dict[str, Any]]]:
-            found = session.outbox.sent.stored_differently()
+            found = session.outbox.stored_differently()
             return {session.shown(row.locid): (row.payload["fields"], row.stored or {}) for row in found}
 
         return self._sessions.ask(ask)
@@ -337,6 +338,13 @@ class Editor:
         :raises EditError: if there is none of that number
         """
         return self._sessions.ask(lambda session: session.outbox.row(number))
+
+    def hold(self, number: int) -> Hold | None:
+        """Why the geolocation of an edit is held, and what the service has in its place; None if it is not.
+
+        :raises EditError: if there is no edit of that number
+        """
+        return self._sessions.ask(lambda session: session.ledger.of(session.outbox.row(number).locid).hold)
 
     def retry(self, number: int) -> OutboxRow:
         """Queue a held or rejected edit again: it overrides what the service had, if that is why it was held.

@@ -33,8 +33,8 @@ from geolookup.state.publishing.directory import StateDirectory
 from geolookup.state.publishing.run import Run, running
 from geolookup.sync.pull.context import PullReport
 from geolookup.sync.pull.pull import configured_url, pull_locked
+from geolookup.sync.push.courier import OnConflict
 from geolookup.sync.push.push import count_left_over, push_locked, require_same_upstream
-from geolookup.sync.push.reconcile import OnConflict
 from geolookup.sync.push.report import PushReport
 
 #: Told of a stage, the items of it done so far, and how many there are, None if that is not known.
@@ -196,6 +196,8 @@ def _run(
             else:
                 _pull(run, settings, transport, report, url_moved, unmodified, progress)
     finally:
+        if report.push is not None and report.pull is not None:
+            count_left_over(run.directory, report.push)  # the list may have told what became of an edit
         after = before if run.is_as_found else _open(run.directory)
         if after is not None:
             report.generation, report.digest = after.current.generation, after.current.digest

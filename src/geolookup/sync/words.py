@@ -64,11 +64,9 @@ def decided(row: OutboxRow) -> str:
     return f"edit {row.id}: {row.describe()}: {row.state}"
 
 
-def dropped(row: OutboxRow, *, half_done: bool) -> str:
+def dropped(row: OutboxRow) -> str:
     """The result of dropping an edit."""
-    if half_done:
-        return f"edit {row.id} is half done: the next push puts back what was there before"
-    return f"dropped edit {row.id}: {row.describe()}"
+    return f"dropped edit {row.id}: {row.describe()}" + (f"; {row.problem}" if row.problem else "")
 
 
 def pending(rows: Sequence[OutboxRow], push: str, decide: str) -> str:

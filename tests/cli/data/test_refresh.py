@@ -13,13 +13,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from geolookup.cli.app import run
-from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.faults.fault_proxy import FaultProxy
 from tests.faults.raw_server import RawServer, Script, answer
 from tests.support.data.lists import item, listed, many
+from tests.support.data.stations import stand
 from tests.support.users.quick_commands import forked
 
 UNCHANGED = answer(b"", status="304 Not Modified")
@@ -71,7 +71,7 @@ def test_the_report_says_what_was_pushed_what_changed_how_long_it_took_and_what_
 
 
 def test_the_exit_status_tells_failed_held_left_over_wrong_and_busy(command: Command, home: str) -> None:
-    with RawServer(FIRST, HTML, listed(many(2), count=2), UNCHANGED) as server:
+    with RawServer(FIRST, HTML, listed(many(2), count=2), FIRST) as server:
         url = ("--url", server.url)
         command("refresh", *url)
         assert command("refresh", *url, exits=1) == "failed: generation 1 goes on serving\n"
@@ -86,12 +86,9 @@ def test_the_exit_status_tells_failed_held_left_over_wrong_and_busy(command: Com
             busy = command.json("refresh", *url, exits=75)
             assert (busy["exit_status"], busy["next_action"]["code"]) == (75, "wait-for-the-other-run")
         command(*CREATE)
-        with StateDirectory(home).edits.transaction() as database:
-            outbox = Outbox(database)
-            outbox.change(1, state=State.UNKNOWN, ended_at="9999-01-01T00:00:00.000Z", ended=outbox.mark())
+        stand(home, 1, State.UNKNOWN)
         assert command("refresh", *url, exits=1).startswith("left over: 1 edit unknown; nothing new")
-        with StateDirectory(home).edits.transaction() as database:
-            Outbox(database).change(1, state=State.REJECTED, problem="for this test")
+        stand(home, 1, State.REJECTED)
         assert command("refresh", *url, exits=3).startswith("held: 1 edit rejected; ")
     report = command.json("refresh", "--url", "http://127.0.0.1:9", exits=2)  # edits wait for another
     assert report["next_action"]["code"] == "fix-configuration"
@@ -106,8 +103,7 @@ def test_a_change_is_told_by_exit_status_where_that_is_wanted_and_only_a_change(
         assert command.json(*arguments, exits=10)["exit_status"] == 10
         command(*arguments, exits=1)
         command(*CREATE)
-        with StateDirectory(os.environ["GEOLOOKUP_HOME"]).edits.transaction() as database:
-            Outbox(database).change(1, state=State.REJECTED, problem="for this test")
+        stand(os.environ["GEOLOOKUP_HOME"], 1, State.REJECTED)
         assert command.json(*arguments, exits=3)["changed"], "a person is asked for all the same"
 
 

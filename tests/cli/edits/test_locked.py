@@ -83,8 +83,8 @@ def command(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     lines += ["latitude = 50.7", "longitude = 7.1", "blocks = []"]
     (tmp_path / "sites.toml").write_text("\n".join(lines))
     with StateDirectory(home).edits.transaction() as database:
-        row = Outbox(database).row(1)
-        Outbox(database).amend(row, type(row.edit)(fields={**row.payload["fields"], "city": "Ulm"}))
+        outbox = Outbox(database)
+        outbox.change(1, payload={"fields": {**outbox.row(1).payload["fields"], "city": "Ulm"}})
     return command
 
 
@@ -136,7 +136,7 @@ def test_others_read_edits_db_however_much_an_edit_writes_before_it_is_committed
         outbox = Outbox(database)
         base = {"fields": {**outbox.row(1).payload["fields"], "city": "x" * 20_000}, "blocks": []}
         for _ in range(300):  # more than SQLite keeps in its cache
-            outbox.add(outbox.row(1).edit, FIRST, base=base, content=base)
+            outbox.add(outbox.row(1).edit, FIRST, base=base)
         with directory.edits.reading(wait_s=0.0) as reading:
             assert len(Outbox(reading).rows()) == 2
     with directory.edits.reading(wait_s=0.0) as reading:

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.model.types import PROVISIONAL_LOCID, IPBlock
+from geolookup.state.edits.outbox.payload import values_of
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.publishing.directory import StateDirectory
+from geolookup.state.edits.places.place import Content
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import place, publish
+from tests.support.data.stations import acknowledge, stand
 from tests.support.users.terminals import on_terminal
 
 FIRST = PROVISIONAL_LOCID - 1
@@ -27,40 +28,36 @@ def command(home: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return command
 
 
-def put(home: str, number: int, state: State, **changes: Any) -> None:
-    with StateDirectory(home).edits.transaction() as database:
-        Outbox(database).change(number, state=state, attempts=1, problem="the service said no", **changes)
-
-
 def test_the_list_tells_what_waits_and_all_on_demand(command: Command, home: str) -> None:
-    put(home, 1, State.HELD)
+    stand(home, 1, State.HELD)
     assert command("outbox", "list") == (
-        f"1\theld\tcreate geolocation {FIRST}\tthe service said no\n"
-        f"2\tqueued\tadd 10.20.0.0-10.20.255.255 to {FIRST}\t\n"
+        f"1\theld\tcreate geolocation {FIRST}\tof the test\n2\tqueued\tadd 10.20.0.0-10.20.255.255 to {FIRST}\t\n"
     )
-    put(home, 1, State.DONE)
-    assert [row["id"] for row in command.json("outbox", "list")] == [2]
+    command("outbox", "retry", 1)
+    acknowledge(home)
+    assert command.json("outbox", "list") == []
     rows = command.json("outbox", "list", "--all")
-    assert [(row["id"], row["state"], row["locid"]) for row in rows] == [(1, "done", FIRST), (2, "queued", FIRST)]
+    assert [(row["id"], row["state"], row["locid"]) for row in rows] == [(1, "done", FIRST), (2, "done", FIRST)]
 
 
 def test_an_edit_is_shown_with_what_it_says_and_what_stands_in_its_way(command: Command, home: str) -> None:
     command("custom", "update", -3, "--city", "Ulm")
-    theirs = {"fields": {"city": "Bonn", "country": ""}, "blocks": [["10.9.0.0", "10.9.255.255"]]}
-    put(home, 3, State.HELD, journal={"theirs": theirs})
+    fields = {"country": "", "city": "Bonn", "latitude": 1.0, "longitude": 2.0}
+    theirs = Content(values_of(fields), frozenset({IPBlock.parse("10.9.0.0/16")}))
+    stand(home, 3, State.HELD, theirs=theirs)
     assert command("outbox", "show", 3).splitlines() == [
         "edit 3: update geolocation -3: held",
-        "  the service said no",
+        "  of the test",
         "  fields: city Ulm, latitude 1.0, longitude 2.0",
         "  based on: fields city city -3, latitude 1.0, longitude 2.0, blocks 10.9.0.0-10.9.255.255",
-        "  the service has: fields city Bonn, blocks 10.9.0.0-10.9.255.255",
+        "  the service has: fields city Bonn, latitude 1.0, longitude 2.0, blocks 10.9.0.0-10.9.255.255",
     ]
     found = command.json("outbox", "show", 3)
-    assert (found["locid"], found["state"], found["journal"]["theirs"]["fields"]["city"]) == (-3, "held", "Bonn")
+    assert (found["locid"], found["state"]) == (-3, "held")
 
 
 def test_a_held_edit_is_queued_again_and_the_rest_is_still_told(command: Command, home: str) -> None:
-    put(home, 1, State.HELD)
+    stand(home, 1, State.HELD)
     told = command("custom", "update", -3, "--city", "Ulm").splitlines()[-1]
     assert (
         told == "3 edits pending: `geolookup push` sends them; 1 of them held or rejected: see `geolookup outbox list`"
@@ -68,13 +65,13 @@ def test_a_held_edit_is_queued_again_and_the_rest_is_still_told(command: Command
     out = command("outbox", "retry", 1).splitlines()
     assert out[0] == f"edit 1: create geolocation {FIRST}: queued"
     assert out[-1] == "3 edits pending: `geolookup push` sends them"
-    put(home, 1, State.REJECTED)
+    stand(home, 1, State.REJECTED)
     found = command.json("outbox", "retry", 1)
     assert (found["locid"], found["state"], len(found["pending"])) == (FIRST, "queued", 3)
 
 
 def test_an_edit_is_changed_in_its_fields_or_its_block(command: Command, home: str) -> None:
-    put(home, 2, State.REJECTED)
+    stand(home, 2, State.REJECTED)
     fields = command.json("outbox", "edit", 1, "--city", "Ulm", "--latitude", "-1.5")["payload"]["fields"]
     assert (fields["city"], fields["country"], fields["latitude"]) == ("Ulm", "AU", -1.5)
     for given, expected in (
@@ -114,14 +111,14 @@ def test_dropping_a_create_tells_every_edit_that_goes_with_it(command: Command) 
 
 
 def test_a_held_create_is_adopted(command: Command, home: str) -> None:
-    put(home, 1, State.HELD)
+    stand(home, 1, State.HELD)
     found = command.json("outbox", "adopt", 1, -7)
     assert (found["locid"], found["state"], [row["id"] for row in found["pending"]]) == (FIRST, "done", [2])
     assert "geolocation -7" in command("custom", "show", FIRST)
     command(*CREATE)
-    put(home, 3, State.HELD)
+    stand(home, 3, State.HELD)
     command("outbox", "adopt", 3, -7, exits=2)
-    assert "-7 is already the locid of another geolocation that was created here" in command.error
+    assert "-7 is already the locid of another geolocation that was edited here" in command.error
     assert command("outbox", "adopt", "--", 3, -8).endswith("1 edit pending: `geolookup push` sends it\n")
     assert "geolocation -8" in command("custom", "show", FIRST - 1)
 

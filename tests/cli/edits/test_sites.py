@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.base.clock import now_text
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import State
-from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import Command
 from tests.support.data.states import place, publish
+from tests.support.data.stations import acknowledge
 from tests.support.users.quick_commands import forked
 
 FIRST = PROVISIONAL_LOCID - 1
@@ -83,9 +80,7 @@ def test_a_file_that_lost_rows_needs_accept_and_the_whole_one_takes_it_back(
     whole.write_text("\n".join([head, *rows]))
     half.write_text("\n".join([head, *rows[:9]]))
     command("custom", "apply", whole)
-    with StateDirectory(home).edits.transaction() as database:
-        for row in Outbox(database).rows():
-            Outbox(database).change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
+    acknowledge(home)
     assert command("custom", "apply", half, exits=3) == ""
     assert f"{half}: 11 of 20 sites would be gone (55%)" in command.error
     assert "Nothing was changed" in command.error

@@ -4,12 +4,10 @@ from typing import Any
 
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.types import PROVISIONAL_LOCID
-from geolookup.state.base.clock import now_text
 from geolookup.state.base.marks import Mark
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import State
-from geolookup.state.publishing.directory import StateDirectory
+from tests.support.data import stations
 from tests.support.data.states import place
 
 BERLIN: dict[str, Any] = {
@@ -39,25 +37,14 @@ def content(editor: Editor) -> tuple[Any, ...]:
 
 def acknowledge(home: str, **locids: int) -> None:
     """Have the service take every pending edit; ``p1=-7`` gives the first geolocation created here the locid -7."""
-    with StateDirectory(home).edits.transaction() as database:
-        outbox = Outbox(database)
-        for name, service_locid in locids.items():
-            outbox.assign(PROVISIONAL_LOCID - int(name[1:]), service_locid)
-        for row in outbox.rows(State.QUEUED):
-            outbox.change(row.id, state=State.DONE, attempts=1, acknowledged=outbox.mark(), acknowledged_at=now_text())
-    StateDirectory(home).republish()  # as every push does at its end
+    stations.acknowledge(home, {PROVISIONAL_LOCID - int(name[1:]): number for name, number in locids.items()})
 
 
 def conclude(home: str) -> Mark:
-    """Begin a list that is conclusive for all that the service acknowledged; its mark."""
-    with StateDirectory(home).edits.transaction() as database:
-        outbox = Outbox(database)
-        mark = outbox.mark()
-        for row in outbox.rows(State.DONE):
-            outbox.change(row.id, concluded=mark.counter)
-    return mark
+    """Read a list that is conclusive for all that the service acknowledged; its mark."""
+    return stations.show(home)
 
 
 def put(home: str, number: int, state: State) -> None:
-    with StateDirectory(home).edits.transaction() as database:
-        Outbox(database).change(number, state=state, attempts=1, problem="of the test")
+    """Bring an edit to a station of its way."""
+    stations.stand(home, number, state)

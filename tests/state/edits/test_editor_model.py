@@ -12,14 +12,14 @@ from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import to_text
 from geolookup.model.errors import BlockError, UnknownGeolocationError
 from geolookup.model.types import FIELD_NAMES, IPBlock
-from geolookup.state.base.clock import now_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import PENDING_STATES, State
+from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.row import PENDING_STATES
 from geolookup.state.generations.recovery import numbered
 from geolookup.state.publishing.directory import StateDirectory
 from tests.oracle.linear_scan import Block, winner
 from tests.support.data.states import place, publish
+from tests.support.data.stations import accept
 from tests.support.examples import examples
 
 FIRST = {4: 10 << 24, 6: 0x20010DB8 << 96}
@@ -193,15 +193,15 @@ class Edited(RuleBasedStateMachine):
     @rule()
     def the_service_takes_everything(self) -> None:
         with StateDirectory(self.home).edits.transaction() as database:
-            outbox = Outbox(database)
-            for row in outbox.rows(*PENDING_STATES):
-                if row.operation == "create":
-                    service = -100 - row.id
-                    outbox.assign(row.locid, service)
-                    self.aliases[row.locid] = service
-                    if row.locid in self.places:
-                        self.places[service] = self.places.pop(row.locid)
-                outbox.change(row.id, state=State.DONE, attempts=1, acknowledged_at=now_text())
+            ledger = Ledger(database)
+            numbers = {
+                row.locid: -100 - row.id for row in ledger.outbox.rows(*PENDING_STATES) if row.operation == "create"
+            }
+            accept(ledger, numbers)
+            for locid, service in numbers.items():
+                self.aliases[locid] = service
+                if locid in self.places:
+                    self.places[service] = self.places.pop(locid)
         self.pending.clear()
         with self.editor.transaction():
             pass  # publishes what was changed behind its back, as each push does

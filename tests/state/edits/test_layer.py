@@ -1,64 +1,61 @@
-"""Edits laid over a list: a number that was deleted, given again, and edited again."""
-
-from dataclasses import replace
-from typing import Any
+"""Places of this machine laid over a list: a number that was deleted, given again, and edited again."""
 
 from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.base.marks import Mark
-from geolookup.state.edits.layer import lay_over
-from geolookup.state.edits.outbox.operations import AddBlock, Create, Delete, Edit
-from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.layer import Laid, lay_over
+from geolookup.state.edits.outbox.kept import Kept
+from geolookup.state.edits.outbox.operations import AddBlock, Delete, Edit
+from geolookup.state.edits.outbox.payload import content_of, described
 from geolookup.state.edits.outbox.row import OutboxRow, State
+from geolookup.state.edits.places.likeness import Forms
+from geolookup.state.edits.places.place import Place, Request
 from tests.state.edits.editing import BERLIN
 
 OLD, NEW, MORE = (IPBlock.parse(f"10.{number}.0.0/16") for number in (1, 2, 3))
 
 
-BARE = Geolocation(locid=-1, **BERLIN, ipblocks=())
+def at(*blocks: IPBlock, number: int = -1, **changes: str) -> Geolocation:
+    return Geolocation(locid=number, **{**BERLIN, **changes}, ipblocks=blocks)
 
 
-def mark(counter: int) -> Mark:
-    return Mark(counter=counter, boot="", boot_s=0.0)
+def kept(shown: Geolocation, *edits: Edit, number: int | None = -1, seen: int = 0, sent: int = 0) -> Kept:
+    """A place that a list with the counter ``seen`` had, its open edits, and how many of them were acknowledged."""
+    rows, requests, now = {}, [], content_of(shown)
+    for at, edit in enumerate(edits, 1):
+        state = State.DONE if at <= sent else State.QUEUED
+        rows[at] = OutboxRow(id=at, locid=-1, edit=edit, base=described(now), state=state, attempts=0, created_at="")
+        what = "delete" if isinstance(edit, Delete) else "add"
+        if at <= sent:
+            requests.append(Request(what=what, before=now, new=rows[at].intent.new, known=True, upto=at))
+        now = rows[at].intent.applied(now) or now
+    intents = tuple(row.intent for row in rows.values())
+    place = Place(id=-1, number=number, baseline=content_of(shown), intents=intents, requests=tuple(requests))
+    return Kept(place=place, rows=rows, seen=seen)
 
 
-def place(block: IPBlock) -> Geolocation:
-    return Geolocation(locid=-1, **BERLIN, ipblocks=(block,))
+def laid(shown: Geolocation, ours: Kept, *, listed: int = 0) -> dict[int, Laid]:
+    return lay_over([shown], [ours], Forms(), listed=listed)
 
 
-def edit(order: int, what: Edit, before: Geolocation, **changes: Any) -> OutboxRow:
-    members: dict[str, Any] = {"key": str(order), "state": State.QUEUED, "attempts": 0, "created_at": "", **changes}
-    return OutboxRow(id=order, locid=-1, edit=what, base=described(before), **members)
+def test_an_edit_that_waits_is_laid_over_what_a_list_has_now() -> None:
+    found = laid(at(OLD, NEW), kept(at(OLD), AddBlock(block=MORE)), listed=9)[-1]
+    assert (found.place.ipblocks, found.pending) == ((OLD, NEW, MORE), True)
 
 
-def test_a_deletion_covers_what_came_before_it_and_nothing_that_came_after() -> None:
-    rows = [
-        edit(1, AddBlock(block=MORE), place(OLD), state=State.DONE),
-        edit(2, Delete(), place(OLD), state=State.DONE, number=-1),
-        edit(3, AddBlock(block=MORE), place(NEW)),  # of what the service has given the number to since
-    ]
-    assert lay_over([place(NEW)], rows[:2], {})[-1].place.ipblocks == (NEW,)
-    laid = lay_over([place(NEW)], rows, {-1: -1})[-1]
-    assert (laid.place.ipblocks, laid.pending) == ((NEW, MORE), True)
-    assert lay_over([place(OLD)], rows[:2], {}) == {}
+def test_a_list_older_than_what_was_seen_or_sent_does_not_take_it_back() -> None:
+    found = laid(at(), kept(at(OLD), AddBlock(block=MORE), seen=7), listed=6)[-1]
+    assert found.place.ipblocks == (OLD, MORE)
+    found = laid(at(OLD), kept(at(OLD), AddBlock(block=MORE), sent=1), listed=9)[-1]
+    assert (found.place.ipblocks, found.pending) == ((OLD, MORE), False)
 
 
-def test_a_deletion_does_not_cover_an_older_create_that_was_given_its_number_since() -> None:
-    create = edit(2, Create(fields=dict(BERLIN)), place(NEW), state=State.DONE)
-    rows = [
-        replace(create, locid=-1000, base=None),
-        replace(edit(3, AddBlock(block=MORE), place(NEW), state=State.DONE), locid=-1000, base=None),
-        edit(4, Delete(), place(OLD), state=State.DONE, number=-1),
-    ]
-    assert lay_over([place(OLD)], rows, {-1000: -1})[-1].place.ipblocks == (MORE,)
-    assert lay_over([], rows, {-1000: -1})[-1].place.ipblocks == (MORE,)
+def test_a_deletion_covers_what_it_deleted_and_nothing_that_was_given_its_number_since() -> None:
+    for sent in (0, 1):
+        assert laid(at(OLD), kept(at(OLD), Delete(), sent=sent)) == {}
+        found = laid(at(NEW, city="Bonn", country="FR"), kept(at(OLD), Delete(), sent=sent))
+        assert [each.place.city for each in found.values()] == ["Bonn"]
 
 
-def test_a_deletion_covers_whatever_a_list_has_that_is_older_than_its_request() -> None:
-    """Somebody gave it a block after the deletion was asked for; it was sent nevertheless, as it was told."""
-    sent, gone = (
-        edit(2, Delete(), BARE, state=State.DONE, number=-1, **marks) for marks in ({"attempted": mark(7)}, {})
-    )
-    for row in (replace(sent, acknowledged=mark(8)), replace(gone, acknowledged=mark(7))):
-        assert lay_over([place(NEW)], [row], {}, listed=6) == {}
-        assert lay_over([place(NEW)], [row], {}, listed=9)[-1].place.ipblocks == (NEW,)
-        assert lay_over([place(NEW)], [row], {})[-1].place.ipblocks == (NEW,)
+def test_an_edit_of_a_place_whose_number_is_anothers_by_now_is_shown_beside_that() -> None:
+    place = kept(at(OLD), AddBlock(block=MORE), number=None)
+    found = laid(at(NEW, city="Bonn"), place)
+    assert found[-1].place.city == "Berlin"

@@ -16,10 +16,7 @@ from geolookup.model.errors import EditError, NoStateError, StateBusyError
 from geolookup.model.types import IPBlock
 from geolookup.sites.plan import export_sites, plan_sites, preview_sites
 from geolookup.sites.site import Site
-from geolookup.state.base.marks import Begun, Mark
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import OutboxRow, State, read_row
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
@@ -51,25 +48,6 @@ def edited(home: str) -> str:
     editor.add_block(-1, "10.20.0.0/16")
     editor.keep_sites({"Berlin": editor.create(**BERLIN)}, file="sites.toml")
     return home
-
-
-def test_an_edit_is_decoded_once_in_a_transaction_and_again_after_a_change(edited: str) -> None:
-    def count(row: dict[str, Any]) -> OutboxRow:
-        decoded.append(row["id"])
-        return read_row(row)
-
-    decoded: list[int] = []
-    with pytest.MonkeyPatch.context() as patch, StateDirectory(edited).edits.transaction() as database:
-        patch.setattr("geolookup.state.edits.outbox.outbox.read_row", count)
-        outbox = Outbox(database)
-        first = outbox.rows()
-        assert [outbox.rows(), outbox.rows(State.QUEUED), outbox.rows_to_lay(Begun(at="", counter=0))] == [first] * 3
-        assert decoded == [1, 2]
-        outbox.change(2, state=State.HELD)
-        assert [row.state for row in outbox.rows()] == [State.QUEUED, State.HELD]
-        outbox.change(1, attempts=1, ended=Mark(counter=1, boot="of another machine", boot_s=1.0))
-        (before, _), _ = outbox.rows(), outbox.found_here(outbox.mark())
-        assert outbox.rows()[0].ended != before.ended
 
 
 def answers(home: str) -> dict[str, Any]:

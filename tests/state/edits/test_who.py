@@ -3,7 +3,6 @@
 import json
 import os
 import pwd
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -54,18 +53,3 @@ def test_each_line_says_who_and_from_where(home: str, tmp_path: Path, capsys: py
     assert {line["via"] for line in lines[2:-1]} == {f"apply {file}"}
     assert run(["history"]) == 0
     assert f"apply {file}" in capsys.readouterr().out
-
-
-def test_a_file_from_before_goes_on(home: str) -> None:
-    with Editor(home) as editor:
-        locid = editor.create(**BERLIN)
-    with sqlite3.connect(os.path.join(home, "edits.db")) as database:
-        for name in ("who", "via"):
-            database.execute(f"ALTER TABLE history DROP COLUMN {name}")
-        database.execute("PRAGMA user_version = 1")
-    database.close()
-    with Editor(home) as editor:
-        (line,) = editor.history()
-        assert (line["who"], line["via"]) == (None, None)
-        editor.update(locid, city="Bonn")
-        assert [line["who"] for line in editor.history()] == [None, ME]

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from geolookup.cli.exit_codes import of_push
 from geolookup.model.errors import PlanError
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import State
+from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.places.place import Request
+from geolookup.state.edits.places.reconcile import Hold
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
 from geolookup.sync.push import plan as plans
@@ -64,7 +66,9 @@ def test_a_plan_names_exactly_the_requests_that_the_push_then_sends(home: str, s
             target = target.replace(f"={old}", f"={new}")
         planned.append((request["method"], target, request["body"]))
     assert planned == sent
-    assert [request[0] for request in sent].count("DELETE") == 3
+    assert [request[0] for request in sent].count(
+        "DELETE"
+    ) == 2  # all blocks of one, to put others back, and another with its blocks
     assert plan["waiting"] == []
     assert all(request["reason"] for request in plan["requests"])
 
@@ -73,10 +77,17 @@ def test_a_plan_says_why_other_edits_stay(home: str, synced: Settings) -> None:
     editor = Editor(home)
     rows = editor.pending()
     with StateDirectory(home).edits.transaction() as database:
-        Outbox(database).change(rows[0].id, state=State.HELD, problem="for a reason")
-        Outbox(database).change(rows[2].id, state=State.UNKNOWN, ended_at=rows[2].created_at)
-    waiting = {waiting["edit"]: waiting["reason"] for waiting in plans.make(StateDirectory(home), synced)["waiting"]}
-    assert waiting[rows[0].id] == "held: for a reason"
+        ledger = Ledger(database)
+        new, first = (ledger.of(rows[number].locid) for number in (0, 2))
+        refused = replace(
+            new.place, refused=Request(what="create", values=new.place.intents[0].values, upto=rows[0].id)
+        )
+        hold = Hold("refused")
+        ledger.save(replace(new, said="no"), refused, hold=hold, problem="for a reason")
+        ledger.end(ledger.begin(first, Request(what="clear", before=first.place.baseline, upto=rows[3].id)))
+    settings = Settings(url=synced.url, settle_s=3600.0)
+    waiting = {waiting["edit"]: waiting["reason"] for waiting in plans.make(StateDirectory(home), settings)["waiting"]}
+    assert "the service refuses this edit of New" in waiting[rows[0].id]
     assert "unknown" in waiting[rows[2].id]
     assert "earlier edit" in waiting[rows[1].id]
     assert set(waiting) == {rows[number].id for number in (0, 1, 2, 3, 6)}
@@ -126,7 +137,7 @@ def _there(service: RunningService) -> Any:
 def test_a_plan_is_pushed_with_the_choice_that_it_was_made_with(
     home: str, service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locid = service.create(city="Base")
+    locid = service.create(("10.1.0.0", "10.1.255.255"), city="Base")
     pull(StateDirectory(home), Settings(url=service.url))
     Editor(home).update(locid, city="Mine")
     with service.client() as client:

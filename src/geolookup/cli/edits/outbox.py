@@ -24,7 +24,7 @@ from geolookup.cli.options import chosen_fields, json_option, load_settings, sta
 from geolookup.model.addresses import range_ends
 from geolookup.model.fields import DEGREES, UNKNOWN
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.journal import is_half_done
+from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, SHOWN, OutboxRow, State
 from geolookup.state.publishing.restore import restore as restore_edits
 from geolookup.sync import words
@@ -77,7 +77,7 @@ def show(editor: Editor, /, number: int, only: tuple[str, ...] | None, as_json: 
     row = editor.edit(number)
     names = editor.site_names()
     if only is None:
-        output.emit(as_json, lambda: edit_object(row, names), lambda: _say_edit(row, names))
+        output.emit(as_json, lambda: edit_object(row, names), lambda: _say_edit(editor, row, names))
     else:
         output.chosen_result(edit_object(row, names), only, as_json=as_json)
 
@@ -165,7 +165,7 @@ def drop(editor: Editor, /, numbers: tuple[int, ...], everything: bool, yes: boo
         output.json_result({"locid": locid, "dropped": found, "pending": pending_objects(editor)})
         return
     for row in dropped.values():
-        output.done(words.dropped(row, half_done=is_half_done(row.journal)))
+        output.done(words.dropped(row))
     say_pending(editor)
 
 
@@ -239,13 +239,13 @@ def _decided(editor: Editor, row: OutboxRow, as_json: bool) -> None:
     names = editor.site_names()
 
     def say() -> None:
-        _say_edit(row, names)
+        _say_edit(editor, row, names)
         say_pending(editor)
 
     output.emit(as_json, lambda: {**edit_object(row, names), "pending": pending_objects(editor)}, say)
 
 
-def _say_edit(row: OutboxRow, names: Mapping[int, str]) -> None:
+def _say_edit(editor: Editor, row: OutboxRow, names: Mapping[int, str]) -> None:
     output.done(words.decided(row))
     if row.locid in names:
         output.done(f"  site: {names[row.locid]}")
@@ -255,8 +255,8 @@ def _say_edit(row: OutboxRow, names: Mapping[int, str]) -> None:
         output.done(f"  {name}: {_words(value)}")
     if row.base is not None:
         output.done(f"  based on: {_words(row.base)}")
-    if row.journal and "theirs" in row.journal:
-        output.done(f"  the service has: {_words(row.journal['theirs'])}")
+    if row.state in PERSON_STATES and (hold := editor.hold(row.id)) is not None and hold.theirs is not None:
+        output.done(f"  the service has: {_words(described(hold.theirs))}")
     sys.stdout.flush()
 
 

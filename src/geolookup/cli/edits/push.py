@@ -14,7 +14,7 @@ from geolookup.cli.options import (
     url_option,
     wait_option,
 )
-from geolookup.state.edits.outbox.row import PERSON_STATES, State
+from geolookup.state.edits.outbox.row import State
 from geolookup.sync import words
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push as push_edits
@@ -87,12 +87,6 @@ def push(
             output.note(told)
         left = ", ".join(f"{count} {state}" for state, count in words.left_over(report).items() if count)
         output.done(f"{report.done} done in {words.count(report.requests, 'request')}; {left or 'nothing left over'}")
-        waiting = [line["edit"] for line in report.edits if line["state"] in PERSON_STATES]
-        if waiting:
-            output.note(
-                f"`geolookup outbox show {waiting[0]}` says more; decide by `geolookup outbox retry`, `edit`, `drop` "
-                "or, for a create, `adopt`"
-            )
     if report.stopped is not None:
         output.fail(report.stopped)
     return exit_codes.of_push(report)

@@ -19,13 +19,13 @@ from geolookup.model.addresses import range_ends
 from geolookup.model.countries import in_capitals
 from geolookup.model.errors import EditError, GeoLookupError, RequestRefusedError
 from geolookup.model.fields import DEGREES, FIELD_NAMES, UNKNOWN
-from geolookup.model.types import Geolocation
 from geolookup.sites.site import block_text
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.journal import is_half_done
 from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
-from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
+from geolookup.state.edits.outbox.payload import described
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.places.choosing import CHOICES
+from geolookup.state.edits.places.reconcile import Hold
 from geolookup.sync import words
 from geolookup.sync.push import plan as plans
 from geolookup.sync.push.push import push
@@ -129,24 +129,27 @@ class Line:
 @get("/outbox/{number:int}", sync_to_thread=True)
 def one(request: AnyRequest, console: NamedDependency[Console], number: FromPath[int]) -> Html:
     """One edit: its changes, the version it was made against, the service's version, and the possible decisions."""
-    row = console.editor().edit(number)
+    editor = console.editor()
+    row = editor.edit(number)
+    hold = editor.hold(number) if row.state in PERSON_STATES else None
     return console.page(
         request,
         "outbox_one.html",
         row=row,
-        lines=conflict_lines(row),
+        lines=conflict_lines(row, hold),
         choices={what: kind for what, kind in _CHOICES.items() if kind.fits(row)},
-        candidates=sorted((row.journal or {}).get("candidates", {}), key=int, reverse=True),
+        candidates=[hold.number] if hold is not None and "same" in CHOICES[hold.reason] else [],
     )
 
 
-def conflict_lines(row: OutboxRow) -> list[Line]:
+def conflict_lines(row: OutboxRow, hold: Hold | None) -> list[Line]:
     """As it was, mine, theirs, field by field and with the blocks; theirs None if it is not known."""
     was = None if row.base is None else _texts(row.base)
-    mine_place = row.edit.laid_over(_place(row.base, row.locid), row.locid, row.base)
-    mine = None if mine_place is None else _texts(described(mine_place) or {})
-    known = row.journal is not None and "theirs" in row.journal
-    theirs = _texts((row.journal or {})["theirs"]) if known and (row.journal or {})["theirs"] else None
+    meant = described(row.intent.applied(row.intent.base))
+    mine = None if meant is None else _texts(meant)
+    known = hold is not None
+    its_content = None if hold is None else described(hold.theirs)
+    theirs = None if its_content is None else _texts(its_content)
     lines = []
     for name in (*FIELD_NAMES, "blocks"):
         if not isinstance(row.edit, SettingFields) and name != "blocks" and theirs is None:
@@ -161,10 +164,6 @@ def conflict_lines(row: OutboxRow) -> list[Line]:
             )
         )
     return lines
-
-
-def _place(base: dict[str, Any] | None, locid: int) -> Geolocation | None:
-    return None if base is None else geolocation(locid, base["fields"], blocks_of(base["blocks"]))
 
 
 def _texts(described_as: dict[str, Any]) -> dict[str, str]:
@@ -200,7 +199,7 @@ class Decision(Edit):
     def seen(self, editor: Editor) -> str:
         """See `Edit`."""
         row = editor.edit(self.row.id)
-        return digest_of([row.id, str(row.state), row.attempts, row.payload, row.journal, row.problem])
+        return digest_of([row.id, str(row.state), row.attempts, row.payload, row.problem])
 
     def now(self) -> dict[str, str]:
         """See `Edit`."""
@@ -291,7 +290,7 @@ class _Drop(Decision):
     def does(self, values: Values) -> Does:  # noqa: ARG002
         def drop(editor: Editor) -> tuple[int, str]:
             rows = editor.drop(self.row.id)
-            return rows[0].locid, "; ".join(words.dropped(row, half_done=is_half_done(row.journal)) for row in rows)
+            return rows[0].locid, "; ".join(words.dropped(row) for row in rows)
 
         return drop
 

@@ -8,54 +8,55 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
-from geolookup.model.types import Geolocation, is_provisional
+from geolookup.model.types import Geolocation
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.operations import AddBlock, Create
+from geolookup.state.edits.outbox.kept import OPEN, Kept
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import described
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.payload import content_of
+from geolookup.state.edits.outbox.row import State
+from geolookup.state.edits.places.choosing import anew, rebased
 
 #: The setting that says from which address to which everything was carried last.
 _CARRIED = "carried"
 
 
-def carry_over(outbox: Outbox, layer: Mapping[int, Laid], *, origin: str, url: str, made: int) -> int:
+def carry_over(
+    ledger: Ledger, layer: Mapping[int, Laid], theirs: Mapping[int, Geolocation], *, origin: str, url: str, made: int
+) -> int:
     """Queue a create with blocks for each geolocation of the custom layer that the service at ``url`` never had.
 
     ``origin`` is the address of the service that the layer came from. If the new one had a geolocation, edits of it
-    that wait go there; else they are part of the create. ``made`` is the kept baseline of what the new service has
-    now. What was carried once is not carried again. Returns how many creates were queued.
+    that wait go there; else they are part of the create. ``theirs`` is what the new service has now, and ``made`` the
+    kept baseline of that. What was carried once is not carried again. Returns how many creates were queued.
     """
+    outbox = ledger.outbox
     if outbox.setting(_CARRIED) == f"{origin} {url}":
         return 0
     here, there = _numbers(outbox, url), _numbers(outbox, origin)
-    locals_of = {number: local for local, number in outbox.aliases().items()}
-    waiting: dict[int, list[OutboxRow]] = {}
-    for row in outbox.rows(*PENDING_STATES):
-        waiting.setdefault(row.locid, []).append(row)
-    outbox.leave_service()
+    outbox.twins.forget_all()
+    ids = {ledger.place_of(shown, content_of(laid.place)) for shown, laid in layer.items()}
+    gone = [kept for kept in ledger.read(OPEN).values() if kept.place.id not in ids]
     count = 0
-    for shown, laid in sorted(layer.items(), reverse=True):
-        local = locals_of.get(shown, shown)
-        rows = waiting.pop(local, [])
-        if any(isinstance(row.edit, Create) for row in rows):  # no service has it yet
-            for row in rows:
-                outbox.queue_again(row)
-            continue
-        there[local] = shown
-        if local in here:
-            outbox.assign(local, here[local])
-            continue
-        _drop(outbox, rows, f"the service that it was for has left: what it changed goes to {url} as a new geolocation")
-        if not is_provisional(local):
-            del there[local]
-            local = outbox.next_provisional()
-            there[local] = shown
-        _create(outbox, laid.place, local, made)
-        count += 1
-    for local, rows in waiting.items():
-        if local not in here:
-            _drop(outbox, rows, "the service that it was for has left, and the new one never had the geolocation")
+    for place in sorted(ids, reverse=True):
+        kept, before = ledger.of(place), place
+        if kept.place.number is None and not kept.place.requests:
+            continue  # no service has it yet
+        number = kept.place.number
+        if place in here:
+            _assign(ledger, kept, here[place], theirs)
+        else:
+            kept = ledger.rewrite(kept, anew(kept.place))
+            ledger.made_since(kept, made)
+            before = kept.place.id
+            count += 1
+        if number is not None:
+            there[before] = number
+    for kept in gone:
+        if kept.place.id in here:
+            _assign(ledger, kept, here[kept.place.id], theirs)
+        else:
+            ledger.rewrite(kept, replace(kept.place, intents=(), requests=(), baseline=None, number=None))
     for address, numbers in ((origin, there), (url, here)):
         outbox.keep_setting(f"numbers {address}", json.dumps({str(local): number for local, number in numbers.items()}))
     outbox.keep_setting(_CARRIED, f"{origin} {url}")
@@ -69,14 +70,9 @@ def _numbers(outbox: Outbox, url: str) -> dict[int, int]:
     return {int(local): int(number) for local, number in json.loads(outbox.setting(f"numbers {url}") or "{}").items()}
 
 
-def _drop(outbox: Outbox, rows: list[OutboxRow], problem: str) -> None:
-    for row in rows:
-        outbox.change(row.id, state=State.DROPPED, problem=problem)
-
-
-def _create(outbox: Outbox, place: Geolocation, local: int, made: int) -> None:
-    so_far = described(replace(place, ipblocks=()))
-    outbox.add(Create(fields=place.fields()), local, base=None, content=so_far, made=made)
-    for at, block in enumerate(place.ipblocks, 1):
-        before, so_far = so_far, described(replace(place, ipblocks=place.ipblocks[:at]))
-        outbox.add(AddBlock(block=block), local, base=before, content=so_far)
+def _assign(ledger: Ledger, kept: Kept, number: int, theirs: Mapping[int, Geolocation]) -> None:
+    """Have a place be what another service has under a number, with what neither has been sent yet."""
+    left = tuple(row.intent for row in kept.pending)
+    place = replace(kept.place, number=number, lost=None, intents=left, requests=(), refused=None)
+    content = content_of(theirs[number]) if number in theirs else None
+    ledger.rewrite(kept, rebased(replace(place, baseline=content), content))

@@ -9,14 +9,12 @@ from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
 from geolookup.state.edits.fields import meant_fields
 from geolookup.state.edits.named import block_of, require_narrow
-from geolookup.state.edits.outbox.journal import cut_short, is_half_done, turned_round
-from geolookup.state.edits.outbox.operations import (
-    Create,
-    RemoveBlock,
-    SettingFields,
-    TakingBlock,
-)
-from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.outbox.kept import Kept
+from geolookup.state.edits.outbox.operations import Create, SettingFields, TakingBlock
+from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.places.choosing import CHOICES, Choice, chosen, put_back
+from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.reconcile import Hold, owed_blocks
 from geolookup.state.edits.session import EditSession
 
 if TYPE_CHECKING:
@@ -26,23 +24,31 @@ if TYPE_CHECKING:
 def retry(session: EditSession, number: int) -> OutboxRow:
     """`Editor.retry`, in its transaction."""
     row = session.waiting(number)
-    # What a removal has done so far stays known: else the blocks that it must bring back were lost.
-    journal = dict(row.journal or {})
-    journal.pop("refused", None)
-    if "lost" in journal and isinstance(row.edit, RemoveBlock):
-        journal = cut_short(journal, row.base or {}, row.edit.block)
-    base = journal.pop("theirs", None) or row.base
-    if strangers := journal.pop("strangers", None):
-        journal["accepted"] = [*journal.get("accepted", []), *strangers]
-    if isinstance(row.edit, Create) and row.state == State.HELD:
-        journal["resent"] = True  # what it was held for may be what an earlier attempt made
-        journal.pop("put_back", None)
-        journal.pop("adopted", None)
-        _note_seen(session, row, journal)  # taken for new again, it would be held for ever
-    changes = {"state": State.QUEUED, "problem": None, "base": base, "journal": journal or None}
-    session.outbox.change(number, **changes)
-    session.note_decision("retry", row, State.QUEUED)
-    return session.outbox.row(number)
+    kept, hold = _held(session, row)
+    choice = next(each for each in CHOICES[hold.reason] if each in ("mine", "anew", "retry"))
+    return _choose(session, row, kept, hold, choice, "retry")
+
+
+def _held(session: EditSession, row: OutboxRow) -> tuple[Kept, Hold]:
+    kept = session.ledger.of(row.locid)
+    return kept, kept.hold or Hold("refused", kept.place.acknowledged, kept.place.number)
+
+
+def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice: Choice, what: str) -> OutboxRow:
+    """Write what becomes of a place by a choice about it."""
+    if choice != "same" and hold.reason in ("unclear", "another") and hold.number is not None:
+        # A person has seen these, and says that none is this one.
+        session.ledger.not_made(kept, dict.fromkeys((hold.number, *(each for each, _ in hold.also)), ""))
+    if choice == "drop" and hold.reason == "not shown" and hold.theirs is not None:
+        session.ledger.take_as_stored(kept, hold.theirs)
+        kept = session.ledger.of(kept.place.id)
+    place = chosen(kept.place, hold, choice)
+    if not place.intents and (owed := owed_blocks(place.requests)):
+        place = put_back(place, owed)
+    session.ledger.rewrite(kept, place)
+    after = session.outbox.row(row.id)
+    session.note_decision(what, row, after.state)
+    return after
 
 
 def amend(
@@ -72,7 +78,14 @@ def amend(
         if laid is not None and wanted != edit.takes:
             session.require_free(wanted, laid.place)
         edit = edit.taking(wanted)
-    session.outbox.amend(row, edit)
+    if row.state in PERSON_STATES:
+        row = retry(session, number)
+    kept = session.ledger.of(row.locid)
+    session.outbox.change(row.id, payload=edit.payload)
+    row = session.outbox.row(row.id)
+    intents = tuple(row.intent if intent.id == number else intent for intent in kept.place.intents)
+    rows = {**kept.rows, number: row}
+    session.ledger.save(replace(kept, rows=rows), replace(kept.place, intents=intents, refused=None))
     session.note_decision("edit", row, State.QUEUED)
     return session.outbox.row(number)
 
@@ -80,58 +93,55 @@ def amend(
 def drop(session: EditSession, number: int) -> list[OutboxRow]:
     """`Editor.drop`, in its transaction."""
     row = session.outbox.row(number)
-    if row.state not in (State.QUEUED, State.HELD, State.REJECTED):
+    if row.state not in (State.QUEUED, *PERSON_STATES):
         raise EditError(f"edit {number} is {row.state}: only one that waits can be dropped")
-    if row.journal is not None and is_half_done(row.journal):
-        session.outbox.change(number, state=State.QUEUED, problem=None, journal=turned_round(row.journal))
-        session.note_decision("drop", row, State.QUEUED)
-        return [session.outbox.row(number)]
+    kept = session.ledger.of(row.locid)
+    if row.state in PERSON_STATES:
+        kept_, hold = _held(session, row)
+        choice: Choice = "theirs" if hold.reason == "conflict" else "drop"
+        before = set(kept.rows)
+        _choose(session, row, kept_, hold, choice, "drop")
+        gone = before - {each.id for each in session.ledger.of(_place_now(session, row)).pending}
+        left = [session.outbox.row(each) for each in sorted(gone)]
+        return [each for each in left if each.state == State.DROPPED] or [session.outbox.row(number)]
     given_up = [row]
     if isinstance(row.edit, Create):
-        given_up += [later for later in session.outbox.rows(*PENDING_STATES, locid=row.locid) if later.id > row.id]
-        if row.state == State.HELD:
-            _watch(session, row, row.edit)
+        given_up += [each for each in kept.pending if each.id > number]
+    ids = {each.id for each in given_up}
+    place = replace(kept.place, intents=tuple(intent for intent in kept.place.intents if intent.id not in ids))
+    owed = owed_blocks(place.requests)
+    session.ledger.rewrite(kept, put_back(place, owed))
+    if owed:
+        session.outbox.change(number, problem="it was half done: the next push puts back what was there before")
     for each in given_up:
-        session.outbox.change(each.id, state=State.DROPPED)
         session.note_decision("drop", each, State.DROPPED)
-    return given_up
+    return [session.outbox.row(each.id) for each in given_up]
 
 
-def _watch(session: EditSession, row: OutboxRow, edit: Create) -> None:
-    """Have what a create that may have been sent still makes told, once it is dropped: its request may land late."""
-    journal = dict(row.journal or {})
-    if row.attempts or journal.get("put_back"):
-        _note_seen(session, row, journal)
-        session.outbox.change(row.id, journal={**journal, "sent": [*journal.get("sent", ()), edit.fields]})
-
-
-def _note_seen(session: EditSession, row: OutboxRow, journal: dict[str, Any]) -> None:
-    """Take what a create was held for out of its journal, and note that it was not made by it: a person has seen it."""
-    shown = {int(number): digest for number, digest in journal.pop("candidates", {}).items()}
-    session.outbox.widen_baseline(row, shown)
+def _place_now(session: EditSession, row: OutboxRow) -> int:
+    return session.outbox.row(row.id).locid
 
 
 def adopt(session: EditSession, number: int, locid: int) -> OutboxRow:
     """`Editor.adopt`, in its transaction."""
     row = session.waiting(number)
-    if not isinstance(row.edit, Create):
-        raise EditError(f"edit {number} is to {row.describe()}: only a create can be adopted")
+    kept, hold = _held(session, row)
+    if "same" not in CHOICES[hold.reason]:
+        raise EditError(f"edit {number} is to {row.describe()}: its place is known, so there is nothing to adopt")
     if locid >= 0 or is_provisional(locid):
         raise EditError(f"{locid} is not a locid that a service gives to custom geolocations")
-    if locid in session.outbox.created_here():
-        raise EditError(f"{locid} is already the locid of another geolocation that was created here")
-    session.outbox.assign(row.locid, locid)
-    mark = session.outbox.mark()
-    session.outbox.change(
-        number,
-        state=State.DONE,
-        acknowledged_at=now_text(),
-        acknowledged=mark,
-        problem=None,
-        journal={**(row.journal or {}), "adopted": locid},
-    )
-    session.note_decision("adopt", row, State.DONE)
-    return session.outbox.row(number)
+    if locid in session.outbox.numbers():
+        raise EditError(f"{locid} is already the locid of another geolocation that was edited here")
+    theirs: Content | None = hold.theirs
+    if locid != hold.number:
+        listed = {place.locid: session.content(place) for place in session.listed.custom}
+        sent = [Content(intent.values) for intent in kept.place.intents if intent.what == "create"]
+        theirs = dict(hold.also).get(locid) or listed.get(locid) or kept.place.acknowledged or next(iter(sent), None)
+    for each in kept.rows.values():
+        if isinstance(each.edit, Create):
+            session.outbox.change(each.id, state=State.DONE, acknowledged_at=now_text(), problem=None)
+    kept = session.ledger.of(row.locid)
+    return _choose(session, row, kept, replace(hold, number=locid, theirs=theirs), "same", "adopt")
 
 
 def keep_twin(session: EditSession, locid: int) -> None:

@@ -4,18 +4,19 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from geolookup.model.errors import BlockError, DefaultGeolocationError, EditError, UnknownGeolocationError
-from geolookup.model.types import Geolocation, IPBlock, is_provisional
+from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, cache_path
 from geolookup.state.base.marks import Begun
-from geolookup.state.edits.layer import Laid, lay_over
+from geolookup.state.edits.layer import Laid, laid
 from geolookup.state.edits.named import locid_of
 from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_in_step
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import blocks_of, described, geolocation
+from geolookup.state.edits.outbox.payload import content_of, described, geolocation, read_content
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
+from geolookup.state.edits.places.place import Content as PlaceContent
 from geolookup.state.edits.steps import SITES, Content, Steps
 from geolookup.state.generations.cache import Cache, digest
 
@@ -98,7 +99,8 @@ class EditSession:
 
     def __init__(self, database: "Database", current: Current, lists: Lists, left: Left | None) -> None:
         self._database = database
-        self.outbox = Outbox(database)
+        self.ledger = Ledger(database)
+        self.outbox = self.ledger.outbox
         self._step: int | None = None
         self.changed = False
         self._current = current
@@ -128,9 +130,7 @@ class EditSession:
         return self._layer
 
     def _lay(self) -> dict[int, Laid]:
-        listed = self.listed
-        rows, self._known_aliases = self.outbox.to_lay(listed.begun)
-        return lay_over(listed.custom, rows, self._known_aliases, listed=listed.begun.counter)
+        return laid(self.ledger, self.listed.custom, self.listed.begun)
 
     @property
     def _aliases(self) -> dict[int, int]:
@@ -148,9 +148,11 @@ class EditSession:
     def gone(self) -> list[int]:
         """The custom geolocations that are here only for their pending edits: the service no longer lists them."""
         listed = {place.locid for place in self.listed.custom}
-        rows = self.outbox.rows_to_lay(self.listed.begun)
-        known = listed | {self.shown(row.locid) for row in rows if isinstance(row.edit, Create)}
-        return [locid for locid in sorted(self.layer, reverse=True) if locid not in known]
+        return [
+            shown
+            for shown, laid in sorted(self.layer.items(), reverse=True)
+            if shown not in listed and laid.edits and laid.edits[0].base is not None
+        ]
 
     @property
     def step(self) -> int:
@@ -161,14 +163,14 @@ class EditSession:
 
     def create(self, edit: Create, number: int | None = None) -> int:
         """Add a create, for a new provisional locid, or for ``number``, which must be among the `forgotten`."""
-        locid = self.outbox.next_provisional() if number is None else number
         listed = self.listed
         made = keep_published(
             self._database,
             str(listed.record["digest"]),
             lambda: {place.locid: digest(place) for place in listed.custom},
         )
-        self.add(edit, locid, locid, made=made)
+        locid = self.ledger.create(made=made) if number is None else number
+        self.add(edit, locid, locid)
         return locid
 
     def find(self, locid: int) -> tuple[int, int, Laid]:
@@ -192,7 +194,7 @@ class EditSession:
     def now_shown(self, once_shown: int) -> int:
         """The number of what lookups once showed under a number; its own one here if the service has deleted it."""
         shown = self.shown(once_shown)
-        return shown if shown in self.layer else self.outbox.sent.deleted_numbers().get(once_shown, shown)
+        return shown if shown in self.layer else self.outbox.deleted_here().get(once_shown, shown)
 
     def local(self, shown: int) -> int:
         """The number on this machine of what lookups show under a number."""
@@ -209,6 +211,11 @@ class EditSession:
         if row.state not in (State.HELD, State.REJECTED):
             raise EditError(f"edit {number} is {row.state}: it does not wait for a person")
         return row
+
+    @staticmethod
+    def content(place: Geolocation) -> PlaceContent:
+        """The content of a geolocation, as a place has it."""
+        return content_of(place)
 
     def require_free(self, block: IPBlock, place: Geolocation) -> None:
         if block in place.ipblocks:
@@ -239,27 +246,27 @@ class EditSession:
             hint = f": it has {', '.join(near[:5])}" if near else ""
             raise BlockError(f"geolocation {place.locid} has no block {block}{hint}")
 
-    def add(self, edit: Edit, local: int, shown: int, *, made: int | None = None) -> None:
-        """Add the edit to the outbox, the layer and the history; ``made`` is as in `Outbox.add`."""
+    def add(self, edit: Edit, local: int, shown: int) -> None:
+        """Add the edit to the outbox, the layer and the history."""
         before = self.layer.get(shown)
-        place = None if before is None else before.place
-        base = None if place is None else described(place)
-        after = edit.laid_over(place, shown, base)
-        content = None if after is None else described(after)
-        row = self.outbox.add(edit, local, base=base, content=content, made=made)
-        if not isinstance(edit, Create) and local == shown and not is_provisional(local):
-            self.outbox.assign(local, shown)
+        base = None if before is None else content_of(before.place)
+        if base is not None:
+            local = self.ledger.place_of(shown, base, seen=self.listed.begun.counter)
+        row = self.outbox.add(edit, local, base=described(base))
+        content = row.intent.applied(base)
         self.layer.pop(shown, None)
-        self._own(place, after, shown)
+        after = None if content is None else geolocation(shown, content)
+        self._own(None if before is None else before.place, after, shown)
         if after is not None:
             self.layer[shown] = Laid(place=after, edits=(*(before.edits if before else ()), row))
-        self.record(str(edit.operation), shown, base, content, str(State.QUEUED), at=row.created_at)
+        self.record(
+            str(edit.operation), shown, described(base), described(content), str(State.QUEUED), at=row.created_at
+        )
 
-    def forget(self, local: int, shown: int) -> None:
+    def forget(self, shown: int) -> None:
         """Leave out a geolocation that the service never heard of."""
         gone = self.layer.pop(shown, None)
         self._own(None if gone is None else gone.place, None, shown)
-        self.outbox.remember(local, None)
 
     def deleted_unsent(self) -> dict[int, Geolocation]:
         """Geolocations deleted here, of which the service was not told yet: by the locid that lookups showed."""
@@ -268,7 +275,7 @@ class EditSession:
         for local, row in newest.items():
             shown = self.shown(local)
             if isinstance(row.edit, Delete) and row.never_sent and row.base is not None and shown not in self.layer:
-                found[shown] = geolocation(shown, row.base["fields"], blocks_of(row.base["blocks"]))
+                found[shown] = geolocation(shown, read_content(row.base))
         return found
 
     def before_unsent(self) -> dict[int, Content | None]:
@@ -292,10 +299,7 @@ class EditSession:
         return {
             row.locid
             for row in rows
-            if not row.attempts
-            and row.attempted_at is None
-            and row.locid not in self.layer
-            and row.locid not in self._aliases
+            if not row.attempts and row.locid not in self.layer and row.locid not in self._aliases
         }
 
     def hidden(self) -> set[int]:
@@ -312,18 +316,14 @@ class EditSession:
         for local in dict.fromkeys(row.locid for row in rows if row.id in numbers):
             mine = [row for row in rows if row.locid == local]
             first = next(at for at, row in enumerate(mine) if row.id in numbers)
-            base = mine[first].base
-            assert base is not None  # no create is among them
-            shown = self.shown(local)
-            place: Geolocation | None = geolocation(shown, base["fields"], blocks_of(base["blocks"]))
+            content = mine[first].intent.base
             for row in mine[first:]:
                 if row.id in numbers:
                     self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
                     continue
-                if described(place) != row.base:
-                    self.outbox.change(row.id, base=described(place))
-                place = row.edit.laid_over(place, shown, described(place))
-            self.outbox.remember(local, described(place))
+                if content != row.intent.base:
+                    self.outbox.change(row.id, base=described(content))
+                content = self.outbox.row(row.id).intent.applied(content)
         self._left = self._layer = self._owners = None
         for shown, was in before.items():
             now = self.layer.get(shown)
@@ -342,6 +342,9 @@ class EditSession:
         after = {**gone, **names}
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
         if changed:
+            for local in named:
+                if (here := self.layer.get(self.shown(local))) is not None:
+                    self.ledger.place_of(self.shown(local), content_of(here.place), seen=self.listed.begun.counter)
             self.names.replace(after, file=file)
             was, became = ({name: known.get(name) for name in changed} for known in (before, after))
             self._step = insert_in_step(self._database, self._step, SITES, file, before=was, after=became)

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import sqlite3
+import threading
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -27,6 +28,7 @@ from geolookup.state.base.sqlite import (
 )
 from geolookup.state.edits.outbox import schema, seal
 from geolookup.state.edits.outbox.history import insert_history
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.soundness import newest_mark, require_sound
 
@@ -48,10 +50,15 @@ def _is_old(path: str) -> bool:
 
 
 class Edits:
-    """The edits of one state directory. A connection lives for one ``with``, so that threads and forks are harmless."""
+    """The edits of one state directory.
+
+    A connection lives for one ``with``, so that threads and forks are harmless; within `kept_open`, for that one.
+    """
 
     def __init__(self, home: str, name: str = "edits.db") -> None:
         self.path = os.path.join(home, name)
+        self._keeper: int | None = None
+        self._kept: tuple[sqlite3.Connection, int] | None = None
 
     def stamp(self) -> tuple[Stamp | None, ...]:
         """The stamps of the files, which change with every change of the edits: views need not read them again."""
@@ -64,6 +71,51 @@ class Edits:
     def is_of_others(self) -> bool:
         """True if they are there, and this user may read only what is published."""
         return self.exists() and not os.access(self.path, os.R_OK)
+
+    @contextlib.contextmanager
+    def ledger(self) -> Iterator[Ledger]:
+        """The places, in one `transaction`."""
+        with self.transaction() as database:
+            yield Ledger(database)
+
+    @contextlib.contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Have all transactions of this thread use one connection: to open the file costs as much as to write to it."""
+        self._keeper = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._keeper = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._kept is not None:
+            self._kept[0].close()
+            self._kept = None
+
+    @contextlib.contextmanager
+    def _connected(self, wait_s: float) -> Iterator[sqlite3.Connection]:
+        """A connection that may write: that which is kept, unless it is in use, or another file is there by now."""
+        is_keeper = self._keeper == threading.get_ident()
+        is_in_use = is_keeper and self._kept is not None and self._kept[0].in_transaction
+        if is_keeper and not is_in_use and self._kept is not None and self._kept[1] != self._inode():
+            self._let_go()
+        if not is_keeper or is_in_use:
+            with contextlib.closing(sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)) as connection:
+                yield connection
+            return
+        if self._kept is None:
+            connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
+            self._kept = connection, self._inode()
+        self._kept[0].execute(f"PRAGMA busy_timeout = {wait_s * 1000:.0f}")
+        try:
+            yield self._kept[0]
+        except BaseException:
+            self._let_go()  # with what may be left of its transaction
+            raise
+
+    def _inode(self) -> int:
+        return os.stat(self.path).st_ino if self.exists() else 0
 
     @contextlib.contextmanager
     def transaction(self, *, wait_s: float = RUN_WAIT_S, may_be_new: bool = True) -> Iterator["Database"]:
@@ -82,39 +134,33 @@ class Edits:
         elif not self.exists():
             with files.file_errors(self.path), contextlib.suppress(FileExistsError):
                 create_private(self.path)
-        with self._sqlite_errors():
-            connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
+        with self._sqlite_errors(), self._connected(wait_s) as connection:
+            database = Database(connection, execute_plugins=False)
+            known = self._version(connection)  # before the journal's mode is set, which is written into the file
+            # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
+            # processes write to.
+            connection.execute("PRAGMA journal_mode = delete")
+            # Not full, which leaves the removal of the journal to be synced by chance: a power cut could bring it
+            # back, and with it undo what was committed: an edit, or that a request is on its way.
+            connection.execute("PRAGMA synchronous = extra")
+            connection.execute("PRAGMA foreign_keys = on")
+            # What does not fit into the cache would go into the file before the commit: unreadable to all others.
+            connection.execute("PRAGMA cache_spill = off")
+            connection.execute("BEGIN IMMEDIATE")
             try:
-                database = Database(connection, execute_plugins=False)
-                known = self._version(connection)  # before the journal's mode is set, which is written into the file
-                # The rollback journal, not WAL: SQLite before 3.51.3 can corrupt a WAL database that several
-                # processes write to.
-                connection.execute("PRAGMA journal_mode = delete")
-                # Not full, which leaves the removal of the journal to be synced by chance: a power cut could bring it
-                # back, and with it undo what was committed: an edit, or that a request is on its way.
-                connection.execute("PRAGMA synchronous = extra")
-                connection.execute("PRAGMA foreign_keys = on")
-                # What does not fit into the cache would go into the file before the commit: unreadable to all others.
-                connection.execute("PRAGMA cache_spill = off")
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    # Another process may have been faster, or a newer release have changed it.
-                    if known != connection.execute("PRAGMA user_version").fetchone()[0]:
-                        known = self._version(connection)
-                    if not known:
-                        schema.create(database)
-                    elif known < schema.SCHEMA_VERSION:
-                        schema.renew(database)
-                    seal.keep(connection)
-                    with self._explained(database):
-                        yield database
-                except BaseException:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-                    raise
-                connection.execute("COMMIT")
-            finally:
-                connection.close()
+                # Another process may have been faster, or a newer release have changed it.
+                if known != connection.execute("PRAGMA user_version").fetchone()[0]:
+                    known = self._version(connection)
+                if not known:
+                    schema.create(connection)
+                seal.keep(connection)
+                with self._explained(database):
+                    yield database
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
 
     @contextlib.contextmanager
     def reading(self, *, wait_s: float = QUESTION_WAIT_S) -> Iterator["Database"]:
@@ -130,16 +176,26 @@ class Edits:
         from sqlite_utils import Database
 
         with self._sqlite_errors(), contextlib.ExitStack() as opened:
-            connection = opened.enter_context(contextlib.closing(self._connect_reading(wait_s)))
+            connection = opened.enter_context(self._read_connection(wait_s))
             database = Database(connection, execute_plugins=False)
             if not self._version(connection):
                 empty = opened.enter_context(contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)))
                 database = Database(empty, execute_plugins=False)
-                schema.create(database)
+                schema.create(empty)
             else:
                 connection.execute("BEGIN")
+                opened.callback(lambda: connection.in_transaction and connection.execute("ROLLBACK"))
             with self._explained(database):
                 yield database
+
+    @contextlib.contextmanager
+    def _read_connection(self, wait_s: float) -> Iterator[sqlite3.Connection]:
+        if self._keeper == threading.get_ident() and self._kept is not None:
+            with self._connected(wait_s) as connection:
+                yield connection
+        else:
+            with contextlib.closing(self._connect_reading(wait_s)) as connection:
+                yield connection
 
     @contextlib.contextmanager
     def rehearsing(self) -> Iterator["Database"]:
@@ -425,8 +481,6 @@ class Edits:
     def history(self, locids: Collection[int] | None = None) -> list[dict[str, Any]]:
         """The lines of the history, oldest first; ``before`` and ``after`` as they were given to `record`.
 
-        ``who`` and ``via`` are None in lines of a file of version 1.
-
         :param locids: only the lines about geolocations with these numbers
         :raises StateDamagedError: if a line is not what was recorded
         """
@@ -438,7 +492,6 @@ class Edits:
             rows = list(database.table("history").rows_where(where, numbers, order_by="id"))
         try:
             for row in rows:
-                row |= {"who": row.get("who"), "via": row.get("via")}
                 for name in ("before", "after"):
                     row[name] = None if row[name] is None else json.loads(row[name])
         except (ValueError, TypeError) as error:

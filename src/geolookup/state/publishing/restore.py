@@ -11,13 +11,12 @@ from geolookup.model.addresses import to_text
 from geolookup.model.errors import EditsDamagedError, StateError
 from geolookup.model.types import FIELD_NAMES, Geolocation
 from geolookup.state.base import files
-from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current
 from geolookup.state.base.marks import Begun
 from geolookup.state.base.sqlite import create_private, sqlite_errors
 from geolookup.state.edits.outbox import seal
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.row import OPEN_STATES, State
+from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.row import OPEN_STATES, UNDER_WAY
 from geolookup.state.edits.store import Edits
 from geolookup.state.publishing.directory import StateDirectory
 
@@ -154,22 +153,16 @@ def prepared(temporary: Edits, current: Current | None, *, pushed_since: bool = 
         listed = max(Begun.of(record).counter for record in (current.published, *current.sources))
     with temporary.transaction() as database:
         seal.renew(database.conn)  # a person may have said that it is to be taken as it is
-        outbox = Outbox(database)
+        ledger = Ledger(database)
+        outbox = ledger.outbox
         pushed_since = pushed_since or outbox.counter < pushed
         outbox.lift(edits=edits, counter=max(pushed, listed))
-        found = outbox.mark()
-        unfinished = outbox.rows(*OPEN_STATES) if pushed_since else outbox.rows(State.SENDING)
-        for row in unfinished:
-            outbox.change(
-                row.id,
-                state=State.UNKNOWN,
-                ended_at=now_text(),
-                ended=found,
-                journal={**(row.journal or {}), "put_back": True},
-                problem="an older copy of the edits was put back: what became of this one is read from the service",
-            )
+        ledger.found_interrupted()
+        unfinished = outbox.count(*OPEN_STATES) if pushed_since else outbox.count(*UNDER_WAY)
+        if pushed_since:
+            ledger.doubt()
     disk.sync_file(temporary.path)
-    return pushed_since, len(unfinished)
+    return pushed_since, unfinished
 
 
 def _put_in_place(directory: StateDirectory, path: str) -> str | None:

@@ -17,10 +17,11 @@ from geolookup.state.base import files, marks
 from geolookup.state.base.candidate import HELD_MARK, Candidate
 from geolookup.state.base.clock import now_text
 from geolookup.state.base.current import Current, Published, generation_path
-from geolookup.state.base.marks import Begun, Start
+from geolookup.state.base.marks import Start
 from geolookup.state.base.parts import BUNDLED, REGISTRY, SERVICE, SNAPSHOTS, Part, parts_of, snapshot_path
 from geolookup.state.edits.carry import carry_over
 from geolookup.state.edits.outbox.baselines import keep_published
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import MACHINE, Outbox
 from geolookup.state.generations import retention
 from geolookup.state.generations.assemble import StackedSource, about_of, assemble, entries_with
@@ -243,11 +244,11 @@ class Run:
         if url == origin:
             return
         layer = self.directory.custom_layer(before.generation, before.published)
-        theirs = {place.locid: digest(place) for place in Cache(os.path.join(service.path, "cache.db")).custom()}
+        theirs = {place.locid: place for place in Cache(os.path.join(service.path, "cache.db")).custom()}
         with self.directory.edits.transaction() as database:
-            outbox = Outbox(database)
-            made = keep_published(database, str(record["digest"]), lambda: theirs)
-            carry_over(outbox, layer, origin=str(origin), url=url, made=made)
+            digests = {number: digest(place) for number, place in theirs.items()}
+            made = keep_published(database, str(record["digest"]), lambda: digests)
+            carry_over(Ledger(database), layer, theirs, origin=str(origin), url=url, made=made)
 
     def _numbered_layers(
         self, layers: Iterable[StackedSource]
@@ -313,8 +314,7 @@ class Run:
             )
             names = {part.name for part in parts_of(current.published)}
             checked_at = min(str(entry["checked_at"]) for entry in known if entry["name"] in names)
-            acknowledged = self.directory.local.acknowledged_since(Begun.of(current.published))
-            if current.recovered is not None or acknowledged or self.directory.local.head() != current.edits:
+            if current.recovered is not None or self.directory.local.head() != current.edits:
                 draft = publish.draft_overlay(current.generation, self.directory.cache(current.generation), published)
                 confirmed = publish.commit(draft, published=published, checked_at=checked_at, sources=known)
             else:

@@ -11,17 +11,16 @@ from geolookup.model.errors import PullError, UpstreamAnswerError, UpstreamRefus
 from geolookup.sources.definition import Definition
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.base.clock import now_text
-from geolookup.state.base.marks import Start
+from geolookup.state.base.marks import Begun, Start
 from geolookup.state.base.parts import SERVICE
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.generations.cache import Cache
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.context import Pull, PullReport, Result
 from geolookup.sync.pull.guard import judged
 from geolookup.sync.pull.staging import Staged, Staging
-from geolookup.sync.push.acknowledged import hold_against
-from geolookup.state.edits.places.likeness import Forms
-from geolookup.sync.push.matching import note_twins
+from geolookup.sync.push.conclude import conclude
 from geolookup.upstream.geolocations import GeolocationsClient, Listing
 
 #: More geolocations than any service has: asked for if a list may have been capped silently.
@@ -56,8 +55,9 @@ def pull_service(
             known = current.published.get("etag")
         elif served is None and before.record.get("url") == url:
             known = pull.entries[definition.name].get("etag")
-    # What is damaged must be fetched again, though the service has nothing new.
-    etag = None if damaged else known
+    # What is damaged must be fetched again, though the service has nothing new; and that a list is as it was proves
+    # nothing about what was sent.
+    etag = None if damaged or _is_in_doubt(pull) else known
     if unmodified is not None and etag is not None:
         return _confirmed(pull, result, unmodified)
     began = time.monotonic()
@@ -75,6 +75,10 @@ def pull_service(
         if listing.total_count is None and _may_be_capped(pull, definition, url, listing.geolocations_seen):
             _look_for_a_cap(client, listing.geolocations_seen, report)
         return _judge(pull, result, candidate, staged, url=url, etag=listing.etag, start=start)
+
+
+def _is_in_doubt(pull: Pull) -> bool:
+    return pull.current is not None and pull.directory.local.in_doubt(Begun.of(pull.current.published))
 
 
 def _confirmed(pull: Pull, result: Result, start: Start, *, etag: str | None = None, url: str | None = None) -> Result:
@@ -95,7 +99,7 @@ def _confirmed(pull: Pull, result: Result, start: Start, *, etag: str | None = N
     if pull.preview or pull.current is None:
         return result
     if etag is None:  # else the list was looked at when it had come
-        _hold_against(pull, Cache(before.cache), start, result.report)
+        _hold_against(pull, Cache(before.cache), start, result.report, asked_freely=False)
     served = pull.current.published.get("url")
     if served is not None:
         moved = url if url != served else None
@@ -194,7 +198,8 @@ def _judge(
     report, name = result.report, result.definition.name
     report.rows, report.digest = staged.rows, staged.digest
     result.digest = staged.digest
-    if not pull.preview:
+    origin = None if pull.current is None else pull.current.published.get("custom")
+    if not pull.preview and origin in (None, url):  # another service's numbers are not those of the places here
         _hold_against(pull, Cache(candidate.cache), start, report)
     _look_for_twins(pull, Cache(candidate.cache), report)
     before = pull.baseline(name)
@@ -214,14 +219,18 @@ def _judge(
     return judged(pull, result, candidate, staged, record)
 
 
-def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport) -> None:
-    """Hold what was pulled against what the service acknowledged."""
-    if not pull.directory.local.acknowledged():
+def _hold_against(pull: Pull, cache: Cache, start: Start, report: PullReport, *, asked_freely: bool = True) -> None:
+    """Hold what was pulled against the places of this machine."""
+    edits = pull.directory.edits
+    if not edits.exists():
         return
     places = {place.locid: place for place in cache.custom()}
-    findings = hold_against(pull.directory, pull.settings, start, places)
+    with edits.transaction() as database:
+        ledger = Ledger(database)
+        findings = conclude(ledger, start, places, pull.settings.settle_s, asked_freely=asked_freely)
+        notices = [ledger.outbox.notice(row.id, row.locid, row.locid, row.problem or "") for row in findings.held]
     report.warnings += findings.warnings
-    report.tell(findings.notices)
+    report.tell([*findings.told, *notices])
 
 
 def _look_for_twins(pull: Pull, cache: Cache, report: PullReport) -> None:
@@ -239,22 +248,18 @@ def _look_for_twins(pull: Pull, cache: Cache, report: PullReport) -> None:
 def late_twins(directory: StateDirectory, cache: Cache) -> list[dict[str, Any]]:
     """The custom geolocations in a pulled list that a create of this machine may have made in addition to its own.
 
-    A create that was sent once is looked for until a list was conclusive for it; one that was sent again always, and in
-    any form that the service may have stored. What was found is told until it is gone, has blocks, is known to be
-    another create's, or was dismissed by a person. Each with its ``locid``, the ``twin_of`` (None if the create was
-    given up) and the outbox's ``edit``.
+    What was found is told until it is gone, has blocks, is known to be ours, or was dismissed by a person. Each with
+    its ``locid``, the ``twin_of`` (None if the create was given up) and the outbox's ``edit``.
     """
     if not directory.edits.exists():
         return []
     with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        watched, known = outbox.sent.watched_creates(), outbox.twins.known()
-        if not watched and not known:
+        known = outbox.twins.known()
+        if not known:
             return []
         places = {place.locid: place for place in cache.custom()}
-        note_twins(outbox, watched, places, Forms(outbox.sent.stored_forms()))
-        known = outbox.twins.known()
-        ours = outbox.created_here()  # another create may have turned out to have made it since
+        ours = outbox.numbers()  # another create may have turned out to have made it since
         for locid in [locid for locid in known if locid not in places or places[locid].ipblocks or locid in ours]:
             outbox.twins.forget(locid)
             del known[locid]

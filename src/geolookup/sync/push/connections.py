@@ -13,9 +13,10 @@ _END_S = 2.0
 
 
 class Request(Protocol):
-    """One thing to send: it keeps its answer, and says whether nothing more shall be sent after that."""
+    """One thing to ask: it keeps its answer, and says whether nothing more shall be asked after that."""
 
     begun: bool
+    took_s: float | None
 
     def ask(self, client: GeolocationsClient, /) -> None:
         """Send it, and keep what was answered, or the error of the service."""
@@ -87,16 +88,58 @@ class _Helper(threading.Thread):
                 ended.release()
 
 
+#: An answer that comes this soon is never slow, however many are asked for at the same time.
+_SOON_S = 0.1
+#: Connections at the beginning of a push, and the requests that are worth one more.
+_FIRST = 1
+_EACH = 4
+
+
 class Connections:
-    """The connections of one push: the given client's, which is this thread's, and up to ``most`` in all."""
+    """The connections of one push: the given client's, which is this thread's, and up to ``most`` in all.
+
+    They grow in number as long as the service answers as soon as when it is asked for one thing at a time.
+    """
 
     def __init__(self, client: GeolocationsClient, most: int) -> None:
         self._client = client
-        self.most = most
+        self._most = most
+        self._at_most = min(_FIRST, most)
+        #: How long an answer takes if nothing else is asked for meanwhile.
+        self._alone_s: float | None = None
         self._helpers: list[_Helper] = []
 
+    @property
+    def width(self) -> int:
+        """How many may be asked at the same time now."""
+        return self._at_most
+
+    def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
+        """Ask for these in their order, until one ends it or the time is over; false if the latter.
+
+        One connection takes no thread.
+        """
+        batch = Batch(requests, longest_s)
+        at_most = max(1, min(self._at_most, len(requests) // _EACH))
+        self.ask(batch, at_most)
+        self._adapt([request for request in requests if request.begun], at_most)
+        return batch.in_time
+
+    def _adapt(self, asked: Sequence[Request], at_most: int) -> None:
+        if any(request.ends_batch for request in asked):
+            self._at_most = 1
+            return
+        took_s = [request.took_s for request in asked if request.took_s is not None]
+        usual_s = sum(took_s) / len(took_s) if took_s else 0.0
+        if self._at_most == 1 or self._alone_s is None:
+            self._alone_s = usual_s
+        if usual_s > max(_SOON_S, 2 * self._alone_s):
+            self._at_most = max(1, self._at_most // 2)
+        elif len(asked) >= at_most:
+            self._at_most = min(self._most, 2 * self._at_most)
+
     def ask(self, batch: Batch, at_most: int) -> None:
-        """Send a batch over so many connections at the same time; one connection takes no thread.
+        """Ask for a batch over so many connections at the same time.
 
         If this is interrupted, what is under way is cut, and left without an answer.
         """

@@ -1,28 +1,32 @@
 """Plan a push: each request in order with its reason, without sending one; saved, and applied if nothing moved."""
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
 from geolookup.http.transport import Transport
 from geolookup.model.errors import PlanError
-from geolookup.model.types import Geolocation, is_provisional
+from geolookup.model.types import Geolocation
 from geolookup.settings.table import Settings
-from geolookup.state.edits.outbox.operations import Create, RemoveBlock, Requests, SingleRequest
-from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import block_of, described
-from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
+from geolookup.state.base.clock import now_text
+from geolookup.state.base.marks import Mark, Start
+from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.payload import content_of, described, geolocation
+from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
+from geolookup.state.edits.outbox.stations import concerns
 from geolookup.state.publishing.directory import StateDirectory
-from geolookup.sync.push import reconcile
-from geolookup.sync.push.lots import LOOKED_THROUGH, to_go_with
+from geolookup.sync.push.courier import Courier, OnConflict
 from geolookup.sync.push.push import require_same_upstream
-from geolookup.sync.push.reconcile import OnConflict
+from geolookup.sync.push.report import PushReport
+from geolookup.sync.push.requests import Errand, Looking, send
 from geolookup.sync.push.view import ServiceView
 from geolookup.upstream.geolocations import GeolocationsClient
 
 VERSION = "1.0"
+#: A counter above those of all marks: what is read now.
+_NEWEST = 1 << 53
 
 #: What must be as it was for a saved plan to be applied, and what to say if it is not.
 _COMPARED = {
@@ -46,7 +50,7 @@ def make(
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
     with Transport(settings) as transport:
-        view = ServiceView(directory, settings, GeolocationsClient(transport), to_look=True)
+        view = ServiceView(directory, settings, GeolocationsClient(transport))
         return _plan(directory, settings, view, url, on_conflict)
 
 
@@ -99,166 +103,154 @@ def checker(plan: dict[str, Any], directory: StateDirectory, settings: Settings)
 def _plan(
     directory: StateDirectory, settings: Settings, view: ServiceView, url: str, on_conflict: OnConflict
 ) -> dict[str, Any]:
-    service = dict(view.complete())
-    edits = directory.edits
-    if not edits.exists():
-        rows, aliases = [], {}
-    else:
-        with edits.reading() as database:
-            outbox = Outbox(database)
-            rows, aliases = outbox.rows(*PENDING_STATES), outbox.aliases()
+    """Rehearse a push: on a copy of edits.db, against a copy of what the service has now."""
+    start = Start(mark=Mark.now(_NEWEST), at=now_text())
+    service = dict(view.read(freely=True, start=start))
     content = json.dumps([[locid, described(place)] for locid, place in sorted(service.items())], sort_keys=True)
-    planner = _Planner(settings, service, aliases, on_conflict, rows)
-    for position, row in enumerate(rows):
-        planner.add(row, rows[position + 1 : position + 1 + LOOKED_THROUGH])
+    report = PushReport(url=url)
+    rehearsed = _Rehearsed(settings, service, start)
+    if directory.edits.exists():
+        with directory.edits.rehearsing() as database:
+            rehearsed.begin(Ledger(database))
+            courier = Courier(
+                lambda: contextlib.nullcontext(Ledger(database)), rehearsed, rehearsed, settings, report,
+                on_conflict=on_conflict,
+            )  # fmt: skip
+            courier.run()
+            waiting = rehearsed.waiting(Ledger(database), report)
+    else:
+        waiting = []
     return {
         "version": VERSION,
         "url": url,
         "on_conflict": on_conflict,
         "service": hashlib.sha256(content.encode()).hexdigest(),
-        "requests": planner.requests,
-        "waiting": planner.waiting,
+        "requests": rehearsed.requests,
+        "waiting": waiting,
     }
 
 
-class _Planner:
-    """Plays a push on a copy of what the service has."""
+class _Rehearsed:
+    """A service and its connections in memory: requests are written down, and have the effect that they would have."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        service: dict[int, Geolocation],
-        aliases: dict[int, int],
-        on_conflict: OnConflict,
-        pending: list[OutboxRow],
-    ) -> None:
+    def __init__(self, settings: Settings, service: dict[int, Geolocation], start: Start) -> None:
         self.requests: list[dict[str, Any]] = []
-        self.waiting: list[dict[str, Any]] = []
-        self._settings = settings
+        self.settings = settings
         self._service = service
-        self._aliases = aliases
-        self._on_conflict = on_conflict
-        self._pending = pending
-        self._blocked: set[int] = set()
+        self._edits: Mapping[int, OutboxRow] = {}
+        self._of_place: dict[int, list[OutboxRow]] = {}
+        # As of a view that has read a complete list.
+        self.listed: dict[int, Geolocation] | None = None
+        self.start: Start | None = start
+        self.asked_freely = True
+        self.unmodified: Start | None = None
 
-    def add(self, row: OutboxRow, later: Sequence[OutboxRow] = ()) -> None:
-        """Plan one edit, after those before it, and those ``later`` ones that go out with it."""
-        if row not in self._pending:
-            return None  # merged into the one before
-        if row.locid in self._blocked:
-            return self._wait(row, "waits for an earlier edit of the same geolocation")
-        if row.state in PERSON_STATES:
-            return self._wait(row, f"{row.state}: {row.problem or 'a person must decide'}")
-        if row.state != State.QUEUED:
-            return self._wait(row, "its outcome is unknown: the push reads the service back first")
-        waits_for = reconcile.waits_for(row, self._pending)
-        if waits_for is not None:
-            return self._wait(row, f"waits for edit {waits_for.id}: {waits_for.describe()}")
-        locid = self._aliases.get(row.locid, row.locid)
-        theirs = self._service.get(locid)
-        if isinstance(row.edit, RemoveBlock):
-            merge = reconcile.addition_to_merge(row, theirs, self._pending)
-            if merge is None:
-                return self._remove(row, locid, theirs)
-            following, replacing = merge
-            self._over(following)
-            edit: SingleRequest = replacing
-            row = replace(row, edit=replacing)
-        else:
-            edit = row.edit
-        decision = reconcile.before_sending(row, theirs, on_conflict=self._on_conflict)
-        if decision.what == "hold":
-            return self._wait(row, decision.reason)
-        if decision.what != "send":
-            return self._ends(row, {"done": "done", "drop": "dropped"}[decision.what], decision.reason)
-        others = to_go_with(row, later, blocked=self._blocked, fresh=self._still_pending, is_free=self._is_free)
-        edit.send(self._written(row, decision.reason), locid, row.key)
-        after = edit.laid_over(theirs, locid, row.base)
+    def begin(self, ledger: Ledger) -> None:
+        """Remember the edits as they are."""
+        self._edits = {row.id: row for row in ledger.outbox.rows(*PENDING_STATES)}
+        for row in self._edits.values():
+            self._of_place.setdefault(row.locid, []).append(row)
+
+    def waiting(self, ledger: Ledger, report: PushReport) -> list[dict[str, Any]]:
+        """The edits that no request is sent for, or that wait all the same."""
+        said = {line["edit"]: line for line in report.edits}
+        sent = {number for request in self.requests for number in request["edits"]}
+        found = []
+        for number, row in self._edits.items():
+            now = ledger.outbox.row(number)
+            line = said.get(number)
+            if number in sent and now.state == "done":
+                continue
+            reason = line["reason"] if line is not None else now.problem or "waits for an earlier edit of its place"
+            if now.state in ("done", "dropped"):
+                reason = f"{now.state}: {reason}"
+            found.append({"edit": number, "what": row.describe(), "reason": reason})
+        return found
+
+    # As a view
+
+    def read(self, *, freely: bool) -> dict[int, Geolocation]:  # noqa: ARG002 - as of a view
+        """What the service has."""
+        self.listed = dict(self._service)
+        return self.listed
+
+    # As connections
+
+    width = 1
+
+    def ask_all(self, asked: Sequence[Errand] | Sequence[Looking], longest_s: float) -> bool:  # noqa: ARG002 - nothing takes time
+        """Answer looks and errands."""
+        for each in asked:
+            each.begun = True
+            if isinstance(each, Looking):
+                each.found = self._service.get(each.number)
+            else:
+                self._ask(each)
+        return True
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _ask(self, errand: Errand) -> None:
+        request = errand.request
+        errand.answer = send(_Written(self, errand), request, errand.number, errand.key)
+        errand.ended = True
+        number = errand.answer if errand.number is None else errand.number
+        assert isinstance(number, int)
+        before = self._service.get(number)
+        after = request.applied(None if before is None else content_of(before))
         if after is None:
-            self._service.pop(locid, None)
+            self._service.pop(number, None)
         else:
-            self._service[locid] = after
-        self._over(row)
-        for other in others:
-            self.add(other)
-        return None
+            self._service[number] = geolocation(number, after)
 
-    def _still_pending(self, row: OutboxRow) -> OutboxRow | None:
-        return row if row in self._pending else None
-
-    def _is_free(self, row: OutboxRow) -> bool:
-        if is_provisional(self._aliases.get(row.locid, row.locid)) and not isinstance(row.edit, Create):
-            # It has a number once the create that is planned before it has gone out.
-            own = (other.edit for other in self._pending if other.locid == row.locid)
-            if any(isinstance(edit, Create) for edit in own):
-                return False
-        return reconcile.waits_for(row, self._pending) is None
-
-    def _over(self, row: OutboxRow) -> None:
-        """An edit that will be over by then: nothing waits for it."""
-        self._pending = [other for other in self._pending if other.id != row.id]
-
-    def _ends(self, row: OutboxRow, how: str, reason: str) -> None:
-        self.waiting.append({"edit": row.id, "what": row.describe(), "reason": f"{how}: {reason}"})
-        self._over(row)
-
-    def _wait(self, row: OutboxRow, reason: str) -> None:
-        self._blocked.add(row.locid)
-        self.waiting.append({"edit": row.id, "what": row.describe(), "reason": reason})
-
-    def _written(self, row: OutboxRow, reason: str) -> Requests:
-        """Takes requests of an edit, and writes them down."""
-        return _WrittenRequests(self._settings, self.requests, {"edit": row.id}, f"{row.describe()}: {reason}")
-
-    def _remove(self, row: OutboxRow, locid: int, theirs: Geolocation | None) -> None:
-        theirs = reconcile.as_cleared(row, locid) or theirs
-        step = reconcile.next_removal_step(row, theirs)
-        if step.what == "hold":
-            return self._wait(row, step.reason)
-        if step.what == "done" or theirs is None:
-            return self._ends(row, "done", step.reason)
-        after = [block_of(ends) for ends in step.journal["after"]]
-        present = set(theirs.ipblocks)
-        if step.what == "clear":
-            self._written(row, "the service can only delete all blocks").delete_blocks(locid)
-            present = set()
-        for block in after:
-            if block not in present:
-                again = self._written(row, f"{block} stays, so it comes back")
-                again.create_block(locid, block.startip, block.endip, idempotency_key=row.key)
-        self._service[locid] = replace(theirs, ipblocks=tuple(sorted(after)))
-        return self._over(row)
+    def write(self, errand: Errand, method: str, target: str, body: Mapping[str, object] | None) -> None:
+        """Write a request down, with the edits that it is for."""
+        rows = [row for row in self._of_place.get(errand.place, ()) if concerns(errand.request, row.intent)]
+        reason = "; ".join(row.describe() for row in rows) or "a block comes back"
+        self.requests.append(
+            {
+                "edit": rows[0].id if rows else 0,
+                "edits": [row.id for row in rows],
+                "method": method,
+                "target": target,
+                "body": body,
+                "reason": reason,
+            }
+        )
 
 
-class _WrittenRequests:
-    """Requests written down for a plan, in place of being sent; see `operations.Requests`."""
+class _Written:
+    """A client that writes down the one request of an errand; see `requests.Client`."""
 
-    def __init__(self, settings: Settings, lines: list[dict[str, Any]], edit: dict[str, int], reason: str) -> None:
-        self._settings = settings
-        self._lines = lines
-        self._edit = edit
-        self._reason = reason
+    def __init__(self, rehearsed: _Rehearsed, errand: Errand) -> None:
+        self._rehearsed = rehearsed
+        self._errand = errand
 
-    def _write(self, method: str, target: str, body: Mapping[str, object] | None) -> None:
-        self._lines.append({**self._edit, "method": method, "target": target, "body": body, "reason": self._reason})
+    def _write(self, method: str, path: str, body: Mapping[str, object] | None) -> None:
+        number = self._errand.number
+        target = path if number is None else f"{path}?locid={number}"
+        self._rehearsed.write(self._errand, method, target, body)
 
     # The keys are not written: a plan says what will be asked, and they are no part of that.
 
-    def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> None:  # noqa: ARG002
-        self._write("POST", self._settings.path_create, fields)
+    def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> int:  # noqa: ARG002
+        self._write("POST", self._rehearsed.settings.path_create, fields)
+        return self._errand.place  # under which the service has nothing
 
-    def update(self, locid: int, fields: Mapping[str, object]) -> None:
-        self._write("PUT", f"{self._settings.path_update}?locid={locid}", fields)
+    def update(self, locid: int, fields: Mapping[str, object]) -> None:  # noqa: ARG002
+        self._write("PUT", self._rehearsed.settings.path_update, fields)
 
-    def delete(self, locid: int) -> None:
-        self._write("DELETE", f"{self._settings.path_delete}?locid={locid}", None)
+    def delete(self, locid: int) -> None:  # noqa: ARG002
+        self._write("DELETE", self._rehearsed.settings.path_delete, None)
 
-    def delete_blocks(self, locid: int) -> None:
-        self._write("DELETE", f"{self._settings.path_delete_blocks}?locid={locid}", None)
+    def delete_blocks(self, locid: int) -> tuple[int, int]:  # noqa: ARG002
+        self._write("DELETE", self._rehearsed.settings.path_delete_blocks, None)
+        return 0, 0
 
     def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> None:  # noqa: ARG002
-        self._write("POST", f"{self._settings.path_create_block}?locid={locid}", {"startip": startip, "endip": endip})
+        self._write("POST", self._rehearsed.settings.path_create_block, {"startip": startip, "endip": endip})
 
-    def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> None:
+    def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> None:  # noqa: ARG002
         body = {"startip": startip, "endip": endip, "newstartip": newstartip, "newendip": newendip}
-        self._write("PUT", f"{self._settings.path_replace_block}?locid={locid}", body)
+        self._write("PUT", self._rehearsed.settings.path_replace_block, body)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from geolookup.state.edits.outbox.row import OutboxRow
+
 
 @dataclass(slots=True, kw_only=True)
 class PushReport:
@@ -37,3 +39,14 @@ class PushReport:
     def as_dict(self) -> dict[str, Any]:
         """All of it by name, for ``--json``."""
         return {name: getattr(self, name) for name in self.__slots__}
+
+
+def line_of(row: OutboxRow, reason: str | None = None) -> dict[str, Any]:
+    """The line of an edit."""
+    return {
+        "edit": row.id,
+        "locid": row.locid,
+        "what": row.describe(),
+        "state": str(row.state),
+        "reason": row.problem or "" if reason is None else reason,
+    }

@@ -1,17 +1,16 @@
 """The kinds of edits: what is written of each is read again, and what is not known is an error."""
 
 import json
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from geolookup.model.errors import StateDamagedError
-from geolookup.model.types import Geolocation, IPBlock
+from geolookup.model.types import IPBlock
 from geolookup.state.editor import Editor
 from geolookup.state.edits.outbox.operations import (
-    FREEING,
     AddBlock,
     ClearBlocks,
     Create,
@@ -20,10 +19,12 @@ from geolookup.state.edits.outbox.operations import (
     Operation,
     RemoveBlock,
     ReplaceBlock,
-    SingleRequest,
     Update,
+    edit_of,
     read_edit,
 )
+from geolookup.state.edits.outbox.payload import values_of
+from geolookup.state.edits.places.place import Content
 from geolookup.state.publishing.directory import StateDirectory
 from tests.state.edits.editing import BERLIN, DEFAULTS
 from tests.support.data.states import place, publish
@@ -42,7 +43,7 @@ edits: st.SearchStrategy[Edit] = st.one_of(
 
 
 def test_every_operation_has_one_class_and_every_class_its_operation() -> None:
-    kinds = {*get_args(SingleRequest), RemoveBlock}
+    kinds = set(get_args(Edit))
     assert {kind.operation for kind in kinds} == set(Operation)
     assert len(kinds) == len(Operation)
 
@@ -53,51 +54,15 @@ def test_what_is_written_of_an_edit_is_read_again(edit: Edit) -> None:
     assert read_edit(str(edit.operation), payload) == edit
 
 
-@given(edits, st.sets(blocks), blocks)
-def test_an_edit_frees_exactly_the_blocks_that_are_gone_after_it(edit: Edit, has: set[IPBlock], block: IPBlock) -> None:
-    """`frees` and `takes` agree with what `laid_over` does to a geolocation that is as the base has it."""
-    before = Geolocation(locid=-1, **BERLIN, ipblocks=tuple(sorted(has)))
-    base = {"fields": BERLIN, "blocks": [[each.startip, each.endip] for each in before.ipblocks]}
-    after = edit.laid_over(before, -1, base)
-    left = set() if after is None else set(after.ipblocks)
-    if block in has and block not in left:
-        assert edit.frees(block, base)
-        assert edit.operation in FREEING
-    assert left - has <= {edit.takes}
+@given(edits, st.sets(blocks))
+def test_an_edit_is_the_intent_that_it_says(edit: Edit, has: set[IPBlock]) -> None:
+    intent = edit.intent(7, Content(values_of(BERLIN), frozenset(has)))
+    again = edit_of(intent)
+    assert (intent.id, again.operation, again.takes) == (7, edit.operation, edit.takes)
+    after = intent.applied(intent.base)
     if edit.takes is not None:
-        assert edit.takes in left
-
-
-class Recorded:
-    """Requests that were made, by name."""
-
-    def __init__(self) -> None:
-        self.made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *given, **named: self.made.append((name, given, named))
-
-
-ENDS = ("10.0.0.1", "10.0.0.1")
-OTHER_ENDS = ("10.0.0.2", "10.0.0.2")
-ONE, OTHER = IPBlock.parse(*ENDS), IPBlock.parse(*OTHER_ENDS)
-
-
-@pytest.mark.parametrize(
-    ("edit", "request_made"),
-    [
-        (Create(fields=BERLIN), ("create", (BERLIN,), {"idempotency_key": "k"})),
-        (Update(fields=BERLIN), ("update", (-7, BERLIN), {})),
-        (Delete(), ("delete", (-7,), {})),
-        (AddBlock(block=ONE), ("create_block", (-7, *ENDS), {"idempotency_key": "k"})),
-        (ReplaceBlock(block=ONE, new_block=OTHER), ("replace_block", (-7, *ENDS, *OTHER_ENDS), {})),
-        (ClearBlocks(), ("delete_blocks", (-7,), {})),
-    ],
-)
-def test_each_edit_makes_its_own_request(edit: SingleRequest, request_made: tuple[Any, ...]) -> None:
-    service = Recorded()
-    edit.send(service, -7, "k")
-    assert service.made == [request_made]
+        assert after is not None
+        assert edit.takes in after.blocks
 
 
 @pytest.mark.parametrize(

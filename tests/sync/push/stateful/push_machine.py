@@ -55,24 +55,20 @@ class PushMachine(RuleBasedStateMachine):
     @rule(city=draws.cities, crash_in=draws.crashes)
     def create(self, city: str, crash_in: int | None) -> None:
         fields = fields_of(city)
-        if self._edit(crash_in, lambda editor: editor.create(**fields)):
-            self.memory.intended[self.world.rows()[-1].locid] = tuple(fields.values()), frozenset()
+        self._edit(crash_in, lambda editor: editor.create(**fields), (tuple(fields.values()), frozenset()))
 
     @rule(index=draws.indexes, city=draws.cities, crash_in=draws.crashes)
     def update(self, index: int, city: str, crash_in: int | None) -> None:
         if (laid := self._shown(index)) is None:
             return
-        local = self.world.number_here(laid.place.locid)
-        if self._edit(crash_in, lambda editor: editor.update(laid.place.locid, **fields_of(city))):
-            self.memory.intended[local] = tuple(fields_of(city).values()), ends_of(laid)
+        wanted = tuple(fields_of(city).values()), ends_of(laid)
+        self._edit(crash_in, lambda editor: editor.update(laid.place.locid, **fields_of(city)), wanted)
 
     @rule(index=draws.indexes, crash_in=draws.crashes)
     def delete(self, index: int, crash_in: int | None) -> None:
         if (laid := self._shown(index)) is None:
             return
-        local = self.world.number_here(laid.place.locid)
-        if self._edit(crash_in, lambda editor: editor.delete(laid.place.locid)):
-            self.memory.intended[local] = None
+        self._edit(crash_in, lambda editor: editor.delete(laid.place.locid), None)
 
     @rule(index=draws.indexes, block=draws.blocks, crash_in=draws.crashes)
     def add_block(self, index: int, block: Ends, crash_in: int | None) -> None:
@@ -101,30 +97,29 @@ class PushMachine(RuleBasedStateMachine):
     ) -> None:
         if (laid := self._shown(index)) is None:
             return
-        local = self.world.number_here(laid.place.locid)
-        if self._edit(crash_in, lambda editor: action(editor, laid.place.locid)):
-            after = (ends_of(laid) - gone) | new
-            self.memory.intended[local] = tuple(laid.place.fields().values()), frozenset(after)
+        wanted = tuple(laid.place.fields().values()), frozenset((ends_of(laid) - gone) | new)
+        self._edit(crash_in, lambda editor: action(editor, laid.place.locid), wanted)
 
     def _shown(self, index: int) -> Laid | None:
         places = self.world.editor.custom()
         return places[index % len(places)] if places else None
 
-    def _edit(self, crash_in: int | None, action: Callable[[Editor], Any]) -> bool:
-        """Make an edit; whether it is acknowledged or at least durable. What failed must have changed nothing."""
+    def _edit(self, crash_in: int | None, action: Callable[[Editor], Any], wanted: Any) -> None:
+        """Make an edit, after which its geolocation should be so. What failed must have changed nothing."""
         before = self.world.rows()
         try:
             self.world.may_crash(crash_in, lambda: action(self.world.editor))
         except EditError:
             assert self.world.rows() == before
-            return False
+            return
         if not self.world.faults.commits:
             assert self.world.rows() == before
-            return False
+            return
         after = self.world.rows()
         assert [row.id for row in after[: len(before)]] == [row.id for row in before]
         self.memory.rows_seen = len(after)
-        return True
+        if len(after) > len(before):
+            self.memory.intended[after[-1].id] = wanted
 
     @rule(crash_in=draws.push_crashes, what=draws.answers, on_conflict=draws.decisions_on_conflicts)
     def push(self, crash_in: int | None, what: list[str], on_conflict: Any) -> None:
@@ -134,7 +129,7 @@ class PushMachine(RuleBasedStateMachine):
         self.memory.note_what_is_done()
         self.memory.note_what_was_named_late()
         if on_conflict != "hold":
-            self.memory.decided |= {row.locid for row in known.values() if row.state in PENDING_STATES}
+            self.memory.decided |= {row.id for row in known.values() if row.state in PENDING_STATES}
         else:
             self.judge.nothing_of_theirs_was_destroyed()
 
@@ -173,7 +168,7 @@ class PushMachine(RuleBasedStateMachine):
         if not waiting:
             return
         row = waiting[number % len(waiting)]
-        self.memory.decided.add(row.locid)
+        self.memory.decided.add(row.id)
         if action == "adopt":
             candidates = sorted(self.world.service.places) or [-1]
             locid = candidates[which % len(candidates)]
@@ -192,7 +187,7 @@ class PushMachine(RuleBasedStateMachine):
         fields = fields_of(city)
         window_open = self.world.service.in_flight or any(
             row.operation == "create"
-            and (row.state in (State.SENDING, State.UNKNOWN) or (row.state == State.QUEUED and row.was_put_off))
+            and (row.state in (State.SENDING, State.UNKNOWN) or (row.state == State.QUEUED and row.attempts))
             for row in self.world.rows()
         )
         if window_open or not equal:
@@ -207,7 +202,7 @@ class PushMachine(RuleBasedStateMachine):
     @rule(index=draws.indexes)
     def foreign_update(self, index: int) -> None:
         if (locid := self._touched(index)) is not None:
-            self.memory.note_a_spoiling(locid, fields_of("Bonn")["country"])
+            self.memory.note_a_spoiling(locid, "Bonn")
             self.world.service.foreign_update(locid, {**fields_of("Bonn"), "region": "foreign"})
 
     @rule(index=draws.indexes)
@@ -266,7 +261,7 @@ class PushMachine(RuleBasedStateMachine):
             pending = world.editor.pending()
             for row in pending:
                 if row.state in (State.HELD, State.REJECTED):
-                    troubled.add(row.locid)
+                    troubled.add(row.id)
                     if world.editor.edit(row.id).state in (State.HELD, State.REJECTED):
                         world.editor.drop(row.id)
             if not pending:
@@ -275,4 +270,4 @@ class PushMachine(RuleBasedStateMachine):
             raise AssertionError([(row.describe(), row.state, row.problem) for row in world.editor.pending()])
         world.clock.sleep(SETTLE_S + 1)
         self.pull(None)
-        self.judge.both_sides_are_equal_and_as_intended(troubled)
+        self.judge.both_sides_are_equal_and_as_intended(self.memory.places_of(troubled))

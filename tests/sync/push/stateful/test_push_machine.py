@@ -8,8 +8,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from geolookup.state.edits.outbox.row import State
-from tests.sync.push.stateful.draws import BLOCKS, fields_of
+from tests.sync.push.stateful.draws import BLOCKS
 from tests.sync.push.stateful.push_machine import KINDS_OF_UPSTREAMS, STEPS, Kind, PushMachine
 from tests.sync.push.stateful.world import SETTLE_S
 
@@ -186,62 +185,6 @@ def test_what_was_once_found(steps: list[tuple[Any, ...]], honours_keys: bool) -
             machine.no_acknowledged_edit_is_lost()
     finally:
         machine.teardown()
-
-
-def test_a_create_that_was_changed_and_named_late_looks_like_one_that_was_misnamed() -> None:
-    """Why the machine lets an equal one of the foreign client's be taken then: a client is told the same of both."""
-
-    def changed(machine: PushMachine) -> None:
-        machine.a_create_meets_a_fault("", "killed-after")
-        machine.foreign_update(0)
-        machine.what_is_unknown_settles_and_is_pushed([])
-        machine.what_is_unknown_settles_and_is_pushed([])
-        machine.foreign_create("", True)
-
-    def misnamed(machine: PushMachine) -> None:
-        machine.a_create_meets_a_fault("", "killed")
-        machine.world.service.foreign_create({**fields_of("Bonn"), "region": "foreign"})
-        machine.what_is_unknown_settles_and_is_pushed([])
-        machine.what_is_unknown_settles_and_is_pushed(["wrong"])
-
-    heard, told, became, makers = [], [], [], []
-    for story in (changed, misnamed):
-        machine = type("Machine", (PushMachine,), {"kind": Kind(honours_keys=True)})()
-        try:
-            answers = _listened_to(machine)
-            machine.first_pull()
-            story(machine)
-            machine.time_passes(SETTLE_S + 1)
-            told.append(machine.world.pull().warnings)
-            heard.append(list(answers))
-            became.append([(row.state, machine.world.aliases()[row.locid]) for row in machine.world.rows()])
-            makers.append([place.key is None for place in machine.world.service.places.values()])
-        finally:
-            machine.teardown()
-    assert heard[0] == heard[1]
-    assert [place.locid for place in heard[0][-1]] == [1, -1, -2]
-    assert told == [["the service answered with locid -1 to a create that made -2"]] * 2
-    assert became == [[(State.DONE, -2)]] * 2
-    assert makers == [[False, True], [True, False]]
-
-
-def _listened_to(machine: PushMachine) -> list[Any]:
-    """What the service answers to this machine from now on: its lists, and the numbers of what it made."""
-    heard: list[Any] = []
-    listing, create = machine.world.service.list, machine.world.service.create
-
-    def listen_to_list(**options: Any) -> Any:
-        answer = listing(**options)
-        heard.append([place for batch in answer.iter_batches() for place in batch])
-        return answer
-
-    def listen_to_create(fields: Any, **options: Any) -> int:
-        heard.append(create(fields, **options))
-        return int(heard[-1])
-
-    machine.world.patch.setattr(machine.world.service, "list", listen_to_list)
-    machine.world.patch.setattr(machine.world.service, "create", listen_to_create)
-    return heard
 
 
 def test_a_find_is_reported_without_being_made_smaller_first() -> None:

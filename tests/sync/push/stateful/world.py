@@ -12,8 +12,11 @@ from sqlite_utils import Database
 
 from geolookup.settings.table import Settings
 from geolookup.state.base import clock as clock_module
+from geolookup.state.base.marks import Begun
 from geolookup.state.editor import Editor
 from geolookup.state.edits.layer import Laid
+from geolookup.state.edits.outbox.kept import OPEN, Kept
+from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.store import Edits
@@ -130,6 +133,33 @@ class World:
         """All edits that were ever made here."""
         with self._outbox() as outbox:
             return outbox.rows() if outbox else []
+
+    def places(self) -> list[Kept]:
+        """All places of which something is open."""
+        with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
+            return [*Ledger(Database(connection, execute_plugins=False)).read(OPEN).values()]
+
+    def counter(self) -> int:
+        """The counter of the last mark of edits.db, 0 if there is none."""
+        with self._outbox() as outbox:
+            return outbox.counter if outbox else 0
+
+    def seen_since(self) -> dict[int, int]:
+        """The service's numbers of places of which the pulled list does not say how they are, with the counter of one.
+
+        A newer list has spoken of it, or what was sent for it was under way when that one began.
+        """
+        current = self.directory.current()
+        if current is None or not os.path.exists(self.directory.edits.path):
+            return {}
+        with contextlib.closing(sqlite3.connect(self.directory.edits.path)) as connection:
+            under_way = "(number IS NOT NULL AND id IN (SELECT place FROM requests WHERE NOT over))"
+            # Of what the service does not show, lookups have what it said yes to, until a person decides.
+            shown = "coalesce(hold, '') NOT LIKE '[\"not shown%'"
+            sql = f"SELECT coalesce(number, lost), max(seen) FROM places WHERE {shown} AND (seen > ? OR {under_way})"
+            sql += " GROUP BY 1"
+            counter = Begun.of(current.published).counter
+            return {number: seen for number, seen in connection.execute(sql, (counter,)) if number is not None}
 
     def aliases(self) -> dict[int, int]:
         """The number of the service's of each geolocation that was created here, if it is known, by the one here."""

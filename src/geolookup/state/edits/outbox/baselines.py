@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from geolookup.state.base.clock import now_text
-from geolookup.state.edits.outbox.row import OutboxRow
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -36,23 +35,16 @@ class Baselines:
         #: Those that were read: thousands of creates share one.
         self._read: dict[int, Mapping[int, str]] = {}
 
-    def of(self, row: OutboxRow) -> Mapping[int, str]:
-        """The custom geolocations that the service had before the first attempt of a create that may have arrived.
-
-        By locid, with the digest of the content. If there was no attempt that this
-        file knows of, it is what was published when the create was made.
-        """
-        number = row.made if row.baseline is None else row.baseline
+    def of(self, number: int | None) -> Mapping[int, str]:
+        """The custom geolocations of a baseline, by locid, each with the digest of the content."""
         if number is None:
             return {}
         if number not in self._read:
-            self._read[number] = self._of(number)
+            rows = self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,))
+            self._read[number] = {
+                int(locid): digest for found in rows for locid, digest in json.loads(found["locids"]).items()
+            }
         return self._read[number]
-
-    def _of(self, number: int) -> dict[int, str]:
-        for found in self._database.query("SELECT locids FROM baselines WHERE id = ?", (number,)):
-            return {int(locid): digest for locid, digest in json.loads(found["locids"]).items()}
-        return {}
 
     def keep(self, known: Mapping[int, str]) -> int:
         """Keep what a service had, once for all creates that have the same baseline.
@@ -82,6 +74,10 @@ class Twins:
     def forget(self, locid: int) -> None:
         """Note that a twin is one no longer."""
         self._database.execute("DELETE FROM twins WHERE locid = ?", (locid,))
+
+    def forget_all(self) -> None:
+        """Note that another service comes: it has none."""
+        self._database.execute("DELETE FROM twins")
 
     def dismiss(self, locid: int) -> bool:
         """Note that a person keeps a twin as it is; false if it was not found as one."""

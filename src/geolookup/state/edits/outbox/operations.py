@@ -1,21 +1,20 @@
-"""The kinds of edits, one class each: what it says, what it does locally, what it sends, and which blocks it frees.
+"""The kinds of edits, one class each: the data of an edit, its words, and the intent that it is.
 
 `Edit` is the union of the classes, so that a ``match`` over it can end in ``assert_never``.
 """
-
-# ruff: noqa: ARG002, ARG003 - every kind has the same methods, and not each kind needs every argument
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 from geolookup.base.reasons import reason
 from geolookup.model.errors import GeoLookupError
 from geolookup.model.fields import FIELD_NAMES
-from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.edits.outbox.payload import block_of, blocks_of, ends_of, geolocation
+from geolookup.model.types import IPBlock
+from geolookup.state.edits.outbox.payload import block_of, ends_of, values_of
+from geolookup.state.edits.places.place import Content, Intent
 
 
 class Operation(StrEnum):
@@ -30,24 +29,11 @@ class Operation(StrEnum):
     CLEAR_BLOCKS = "clear_blocks"
 
 
-class Requests(Protocol):
-    """The requests that edits become. The service's client sends them, and a plan only writes them down."""
-
-    def create(self, fields: Mapping[str, object], *, idempotency_key: str) -> object: ...
-    def update(self, locid: int, fields: Mapping[str, object]) -> object: ...
-    def delete(self, locid: int) -> object: ...
-    def delete_blocks(self, locid: int) -> object: ...
-    def create_block(self, locid: int, startip: str, endip: str, *, idempotency_key: str) -> object: ...
-    def replace_block(self, locid: int, startip: str, endip: str, newstartip: str, newendip: str) -> object: ...
-
-
 class _Kind(ABC):
-    """One edit, of any kind. ``base`` is always a row's: what the edit was made against, or None."""
+    """One edit, of any kind."""
 
     __slots__ = ()
     operation: ClassVar[Operation]
-    #: Whether it takes blocks away from its geolocation.
-    frees_blocks: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -67,46 +53,39 @@ class _Kind(ABC):
         """The edit in words."""
 
     @abstractmethod
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        """A geolocation after the edit; None if it is gone.
-
-        If ``place`` is None, the list no longer has the geolocation. Then ``base`` stands in for it: until a person
-        decides, the edit shows in lookups as it was meant.
-        """
+    def intent(self, number: int, base: Content | None) -> Intent:
+        """The edit as an intent with this number, made against ``base``."""
 
     @property
     def takes(self) -> IPBlock | None:
         """The block that it gives to its geolocation."""
         return None
 
-    def frees(self, block: IPBlock, base: Mapping[str, Any] | None) -> bool:
-        """True if it takes this very block away from its geolocation."""
-        return False
-
-
-class _SingleRequest(_Kind):
-    __slots__ = ()
-
-    @abstractmethod
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        """Make the one request that it takes, and return the answer.
-
-        :param locid: the service's number of the geolocation; a create has none yet, and ignores it
-        :param key: the ``Idempotency-Key``
-        """
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SettingFields(_SingleRequest):
+class _SettingFields(_Kind):
     fields: dict[str, Any]
 
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> Self:
-        return cls(fields=_fields(payload))
+        fields = payload["fields"]
+        if not isinstance(fields, dict) or not fields:
+            raise TypeError("`fields` is not an object with members")
+        # An edit from before a field was there says nothing of it.
+        return cls(fields={name: fields[name] for name in FIELD_NAMES if name in fields})
 
     @property
     def payload(self) -> dict[str, Any]:
         return {"fields": self.fields}
+
+    def describe(self, locid: int) -> str:
+        return f"{self.operation} geolocation {locid}"
+
+    def intent(self, number: int, base: Content | None) -> Intent:
+        values = values_of(self.fields)
+        if self.operation is Operation.CREATE:
+            return Intent(id=number, what="create", base=base, values=values)
+        return Intent(id=number, what="set", base=base, values=values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,15 +94,6 @@ class Create(_SettingFields):
 
     operation: ClassVar = Operation.CREATE
 
-    def describe(self, locid: int) -> str:
-        return f"create geolocation {locid}"
-
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        return geolocation(locid, self.fields, () if place is None else place.ipblocks)
-
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        return service.create(self.fields, idempotency_key=key)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update(_SettingFields):
@@ -131,51 +101,46 @@ class Update(_SettingFields):
 
     operation: ClassVar = Operation.UPDATE
 
-    def describe(self, locid: int) -> str:
-        return f"update geolocation {locid}"
-
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        if place is None:
-            place = _from_base(locid, base or {"fields": self.fields, "blocks": []})
-        return geolocation(locid, self.fields, place.ipblocks)
-
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        return service.update(locid, self.fields)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delete(_SingleRequest):
-    """Delete a geolocation with its blocks."""
-
-    operation: ClassVar = Operation.DELETE
-    frees_blocks: ClassVar = True
-
+class _Whole(_Kind):
     @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> Self:
+    def read(cls, _payload: Mapping[str, Any]) -> Self:
         return cls()
 
     @property
     def payload(self) -> dict[str, Any]:
         return {}
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(_Whole):
+    """Delete a geolocation with its blocks."""
+
+    operation: ClassVar = Operation.DELETE
+
     def describe(self, locid: int) -> str:
         return f"delete geolocation {locid}"
 
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        return None
-
-    def frees(self, block: IPBlock, base: Mapping[str, Any] | None) -> bool:
-        return _had(base, block)
-
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        return service.delete(locid)
+    def intent(self, number: int, base: Content | None) -> Intent:
+        return Intent(id=number, what="delete", base=base)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddBlock(_SingleRequest):
-    """Give a geolocation a block."""
+class ClearBlocks(_Whole):
+    """Take all blocks of a geolocation away."""
 
-    operation: ClassVar = Operation.ADD_BLOCK
+    operation: ClassVar = Operation.CLEAR_BLOCKS
+
+    def describe(self, locid: int) -> str:
+        return f"remove all blocks of {locid}"
+
+    def intent(self, number: int, base: Content | None) -> Intent:
+        return Intent(id=number, what="clear", base=base, all=frozenset() if base is None else base.blocks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfBlock(_Kind):
     block: IPBlock
 
     @classmethod
@@ -186,11 +151,18 @@ class AddBlock(_SingleRequest):
     def payload(self) -> dict[str, Any]:
         return {"block": ends_of(self.block)}
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddBlock(_OfBlock):
+    """Give a geolocation a block."""
+
+    operation: ClassVar = Operation.ADD_BLOCK
+
     def describe(self, locid: int) -> str:
         return f"add {_range(self.block)} to {locid}"
 
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        return _with_blocks(place or _from_base(locid, base), added=self.block)
+    def intent(self, number: int, base: Content | None) -> Intent:
+        return Intent(id=number, what="add", base=base, new=self.block)
 
     @property
     def takes(self) -> IPBlock | None:
@@ -200,17 +172,25 @@ class AddBlock(_SingleRequest):
         """The edit, giving another block."""
         return replace(self, block=block)
 
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        return service.create_block(locid, self.block.startip, self.block.endip, idempotency_key=key)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveBlock(_OfBlock):
+    """Take one block away."""
+
+    operation: ClassVar = Operation.REMOVE_BLOCK
+
+    def describe(self, locid: int) -> str:
+        return f"remove {_range(self.block)} from {locid}"
+
+    def intent(self, number: int, base: Content | None) -> Intent:
+        return Intent(id=number, what="remove", base=base, old=self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceBlock(_SingleRequest):
+class ReplaceBlock(_OfBlock):
     """Put ``new_block`` in the place of ``block``."""
 
     operation: ClassVar = Operation.REPLACE_BLOCK
-    frees_blocks: ClassVar = True
-    block: IPBlock
     new_block: IPBlock
 
     @classmethod
@@ -224,94 +204,26 @@ class ReplaceBlock(_SingleRequest):
     def describe(self, locid: int) -> str:
         return f"replace {_range(self.block)} of {locid} by {_range(self.new_block)}"
 
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        return _with_blocks(place or _from_base(locid, base), removed=self.block, added=self.new_block)
+    def intent(self, number: int, base: Content | None) -> Intent:
+        return Intent(id=number, what="replace", base=base, old=self.block, new=self.new_block)
 
     @property
     def takes(self) -> IPBlock | None:
         return self.new_block
 
-    def frees(self, block: IPBlock, base: Mapping[str, Any] | None) -> bool:
-        return block == self.block
-
     def taking(self, block: IPBlock) -> Self:
         """The edit, giving another block in place of the old one."""
         return replace(self, new_block=block)
 
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        return service.replace_block(
-            locid, self.block.startip, self.block.endip, self.new_block.startip, self.new_block.endip
-        )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveBlock(_Kind):
-    """Take one block away. The service has no such request: a push does it in journaled steps."""
-
-    operation: ClassVar = Operation.REMOVE_BLOCK
-    frees_blocks: ClassVar = True
-    block: IPBlock
-
-    @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> Self:
-        return cls(block=block_of(payload["block"]))
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        return {"block": ends_of(self.block)}
-
-    def describe(self, locid: int) -> str:
-        return f"remove {_range(self.block)} from {locid}"
-
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        return _with_blocks(place or _from_base(locid, base), removed=self.block)
-
-    def frees(self, block: IPBlock, base: Mapping[str, Any] | None) -> bool:
-        return block == self.block
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearBlocks(_SingleRequest):
-    """Take all blocks of a geolocation away."""
-
-    operation: ClassVar = Operation.CLEAR_BLOCKS
-    frees_blocks: ClassVar = True
-
-    @classmethod
-    def read(cls, payload: Mapping[str, Any]) -> Self:
-        return cls()
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        return {}
-
-    def describe(self, locid: int) -> str:
-        return f"remove all blocks of {locid}"
-
-    def laid_over(self, place: Geolocation | None, locid: int, base: Mapping[str, Any] | None) -> Geolocation | None:
-        return replace(place or _from_base(locid, base), ipblocks=())
-
-    def frees(self, block: IPBlock, base: Mapping[str, Any] | None) -> bool:
-        return _had(base, block)
-
-    def send(self, service: Requests, locid: int, key: str) -> object:
-        return service.delete_blocks(locid)
-
-
-#: An edit that one request brings to the service.
-SingleRequest: TypeAlias = Create | Update | Delete | AddBlock | ReplaceBlock | ClearBlocks
-Edit: TypeAlias = SingleRequest | RemoveBlock
+Edit: TypeAlias = Create | Update | Delete | AddBlock | ReplaceBlock | RemoveBlock | ClearBlocks
 #: An edit that says what the fields shall be.
 SettingFields: TypeAlias = Create | Update
 #: An edit that gives a block to its geolocation.
 TakingBlock: TypeAlias = AddBlock | ReplaceBlock
-#: An edit of something that the service may have changed since: a push looks before it sends one.
-Overwriting: TypeAlias = Update | Delete | ClearBlocks
 
 _KINDS: tuple[type[Edit], ...] = (Create, Update, Delete, AddBlock, ReplaceBlock, RemoveBlock, ClearBlocks)
 _BY_OPERATION: dict[Operation, type[Edit]] = {kind.operation: kind for kind in _KINDS}
-#: The kinds that take blocks away.
-FREEING = tuple(kind.operation for kind in _KINDS if kind.frees_blocks)
 
 
 def read_edit(operation: str, payload: Mapping[str, Any]) -> Edit:
@@ -326,32 +238,28 @@ def read_edit(operation: str, payload: Mapping[str, Any]) -> Edit:
         raise ValueError(f"the payload of its {operation} cannot be read: {reason(error)}") from error
 
 
-def _fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    fields = payload["fields"]
-    if not isinstance(fields, dict) or not fields:
-        raise TypeError("`fields` is not an object with members")
-    # An edit from before a field was there says nothing of it.
-    return {name: fields[name] for name in FIELD_NAMES if name in fields}
+def edit_of(intent: Intent) -> Edit:
+    """The edit that is an intent."""
+    match intent.what:
+        case "create" | "set":
+            fields = dict(zip(FIELD_NAMES, intent.values, strict=True))
+            return Create(fields=fields) if intent.what == "create" else Update(fields=fields)
+        case "add":
+            return AddBlock(block=_block(intent.new))
+        case "remove":
+            return RemoveBlock(block=_block(intent.old))
+        case "replace":
+            return ReplaceBlock(block=_block(intent.old), new_block=_block(intent.new))
+        case "clear":
+            return ClearBlocks()
+        case "delete":
+            return Delete()
+
+
+def _block(value: object) -> IPBlock:
+    assert isinstance(value, IPBlock)
+    return value
 
 
 def _range(block: IPBlock) -> str:
     return "-".join(dict.fromkeys(ends_of(block)))
-
-
-def _from_base(locid: int, base: Mapping[str, Any] | None) -> Geolocation:
-    if base is None:
-        raise ValueError(f"an edit of geolocation {locid} has no base")
-    return geolocation(locid, base["fields"], blocks_of(base["blocks"]))
-
-
-def _had(base: Mapping[str, Any] | None, block: IPBlock) -> bool:
-    return base is not None and ends_of(block) in base["blocks"]
-
-
-def _with_blocks(place: Geolocation, *, removed: IPBlock | None = None, added: IPBlock | None = None) -> Geolocation:
-    blocks = set(place.ipblocks)
-    if removed is not None:
-        blocks.discard(removed)
-    if added is not None:
-        blocks.add(added)
-    return replace(place, ipblocks=tuple(sorted(blocks)))

@@ -3,14 +3,27 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from geolookup.model.fields import UNKNOWN
+from geolookup.model.fields import FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
+from geolookup.state.edits.places.place import Content, Values
 
 
-def geolocation(locid: int, fields: Mapping[str, Any], blocks: tuple[IPBlock, ...]) -> Geolocation:
-    """A geolocation from its fields as a row holds them."""
-    # An edit from before a field was there says nothing of it.
-    return Geolocation(locid=locid, **{**UNKNOWN, **fields}, ipblocks=blocks)
+def geolocation(locid: int, content: Content) -> Geolocation:
+    """A geolocation of this content."""
+    blocks: Iterable[Any] = content.blocks
+    return Geolocation(
+        locid=locid, **dict(zip(FIELD_NAMES, content.values, strict=True)), ipblocks=tuple(sorted(blocks))
+    )
+
+
+def content_of(place: Geolocation) -> Content:
+    """The content of a geolocation."""
+    return Content(values_of(place.fields()), frozenset(place.ipblocks))
+
+
+def values_of(fields: Mapping[str, Any]) -> Values:
+    """The values of fields in their order; an edit from before a field was there says nothing of it."""
+    return tuple(fields[name] if name in fields else UNKNOWN[name] for name in FIELD_NAMES)
 
 
 def block_of(ends: Iterable[str]) -> IPBlock:
@@ -28,8 +41,19 @@ def ends_of(block: IPBlock) -> list[str]:
     return [block.startip, block.endip]
 
 
-def described(place: Geolocation | None) -> dict[str, Any] | None:
-    """A geolocation as a row's ``base`` and the history hold it: its fields and blocks."""
-    if place is None:
+def described(content: Content | Geolocation | None) -> dict[str, Any] | None:
+    """A content as a row's ``base`` and the history hold it: its fields and blocks."""
+    if content is None:
         return None
-    return {"fields": place.fields(), "blocks": [ends_of(block) for block in sorted(place.ipblocks)]}
+    if isinstance(content, Geolocation):
+        content = content_of(content)
+    blocks: Iterable[Any] = content.blocks
+    return {
+        "fields": dict(zip(FIELD_NAMES, content.values, strict=True)),
+        "blocks": [ends_of(block) for block in sorted(blocks)],
+    }
+
+
+def read_content(found: Mapping[str, Any]) -> Content:
+    """The content that `described` wrote."""
+    return Content(values_of(found["fields"]), frozenset(block_of(ends) for ends in found["blocks"]))

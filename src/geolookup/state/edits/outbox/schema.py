@@ -1,16 +1,8 @@
 """The schema of edits.db: all of its tables, made at once, and the mark by which the file is known."""
 
 import sqlite3
-from typing import TYPE_CHECKING
 
-from geolookup.state.base.sqlite import column_types
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
-
-SCHEMA_VERSION = 2
-#: The columns of the history that name who did it, and from where; NULL in lines of version 1.
-_ACTOR = ("who", "via")
+SCHEMA_VERSION = 1
 #: SQLite's ``application_id``: the letters "GeoL".
 APPLICATION_ID = int.from_bytes(b"GeoL")
 _EXPORTING = "`geolookup custom export FILE` writes down what lookups answer now"
@@ -24,119 +16,78 @@ NO_BACKUP = (
     "starts with an empty file"
 )
 
+_TABLES = """
+CREATE TABLE history (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, what TEXT NOT NULL, locid INTEGER, before TEXT, after TEXT,
+    outcome TEXT NOT NULL, step INTEGER, who TEXT, via TEXT
+);
+CREATE INDEX history_locid ON history (locid);
+CREATE INDEX history_step ON history (step);
+CREATE TABLE steps (id INTEGER PRIMARY KEY, undoes INTEGER, undone_by INTEGER);
+
+-- A place: `id` is its number on this machine, the service's own as long as that is bound to it, else a provisional
+-- one. `baseline` is what the list with the counter `seen` had of it. `refused` is a request that the service said no
+-- to, `said` its words. `made` and `before` are baselines: of the moment when a person made it, and of the first
+-- request to create it.
+CREATE TABLE places (
+    id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, seen INTEGER NOT NULL DEFAULT 0, refused TEXT,
+    said TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER
+);
+CREATE INDEX places_number ON places (number);
+CREATE INDEX places_lost ON places (lost);
+CREATE INDEX places_seen ON places (seen);
+-- The journal of edits: what a person asked for, of which place, against which state of it.
+CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY, locid INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE, operation TEXT NOT NULL,
+    payload TEXT NOT NULL, base TEXT, state TEXT NOT NULL, attempts INTEGER NOT NULL, created_at TEXT NOT NULL,
+    attempted_at TEXT, acknowledged_at TEXT, problem TEXT, stored TEXT, concluded INTEGER, number INTEGER
+);
+CREATE INDEX outbox_locid ON outbox (locid, id);
+CREATE INDEX outbox_state ON outbox (state, id);
+CREATE INDEX outbox_open ON outbox (locid) WHERE concluded IS NULL AND state <> 'dropped';
+-- The requests that were sent for a place since the last conclusive list; `attempted` and `ended` are marks. `over` is
+-- a create that a list has spoken of, and that may yet land again: what it makes is told.
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, place INTEGER NOT NULL REFERENCES places (id) ON UPDATE CASCADE,
+    what TEXT NOT NULL, before TEXT, fields TEXT, old TEXT, new TEXT, upto INTEGER NOT NULL, known INTEGER NOT NULL,
+    key TEXT NOT NULL, attempted TEXT NOT NULL, ended TEXT, misnamed INTEGER NOT NULL DEFAULT 0,
+    put_off INTEGER NOT NULL DEFAULT 0, over INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX requests_place ON requests (place, id);
+-- How the service stores what it is sent.
+CREATE TABLE forms (id INTEGER PRIMARY KEY, sent TEXT NOT NULL, stored TEXT NOT NULL);
+
+CREATE TABLE baselines (id INTEGER PRIMARY KEY, locids TEXT NOT NULL, published TEXT);
+CREATE INDEX baselines_published ON baselines (published);
+CREATE TABLE twins (locid INTEGER PRIMARY KEY, edit INTEGER NOT NULL, dismissed_at TEXT);
+CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER);
+INSERT INTO counters (name, value) VALUES ('edits', 0), ('marks', 0);
+CREATE TABLE sites (
+    name TEXT PRIMARY KEY, locid INTEGER NOT NULL UNIQUE REFERENCES places (id) ON UPDATE CASCADE, file TEXT NOT NULL,
+    applied_at TEXT NOT NULL
+);
+"""
+
 
 def version_of(connection: sqlite3.Connection) -> int | None:
     """The schema's version in an open file: 0 if nothing stands in it yet, None if the file is not an edits.db."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if application == APPLICATION_ID:
+    if application == APPLICATION_ID and not is_of_an_unreleased_build(connection):
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
     return 0 if connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None else None
 
 
 def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
-    """Tell whether a file is the edits.db of a build before the first release: those kept migrations."""
-    sql = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
+    """Tell whether a file is the edits.db of a build before the first release, which had other tables."""
+    sql = "SELECT 1 FROM sqlite_master WHERE name IN ('_sqlite_migrations', 'custom')"
     return connection.execute(sql).fetchone() is not None
 
 
-def renew(database: "Database") -> None:
-    """Bring tables of version 1, which lack who changed what, to this one, within a transaction."""
-    for name in _ACTOR:
-        database.conn.execute(f"ALTER TABLE history ADD COLUMN {name} TEXT")
-    database.conn.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def create(database: "Database") -> None:
+def create(connection: sqlite3.Connection) -> None:
     """Make all tables, within a transaction."""
-    _create_history(database)
-    _create_outbox(database)
-    _create_sites(database)
-    connection = database.conn
+    for statement in _TABLES.split(";\n"):
+        if statement.strip():
+            connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _create_history(database: "Database") -> None:
-    history = database.table("history")
-    history.create(
-        {
-            "id": int,
-            "at": str,
-            "what": str,
-            "locid": int,
-            "before": str,
-            "after": str,
-            "outcome": str,
-            "step": int,
-            **dict.fromkeys(_ACTOR, str),
-        },
-        pk="id",
-        not_null={"at", "what", "outcome"},
-    )
-    history.create_index(["locid"])
-    history.create_index(["step"])
-    database.table("steps").create({"id": int, "undoes": int, "undone_by": int}, pk="id")
-
-
-def _create_outbox(database: "Database") -> None:
-    custom = database.table("custom")
-    custom.create(
-        {
-            "locid": int,
-            "service_locid": int,
-            "deleted": int,
-            "blocks": str,
-            **column_types(),
-        },
-        pk="locid",
-        not_null={"deleted", "blocks"},
-    )
-    custom.create_index(["service_locid"], unique=True)
-    outbox = database.table("outbox")
-    outbox.create(
-        {
-            "id": int,
-            "key": str,
-            "locid": int,
-            "operation": str,
-            "payload": str,
-            "base": str,
-            "state": str,
-            "attempts": int,
-            "created_at": str,
-            "attempted_at": str,
-            "ended_at": str,
-            "acknowledged_at": str,
-            "baseline": int,
-            "journal": str,
-            "problem": str,
-            # Marks (see `state.base.marks`), and what the service made of the edit.
-            **dict.fromkeys(("attempted", "ended", "acknowledged", "stored"), str),
-            **dict.fromkeys(("concluded", "seen", "made", "number"), int),
-        },
-        pk="id",
-        not_null={"key", "locid", "operation", "payload", "state", "attempts", "created_at"},
-        foreign_keys=[("locid", "custom", "locid")],
-    )
-    outbox.create_index(["key"], unique=True)
-    outbox.create_index(["locid", "id"])
-    outbox.create_index(["state", "id"])
-    outbox.create_index(["concluded", "id"])
-    baselines = database.table("baselines")
-    baselines.create({"id": int, "locids": str, "published": str}, pk="id", not_null={"locids"})
-    baselines.create_index(["published"])
-    database.table("twins").create({"locid": int, "edit": int, "dismissed_at": str}, pk="locid", not_null={"edit"})
-    database.table("settings").create({"name": str, "value": str}, pk="name")
-    counters = database.table("counters")
-    counters.create({"name": str, "value": int}, pk="name")
-    counters.insert_all([{"name": "edits", "value": 0}, {"name": "marks", "value": 0}])
-
-
-def _create_sites(database: "Database") -> None:
-    sites = database.table("sites")
-    sites.create(
-        {"name": str, "locid": int, "file": str, "applied_at": str},
-        pk="name",
-        not_null={"locid", "file", "applied_at"},
-    )
-    sites.create_index(["locid"], unique=True)

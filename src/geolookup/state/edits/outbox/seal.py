@@ -8,7 +8,10 @@ import hashlib
 import sqlite3
 from typing import Any
 
-_TABLES = ("history", "steps", "custom", "outbox", "baselines", "twins", "settings", "counters", "sites")
+_TABLES = (
+    *("history", "steps", "places", "outbox", "requests", "forms", "baselines", "twins", "settings", "counters"),
+    "sites",
+)
 _NAME = "seal"
 _MODULUS = 1 << 62
 
@@ -72,5 +75,7 @@ def _triggers(connection: sqlite3.Connection) -> list[str]:
             when = f"WHEN {changes[0][0]}.name <> '{_NAME}'" if table == "counters" else ""
             body = f"UPDATE counters SET value = {value} WHERE name = '{_NAME}'"  # noqa: S608 - our names
             name = f"seal_{table}_{event}"
-            found.append(f"CREATE TEMP TRIGGER {name} AFTER {event} ON main.{table} {when} BEGIN {body}; END")
+            found.append(
+                f"CREATE TEMP TRIGGER IF NOT EXISTS {name} AFTER {event} ON main.{table} {when} BEGIN {body}; END"
+            )
     return found

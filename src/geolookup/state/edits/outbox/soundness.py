@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.base.reasons import reason
 from geolookup.model.errors import EditsDamagedError
-from geolookup.model.types import IPBlock
 from geolookup.state.base.marks import Mark
+from geolookup.state.edits.outbox.kept import read_places
 from geolookup.state.edits.outbox.row import read_row
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.untold import UNTOLD, read_untold
@@ -36,15 +36,6 @@ def is_custom(locid: object) -> bool:
     return type(locid) is int and locid < 0
 
 
-def _sound_custom(row: dict[str, Any]) -> None:
-    _whole(row, "deleted")
-    for name in ("locid", "service_locid"):
-        if row[name] is not None and not is_custom(row[name]):
-            raise ValueError(f"{name} is not a number below zero")
-    for first, last in json.loads(row["blocks"]):
-        IPBlock.from_ends(first, last)
-
-
 def _sound_history(row: dict[str, Any]) -> None:
     for name in ("before", "after"):
         if row[name] is not None:
@@ -54,7 +45,6 @@ def _sound_history(row: dict[str, Any]) -> None:
 #: What each row of the other tables must be.
 _SOUND: dict[str, Callable[[dict[str, Any]], object]] = {
     "baselines": _sound_baseline,
-    "custom": _sound_custom,
     "counters": lambda row: _whole(row, "value"),
     "history": _sound_history,
     "settings": lambda row: row["name"] == UNTOLD and read_untold(str(row["value"])),
@@ -82,18 +72,19 @@ def require_sound(database: "Database") -> None:
         raise EditsDamagedError(
             f"edits.db: edit {row['rowid']} is damaged (its geolocation is not in the file): {RESTORING}"
         )
+    read_places(database, "1")
 
 
 def newest_mark(database: "Database") -> int:
-    """The highest counter that an edit has of a moment or of a list, 0 if none has any.
+    """The highest counter that anything has of a moment or of a list, 0 if nothing has any.
 
-    :raises ValueError: if one is not what was written (`require_sound` names its edit)
+    :raises ValueError: if one is not what was written (`require_sound` names its row)
     """
-    sql = "SELECT attempted, ended, acknowledged, seen, concluded FROM outbox"
-    found = (
-        value if isinstance(value, int) else Mark.read(value).counter
-        for row in database.execute(sql)
+    marks = [
+        Mark.read(value).counter
+        for row in database.execute("SELECT attempted, ended FROM requests")
         for value in row
         if value is not None
-    )
-    return max(found, default=0)
+    ]
+    lists = database.execute("SELECT max(concluded) FROM outbox UNION ALL SELECT max(seen) FROM places").fetchall()
+    return max([0, *marks, *(int(counter) for (counter,) in lists if counter is not None)])

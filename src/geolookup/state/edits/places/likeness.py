@@ -8,26 +8,30 @@ same.
 import math
 import struct
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeAlias
 
-from geolookup.model.fields import DEGREES, TEXT_NAMES
+from geolookup.model.fields import DEGREES, FIELD_NAMES, TEXT_NAMES
+from geolookup.state.edits.places.place import Values
 
-Fields: TypeAlias = Mapping[str, Any]
 #: What was sent, and what the service made of it.
-Seen: TypeAlias = tuple[Fields, Fields]
+Seen: TypeAlias = tuple[Values, Values]
 #: A way in which a service stores a coordinate.
 _Way: TypeAlias = Callable[[float], float]
 
+_TEXTS = tuple(FIELD_NAMES.index(name) for name in TEXT_NAMES)
+_DEGREES = tuple(FIELD_NAMES.index(name) for name in DEGREES)
+#: Texts that a service may replace by its own name of the same thing.
+_RENAMED = tuple(FIELD_NAMES.index(name) for name in ("country", "region", "city"))
+_COUNTRY, _REGION, _CITY = _RENAMED
 #: Coordinates closer than this are of one place, also if all else differs; in degrees.
 NEAR_DEGREES = 0.01
 #: Coordinates closer than this are of one place if its texts are alike too; in degrees.
 TOWN_DEGREES = 0.1
 _TINY = 1e-9
-#: Texts that a service may replace by its own name of the same thing.
-_RENAMED = ("country", "region", "city")
 #: Nobody stores more digits, and with fewer than none, two places of one country would be alike.
 _DIGITS = range(8)
+_NOWHERE = "nowhere"
 
 
 def folded(text: str) -> str:
@@ -57,84 +61,117 @@ def _close(one: float | None, other: float | None, most: float = _TINY) -> bool:
     return abs(one - other) <= most
 
 
-def _is_so(way: _Way, sent: Fields, stored: Fields) -> bool:
+def _is_so(way: _Way, sent: Values, stored: Values) -> bool:
     """True if storing in this way explains both coordinates."""
     return all(
-        sent[name] is None if stored[name] is None else sent[name] is not None and _close(way(sent[name]), stored[name])
-        for name in DEGREES
+        sent[at] is None if stored[at] is None else sent[at] is not None and _close(way(sent[at]), stored[at])
+        for at in _DEGREES
     )
 
 
 class Forms:
-    """The forms in which a service was seen to store what was sent to it.
+    """The forms in which a service was seen to store what was sent to it; see `concluding.Forms`."""
 
-    ``exact`` is true if it was seen at all, and stored everything as it came.
-    """
+    def __init__(self, seen: Iterable[Seen] = ()) -> None:
+        self._seen = list(seen)
+        #: Pairs that were seen since.
+        self.learned: list[Seen] = []
+        self._understand()
 
-    def __init__(self, seen: Iterable[Seen]) -> None:
-        pairs = list(seen)
-        self.exact = bool(pairs) and all(dict(sent) == dict(stored) for sent, stored in pairs)
-        self._folding: set[str] = set()
-        self._emptying: set[str] = set()
-        self._renaming: set[tuple[str, str, str]] = set()
-        self._ways: list[_Way] = []
+    def _understand(self) -> None:
+        pairs = self._seen
+        self._is_exact = bool(pairs) and all(sent == stored for sent, stored in pairs)
+        self._stored = {(at, *values) for pair in pairs for at, values in enumerate(zip(*pair, strict=True))}
+        self._folding: set[int] = set()
+        self._emptying: set[int] = set()
+        self._renaming: set[tuple[int, str, str]] = set()
         for sent, stored in pairs:
-            for name in TEXT_NAMES:
-                self._learn(name, sent[name], stored[name])
-        moved = [pair for pair in pairs if any(pair[0][name] != pair[1][name] for name in DEGREES)]
-        if moved:
-            self._ways = [way for way in _WAYS if all(_is_so(way, sent, stored) for sent, stored in pairs)]
+            for at in _TEXTS:
+                if sent[at] == stored[at]:
+                    continue
+                if not stored[at]:
+                    self._emptying.add(at)
+                elif folded(sent[at]) == folded(stored[at]):
+                    self._folding.add(at)
+                else:
+                    self._renaming.add((at, folded(sent[at]), folded(stored[at])))
+        moved = any(sent[at] != stored[at] for sent, stored in pairs for at in _DEGREES)
+        self._ways = [way for way in _WAYS if all(_is_so(way, *pair) for pair in pairs)] if moved else []
 
-    def _learn(self, name: str, sent: str, stored: str) -> None:
-        if sent == stored:
-            return
-        if not stored:
-            self._emptying.add(name)
-        elif folded(sent) == folded(stored):
-            self._folding.add(name)
-        else:
-            self._renaming.add((name, folded(sent), folded(stored)))
+    def learn(self, sent: Values, stored: Values) -> None:
+        """Take in what the service made of something, if that tells anything new."""
+        pair = sent, stored
+        if pair not in self._seen and (sent != stored or not self._seen):
+            self._seen.append(pair)
+            self.learned.append(pair)
+            self._understand()
 
-    def same(self, sent: Fields, found: Fields) -> bool:
+    def same(self, sent: Values, found: Values) -> bool:
         """True if what was found may be what the service made of what was sent, as far as was seen."""
-        if dict(sent) == dict(found):
-            return True
-        return self._same_coordinates(sent, found) and all(
-            self._same_text(name, sent[name], found[name]) for name in TEXT_NAMES
-        )
+        return sent == found or all(self._same(at, sent, found) for at in range(len(sent)))
 
-    def _same_coordinates(self, sent: Fields, found: Fields) -> bool:
-        if all(_close(sent[name], found[name]) for name in DEGREES):
-            return True
-        return any(_is_so(way, sent, found) for way in self._ways)
+    def may_be(self, sent: Values, found: Values) -> bool:
+        """True if what was found is like what was sent, and the service may have made it of that."""
+        return not self._is_exact and like(sent, found)
 
-    def _same_text(self, name: str, sent: str, found: str) -> bool:
+    def as_sent(self, sent: Values, found: Values) -> Values:
+        """What was found, with each value as it was sent where it is the same."""
         if sent == found:
+            return found
+        return tuple(sent[at] if self._same(at, sent, found) else value for at, value in enumerate(found))
+
+    def as_seen(self, sent: Values, found: Values) -> Values:
+        """The same, only where just this was seen to be stored of that."""
+        return tuple(sent[at] if (at, sent[at], value) in self._stored else value for at, value in enumerate(found))
+
+    def like(self, sent: Values, found: Values) -> bool:
+        """True if two are so near that either may be meant by the other."""
+        return like(sent, found)
+
+    def identity(self, values: Values) -> Hashable:
+        """The country, the city and the coordinates."""
+        return values[_COUNTRY], values[_CITY], *(values[at] for at in _DEGREES)
+
+    def cell(self, values: Values) -> Hashable:
+        """A square of one degree."""
+        latitude, longitude = (values[at] for at in _DEGREES)
+        return _NOWHERE if latitude is None or longitude is None else (math.floor(latitude), math.floor(longitude))
+
+    def near(self, values: Values) -> Iterator[Hashable]:
+        """The square and those around it: rounding moves nothing by more than one."""
+        row, column = (math.floor(values[at] or 0.0) for at in _DEGREES)
+        yield _NOWHERE
+        yield from ((row + up, column + right) for up in (-1, 0, 1) for right in (-1, 0, 1))
+
+    def _same(self, at: int, sent: Values, found: Values) -> bool:
+        if sent[at] == found[at]:
             return True
-        if not found:
-            return name in self._emptying
-        if folded(sent) == folded(found):
-            return name in self._folding
-        return (name, folded(sent), folded(found)) in self._renaming
+        if at in _DEGREES:
+            return _close(sent[at], found[at]) or any(_is_so(way, sent, found) for way in self._ways)
+        if not found[at]:
+            return at in self._emptying
+        if folded(sent[at]) == folded(found[at]):
+            return at in self._folding
+        return (at, folded(sent[at]), folded(found[at])) in self._renaming
 
 
-def like(sent: Fields, found: Fields) -> bool:
+def like(sent: Values, found: Values) -> bool:
     """True if two geolocations are so near that either may be meant by the other."""
-    if found["country"] and folded(sent["country"]) != folded(found["country"]):
+    if found[_COUNTRY] and folded(sent[_COUNTRY]) != folded(found[_COUNTRY]):
         return False
-    if any(sent[name] is None or found[name] is None for name in DEGREES):
+    if any(sent[at] is None or found[at] is None for at in _DEGREES):
         return _like_texts(sent, found)
-    apart = max(abs(sent[name] - found[name]) for name in DEGREES)
+    apart = max(abs(sent[at] - found[at]) for at in _DEGREES)
     if apart <= NEAR_DEGREES + _TINY or any(_is_so(way, sent, found) for way in _WAYS):
         return True
     return apart <= TOWN_DEGREES + _TINY and _like_texts(sent, found)
 
 
-def _like_texts(sent: Fields, found: Fields) -> bool:
-    return all(folded(sent[name]) == folded(found[name]) for name in ("region", "city"))
+def _like_texts(sent: Values, found: Values) -> bool:
+    return all(folded(sent[at]) == folded(found[at]) for at in (_REGION, _CITY))
 
 
-def may_be_stored(sent: Fields, found: Fields, *, renamed: bool = False) -> bool:
+def may_be_stored(sent: Values, found: Values, *, renamed: bool = False) -> bool:
     """True if a service may have made this of what was sent, while its way of storing is not known.
 
     Capitals, blanks, the form of the Unicode, an emptied field or fewer digits. Another text only if it may be
@@ -142,12 +179,12 @@ def may_be_stored(sent: Fields, found: Fields, *, renamed: bool = False) -> bool
     have written it, so that is for the first look at what was just created.
     """
     at_one_place = any(_is_so(way, sent, found) for way in _WAYS)
-    if not at_one_place and not all(_close(sent[name], found[name], 1e-4) for name in DEGREES):
+    if not at_one_place and not all(_close(sent[at], found[at], 1e-4) for at in _DEGREES):
         return False
     return all(
-        sent[name] == found[name]
-        or not found[name]
-        or folded(sent[name]) == folded(found[name])
-        or (renamed and name in _RENAMED and bool(sent[name]))
-        for name in TEXT_NAMES
+        sent[at] == found[at]
+        or not found[at]
+        or folded(sent[at]) == folded(found[at])
+        or (renamed and at in _RENAMED and bool(sent[at]))
+        for at in _TEXTS
     )

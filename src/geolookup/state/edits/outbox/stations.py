@@ -1,0 +1,98 @@
+"""The station of each edit of a place: it follows from what was sent, and from why the place is held."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from geolookup.state.edits.outbox.row import State
+from geolookup.state.edits.places.place import Content, Intent, Place, Request, strays, target
+from geolookup.state.edits.places.reconcile import Hold, conflicting, owed_blocks
+
+
+def concerns(request: Request, intent: Intent) -> bool:
+    """True if a request is sent, among others, for this edit."""
+    if intent.id > request.upto:
+        return False
+    match request.what:
+        case "create":
+            return intent.what in ("create", "set")
+        case "put":
+            return intent.what in ("create", "set")
+        case "add":
+            return intent.new == request.new or bool(intent.takes)  # a removal puts back what it took besides
+        case "replace":
+            return intent.new == request.new or request.old in intent.takes
+        case "clear":
+            return bool(intent.takes)
+        case "delete":
+            return True
+
+
+def pending(place: Place, theirs: Content | None) -> list[Intent]:
+    """The edits of a place that this content lacks, oldest first."""
+    if theirs is None:
+        if place.number is None and any(each.what == "create" and not each.known for each in place.requests):
+            return list(place.intents)  # it may have been made
+        gone = any(intent.what == "delete" for intent in place.intents)
+        return list(strays(place.intents) if gone else place.intents)
+    owed = owed_blocks(place.requests)
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed))
+    if wanted is None:
+        known = max((request.upto for request in place.requests if request.known), default=0)
+        return [intent for intent in place.intents if intent.what == "delete" or intent.id > known]
+    owners = {_owner(place, at) for at, value in enumerate(wanted.values) if theirs.values[at] != value}
+    new, old = wanted.blocks - theirs.blocks, theirs.blocks - wanted.blocks
+    half_done = owed & new
+    taken = max((request.upto for request in place.requests if request.what == "clear"), default=0)
+    return [
+        intent
+        for intent in place.intents
+        if intent.id in owners
+        or (intent.new in new and (intent.new not in owed or intent.id > taken))
+        or intent.takes & old
+        or (half_done and intent.takes)
+    ]
+
+
+def _owner(place: Place, at: int) -> int:
+    """The number of the newest edit that says what a field shall be."""
+    return max((each.id for each in place.intents if each.what == "create" or at in each.touched), default=0)
+
+
+def half_taken(place: Place) -> list[Intent]:
+    """The edits that take blocks away of which the service lacks others, too, that must come back."""
+    theirs, owed = place.acknowledged, owed_blocks(place.requests)
+    if theirs is None or not owed:
+        return []
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed))
+    lacks = wanted is not None and owed & wanted.blocks - theirs.blocks
+    return [intent for intent in place.intents if intent.takes] if lacks else []
+
+
+def stations(place: Place, hold: Hold | None, theirs: Content | None = None) -> Mapping[int, State]:
+    """The station of every open edit of a place, by its number; ``theirs`` is what the service was seen to have."""
+    if hold is not None and hold.reason == "not shown":
+        left = pending(place, hold.theirs)
+    else:
+        left = pending(place, place.acknowledged if theirs is None else theirs)
+    found = {intent.id: State.DONE for intent in place.intents}
+    unknown = [request for request in place.requests if not request.known and not request.put_off]
+    for intent in left:
+        is_sent = any(concerns(request, intent) for request in unknown)
+        found[intent.id] = State.UNKNOWN if is_sent else State.QUEUED
+    if hold is not None:
+        found |= dict.fromkeys(_held(place, hold, left), State.REJECTED if hold.reason == "refused" else State.HELD)
+    return found
+
+
+def _held(place: Place, hold: Hold, left: list[Intent]) -> list[int]:
+    """The edits for which a place is held; the others wait behind them."""
+    match hold.reason:
+        case "conflict" if hold.theirs is not None:
+            found = conflicting(place, hold.theirs)
+        case "refused" if place.refused is not None:
+            found = [intent for intent in left if concerns(place.refused, intent)]
+        case "not shown":
+            found = left
+        case _:
+            found = []
+    return [intent.id for intent in found or left[:1] or place.intents[:1]]

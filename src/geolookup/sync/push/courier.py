@@ -1,0 +1,695 @@
+"""Brings every place to the service: looks at it, decides by `reconcile`, sends the next request, records the answer.
+
+Many places go at the same time, each with one request: one durable mark before the requests of a lot, and one for their
+answers. A crash leaves each of them to be reconciled by itself.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
+
+from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.model.reports import Progress, unwatched
+from geolookup.model.types import Geolocation
+from geolookup.settings.table import Settings
+from geolookup.state.base import clock
+from geolookup.state.base.marks import Mark, Start
+from geolookup.state.edits.outbox.kept import OPEN, Kept
+from geolookup.state.edits.outbox.ledger import Ledger
+from geolookup.state.edits.outbox.payload import content_of
+from geolookup.state.edits.outbox.row import OutboxRow, State
+from geolookup.state.edits.places.choosing import chosen
+from geolookup.state.edits.places.concluding import answered, look_at
+from geolookup.state.edits.places.likeness import Forms
+from geolookup.state.edits.places.place import Content, Place, Request, target
+from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, Wait, reconcile
+from geolookup.state.edits.session import SiteNames
+from geolookup.state.generations.cache import digest
+from geolookup.sync.push.conclude import Findings, conclude, learn, words_of_forms
+from geolookup.sync.push.report import PushReport, line_of
+from geolookup.sync.push.requests import Errand, LeaveError, Looking, Outcome, Patience
+from geolookup.sync.push.telling import Names, why_held
+
+
+class View(Protocol):
+    """The complete lists of a service; see `view.ServiceView`. A rehearsal has its own."""
+
+    listed: dict[int, Geolocation] | None
+    start: Start | None
+    asked_freely: bool
+    unmodified: Start | None
+
+    def read(self, *, freely: bool) -> dict[int, Geolocation]: ...
+
+
+class Asking(Protocol):
+    """The connections to a service; see `connections.Connections`."""
+
+    @property
+    def width(self) -> int: ...
+    def ask_all(self, requests: Sequence[Errand] | Sequence[Looking], longest_s: float, /) -> bool: ...
+    def close(self) -> None: ...
+
+
+OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
+
+#: A counter above those of all marks: what is read now.
+_NEWEST = 1 << 53
+_FIRST_LOT = 8
+_MOST_IN_LOT = 64
+#: How long the requests of a lot may take: what is answered is not durable before the end.
+_MOST_S = 0.25
+
+
+@dataclass(slots=True)
+class Job:
+    """A place on its way: ``theirs`` is what the service has of it, as far as is known, once it was ``looked`` at.
+
+    ``conclusive`` is true if a conclusive list said so, and nothing was sent since. ``refused`` is the request that the
+    service said no to, with its words, until a look has told whether that is so. ``banned`` are blocks that it does not
+    take back. ``put_off`` is true if the newest request was to be sent at another time, ``repeated`` if it was
+    sent before, and nobody knows what became of that.
+    """
+
+    kept: Kept
+    theirs: Content | None = None
+    looked: bool = False
+    conclusive: bool = False
+    over: bool = False
+    tries: int = 0
+    put_off: bool = False
+    repeated: bool = False
+    refused: tuple[Request, UpstreamRefusedError] | None = None
+    banned: dict[Any, tuple[Request, UpstreamRefusedError]] = field(default_factory=dict)
+
+
+class Courier:
+    """One push under way. ``ledgers`` opens edits.db, in a transaction of its own each time; ``connections`` send."""
+
+    def __init__(
+        self,
+        ledgers: Callable[[], AbstractContextManager[Ledger]],
+        view: View,
+        connections: Asking,
+        settings: Settings,
+        report: PushReport,
+        *,
+        on_conflict: OnConflict = "hold",
+    ) -> None:
+        self._ledgers = ledgers
+        self._view = view
+        self._connections = connections
+        self._settings = settings
+        self._report = report
+        self._on_conflict: OnConflict = on_conflict
+        self._patience = Patience(settings, report)
+        self._jobs: dict[int, Job] = {}
+        #: Those that are not over, in the order of their oldest edits.
+        self._waiting: list[Job] = []
+        self._names = Names({})
+        self._forms = Forms()
+        self._lot = _FIRST_LOT
+        self._before: int | None = None
+        self._head = -1
+        #: The numbers that we deleted, and that may be given again.
+        self._freed: set[int] = set()
+        #: Which places have a block that they shall give up.
+        self._leaving: dict[Any, set[int]] = {}
+
+    @contextlib.contextmanager
+    def _ledger(self) -> Iterator[Ledger]:
+        """The ledger in a transaction of its own; what a person changed meanwhile is read again."""
+        with self._ledgers() as ledger:
+            if ledger.outbox.head != self._head:
+                self._take(ledger)
+            yield ledger
+            self._head = ledger.outbox.head
+
+    def _take(self, ledger: Ledger) -> None:
+        """Read every place of which something is open."""
+        known = ledger.read(OPEN)
+        for place, kept in known.items():
+            if place not in self._jobs:
+                self._jobs[place] = Job(kept)
+            elif self._jobs[place].kept != kept:
+                self._jobs[place].kept, self._jobs[place].looked = kept, False
+        for place in self._jobs.keys() - known.keys():
+            self._jobs[place].over = True
+        self._waiting = sorted(self._jobs.values(), key=lambda job: next(iter(job.kept.rows), 0))
+        self._forms = ledger.forms()
+        self._names = Names({local: name for name, local in SiteNames(ledger.database).locids().items()})
+        self._leaving.clear()
+        for job in self._jobs.values():
+            self._note_leaving(job)
+
+    def _note_leaving(self, job: Job) -> None:
+        place = job.kept.place
+        for places in (self._leaving.get(block) for request in place.intents for block in request.takes):
+            if places is not None:
+                places.discard(place.id)
+        theirs = place.acknowledged if job.theirs is None else job.theirs
+        if theirs is None:
+            return
+        wanted = target(place.intents, theirs)
+        for block in theirs.blocks - (frozenset() if wanted is None else wanted.blocks):
+            self._leaving.setdefault(block, set()).add(place.id)
+
+    # The whole
+
+    def run(self, progress: Progress = unwatched) -> None:
+        """Bring every place as far as it goes now."""
+        with self._ledger() as ledger:
+            ledger.found_interrupted()
+            self._head = -1
+        with self._ledger():
+            pass
+        try:
+            self._wait_for_this_boot()
+            if any(self._is_in_doubt(job) for job in self._jobs.values()):
+                self._read_list(freely=True)
+            total = len(self._jobs)
+            while self._round():
+                progress(sum(job.over for job in self._jobs.values()), total)
+            progress(total, total)
+        except LeaveError as error:
+            self._report.stopped = str(error)
+            why = error.__cause__ or error.__context__
+            self._report.service_refuses = _refuses_everything(why)
+            self._report.lacks_permission = isinstance(why, UpstreamAuthError)
+        finally:
+            self._connections.close()
+
+    def _wait_for_this_boot(self) -> None:
+        """Wait if the machine has just been started: the age of an earlier boot's requests is not known.
+
+        Else a machine that is switched on for its push alone would never learn what became of one.
+        """
+        now = Mark.now(0)
+        left_s = [
+            self._settings.settle_s - ended.age_s(now)
+            for job in self._jobs.values()
+            for request in job.kept.place.requests
+            if not request.known and (ended := job.kept.sent[request.id].ended) is not None and ended.boot != now.boot
+        ]
+        if left_s and max(left_s) > 0:
+            clock.sleep(max(left_s))
+
+    def _unsettled_s(self, job: Job) -> float:
+        """The seconds for which the outcome of a request may still change."""
+        now = Mark.now(0)
+        return max(
+            (
+                self._settings.settle_s - ended.age_s(now)
+                for request in job.kept.place.requests
+                if not request.known and (ended := job.kept.sent[request.id].ended) is not None
+            ),
+            default=0.0,
+        )
+
+    def _is_in_doubt(self, job: Job) -> bool:
+        """True if a list that is asked for now tells what became of a request."""
+        unknown = any(not request.known for request in job.kept.place.requests)
+        return unknown and self._unsettled_s(job) <= 0 and not self._may_repeat(job)
+
+    def _read_list(self, *, freely: bool) -> None:
+        """Read a complete list, and hold every place against it."""
+        self._report.requests += 1
+        try:
+            listed = self._view.read(freely=freely)
+        except UpstreamAuthError as error:
+            raise LeaveError(f"the push is paused, and every edit is kept: {error}") from error
+        except UpstreamError as error:
+            raise LeaveError(str(error)) from error
+        assert self._view.start is not None
+        start = self._view.start
+        with self._ledger() as ledger:
+            freely = self._view.asked_freely
+            found = conclude(ledger, start, listed, self._settings.settle_s, asked_freely=freely)
+            self._take(ledger)
+            self._before = None
+        self._tell(found)
+        for job in self._jobs.values():
+            place = job.kept.as_of(start.mark, self._settings.settle_s)
+            content = None if place.number is None or place.number not in listed else content_of(listed[place.number])
+            settled = all(request.settled for request in place.requests)
+            job.conclusive = settled and (freely or not place.requests)
+            job.theirs = content
+            job.looked = job.conclusive or content is not None
+            job.over = job.over or job.kept.hold is not None
+
+    def _tell(self, found: Findings) -> None:
+        self._report.warnings += found.warnings
+        self._report.notices += found.told
+        for row, reason in found.over:
+            self._log(row, reason)
+        for row in found.held:
+            self._log(row, row.problem or "")
+
+    def _log(self, row: OutboxRow, reason: str) -> None:
+        """Add an edit's line to the report."""
+        self._report.edits.append(line_of(row, reason))
+        self._report.done += row.state == State.DONE
+
+    # One lot
+
+    def _round(self) -> bool:
+        """Bring a lot of places one request further; false if none can go on."""
+        self._waiting = waiting = [job for job in self._waiting if not job.over]
+        ready = []
+        for job in waiting:
+            if self._is_ready(job):
+                ready.append(job)
+                if len(ready) >= self._lot:
+                    break
+        if not ready:
+            return self._break_circle(waiting)
+        if unseen := [job for job in ready if not job.looked and job.kept.place.number is not None]:
+            self._look(unseen)
+        creates = [job for job in ready if job.kept.place.number is None and not job.kept.place.requests]
+        if creates and self._view.listed is None:
+            self._read_list(freely=False)
+        lines, begin = self._report.edits, len(self._report.edits)
+        try:
+            self._send([job for job in ready if not job.over])
+        finally:
+            lines[begin:] = sorted(lines[begin:], key=lambda line: int(line["edit"]))  # whichever was answered first
+        return True
+
+    def _is_ready(self, job: Job) -> bool:
+        """True unless a place has to wait; if it has to for longer than this push, it is over."""
+        place = job.kept.place
+        if job.kept.hold is not None or place.refused is not None or not job.kept.pending:
+            job.over = True
+            return False
+        unknown = any(not request.known for request in place.requests)
+        if unknown and job.refused is None and not self._may_repeat(job):
+            left_s = self._unsettled_s(job)
+            if left_s > 0 or not job.conclusive:
+                job.over = True
+                for row in job.kept.pending:
+                    if row.state == State.UNKNOWN or row.attempts:
+                        self._log(
+                            row, f"the outcome is unknown, and settles in {max(left_s, 0):.0f} s: push again then"
+                        )
+                return False
+        return not self._waits_for_others(job)
+
+    def _busy(self, job: Job) -> frozenset[Any]:
+        """The blocks that this place shall have, and that others of ours have still."""
+        place = job.kept.place
+        wanted = {intent.new for intent in place.intents if intent.new is not None}
+        return frozenset(block for block in wanted if self._leaving.get(block, set()) - {place.id}) | frozenset(
+            job.banned
+        )
+
+    def _waits_for_others(self, job: Job) -> bool:
+        busy = self._busy(job)
+        if not busy or not job.looked:
+            return False
+        look = Look(job.theirs, conclusive=job.conclusive, busy=busy)
+        place = job.kept.as_of(Mark.now(_NEWEST), self._settings.settle_s)
+        return reconcile(place, look) == Wait("others")
+
+    def _break_circle(self, waiting: list[Job]) -> bool:
+        """Of places that wait for each other, have one let its blocks go; false if none waits."""
+        for job in waiting:
+            if job.over:
+                continue
+            if job.banned:
+                self._refuse(job, *next(iter(job.banned.values())))
+                return True
+            others = {place for block in self._busy(job) for place in self._leaving.get(block, ())}
+            blockers = [place for place in others if place in self._jobs and self._jobs[place].over]
+            job.over = True
+            for row in job.kept.pending:
+                for place in blockers or others:
+                    other = next(iter(self._jobs[place].kept.pending), None) if place in self._jobs else None
+                    if other is not None and row.intent.new is not None:
+                        self._log(row, f"waits for edit {other.id}: {other.describe()}")
+                        break
+            return True
+        return False
+
+    # Looking
+
+    def _look(self, jobs: list[Job]) -> None:
+        """Look at places right before they are written to, by short lists, or else by a complete one."""
+        looks = [Looking(job.kept.place.id, job.kept.place.number or 0, list(_guesses(job.kept.place))) for job in jobs]
+        self._connections.ask_all(looks, _MOST_S)
+        self._report.requests += sum(look.requests for look in looks)
+        by_place = {look.place: look for look in looks}
+        missing, learned = False, []
+        for job in jobs:
+            look = by_place[job.kept.place.id]
+            if look.found is None:
+                missing = missing or look.begun
+                continue
+            content = content_of(look.found)
+            if (request := learn(job.kept.place, content, self._forms)) is not None:
+                learned.append((look.number, request, content))
+            job.theirs, job.looked, job.conclusive = content, True, False
+        self._report.warnings += words_of_forms(learned)
+        failed = [look.answer for look in looks if look.answer is not None]
+        self._patience.after(failed)
+        if missing and not failed:
+            in_doubt = any(job.kept.place.requests for job in jobs)
+            self._read_list(freely=in_doubt)
+            for job in jobs:
+                if not job.looked and not job.over:
+                    self._leave(job, "the service does not show it: the next push looks again")
+
+    def _leave(self, job: Job, reason: str) -> None:
+        """Leave a place for the next push."""
+        job.over = True
+        for row in job.kept.pending[:1]:
+            self._log(row, reason)
+
+    # Sending
+
+    def _send(self, jobs: list[Job]) -> None:
+        """Decide on each of these places, and send what follows."""
+        errands = []
+        told: list[tuple[OutboxRow, str]] = []
+        with self._ledger() as ledger:
+            if self._forms.learned:
+                ledger.keep_forms(self._forms)
+            for job in jobs:
+                if not job.over and (job.looked or job.kept.place.number is None):
+                    errand = self._next(ledger, job, told)
+                    if errand is not None:
+                        errands.append(errand)
+        for row, reason in told:
+            self._log(row, reason)
+        if not errands:
+            return
+        self._view.unmodified = None
+        try:
+            in_time = self._connections.ask_all(errands, _MOST_S)
+            self._adapt(errands, in_time=in_time)
+        finally:
+            again = self._record(errands)
+        for job in again:
+            job.tries += 1
+            if job.tries >= self._settings.attempts:
+                self._leave(job, f"{job.kept.pending[0].problem}: left for the next push")
+        self._patience.after([errand.answer for errand in errands if errand.begun])
+
+    def _adapt(self, errands: list[Errand], *, in_time: bool) -> None:
+        asked = sum(errand.begun for errand in errands)
+        failed = any(errand.ends_batch for errand in errands)
+        lot = asked if failed or not in_time else min(_MOST_IN_LOT, max(self._lot, 2 * asked))
+        self._lot = max(lot, self._connections.width)
+
+    def _next(self, ledger: Ledger, job: Job, told: list[tuple[OutboxRow, str]]) -> Errand | None:
+        """The next request of a place, noted in the ledger; None if there is none now."""
+        kept = job.kept
+        if self._may_repeat(job):
+            request = kept.place.requests[-1]
+            job.kept, job.put_off, job.repeated = ledger.repeat(kept), False, job.repeated or not job.put_off
+            return Errand(kept.place.id, request, kept.place.number, kept.sent[request.id].key)
+        place = self._as_looked(job)
+        look = replace(self._looked(job, place), busy=self._busy(job))
+        decision = reconcile(place, look)
+        if job.refused is not None:
+            self._after_refusal(ledger, job, look, told)
+            return None
+        if isinstance(decision, Hold) and decision.reason == "conflict" and self._on_conflict != "hold":
+            words = f"the service has changed it, and {self._on_conflict} was chosen"
+            job.kept = ledger.rewrite(kept, chosen(place, decision, self._on_conflict))
+            gone = [row for row in kept.pending if row.id not in job.kept.rows]
+            told += [(replace(row, state=State.DROPPED), words) for row in gone]
+            if not job.kept.pending:
+                job.over = True
+                return None
+            return self._next(ledger, job, told)
+        match decision:
+            case Send(request):
+                return self._begin(ledger, job, request)
+            case Hold():
+                self._hold(ledger, job, decision, told)
+            case Done() | Wait("conclusive") if look.content is not None and not look.another:
+                if not place.requests:
+                    kept = replace(kept, place=replace(kept.place, baseline=look.content))
+                words = "the service has these values already"
+                self._save(ledger, job, kept, kept.place, words, told, theirs=look.content)
+                job.over = True
+            case Done():
+                kept = replace(kept, place=replace(kept.place, baseline=None))
+                self._save(ledger, job, kept, kept.place, "it is gone already", told)
+                job.over = True
+            case Wait("others"):
+                pass
+            case _:
+                job.over = True
+                if kept.pending:
+                    told.append((kept.pending[0], "what the service shows is not conclusive yet: push again later"))
+        return None
+
+    def _as_looked(self, job: Job) -> Place:
+        """The place, with what has settled when it was looked at: of an unknown outcome, what a list has said."""
+        if job.conclusive and self._view.start is not None:
+            return job.kept.as_of(self._view.start.mark, self._settings.settle_s)
+        return job.kept.as_of(Mark.now(_NEWEST), self._settings.settle_s)
+
+    def _looked(self, job: Job, place: Place) -> Look:
+        if job.theirs is None:
+            return Look(None, conclusive=job.conclusive)
+        return look_at(place, job.theirs, self._forms, conclusive=job.conclusive)
+
+    def _begin(self, ledger: Ledger, job: Job, request: Request) -> Errand:
+        before = None
+        if request.what == "create":
+            before = job.kept.before if job.kept.before is not None else self._list_before(ledger)
+        job.kept, job.repeated = ledger.begin(job.kept, request, before=before), False
+        number = job.kept.place.requests[-1]
+        return Errand(job.kept.place.id, number, job.kept.place.number, job.kept.sent[number.id].key)
+
+    def _list_before(self, ledger: Ledger) -> int:
+        """The kept list of what the service had when this push read it; what we add is known to be ours."""
+        if self._before is None:
+            assert self._view.listed is not None
+            self._before = ledger.outbox.baselines.keep(
+                {number: digest(place) for number, place in self._view.listed.items()}
+            )
+        return self._before
+
+    def _may_repeat(self, job: Job) -> bool:
+        """True if the newest request may be sent again as it is.
+
+        The service asked for it at another time, or remembers the key of a create for sure; beyond this boot, its age
+        is not known.
+        """
+        if job.put_off:
+            return True
+        requests = job.kept.place.requests
+        if not self._settings.idempotency_keys or not requests or requests[-1].known or requests[-1].what != "create":
+            return False
+        sent, now = job.kept.sent[requests[-1].id], Mark.now(0)
+        return (
+            not sent.misnamed
+            and sent.ended is not None
+            and sent.attempted.boot == now.boot != ""
+            and sent.attempted.age_s(now) < self._settings.idempotency_window_s
+        )
+
+    def _hold(self, ledger: Ledger, job: Job, hold: Hold, told: list[tuple[OutboxRow, str]]) -> None:
+        said = None if job.refused is None else str(job.refused[1])
+        kept = replace(job.kept, said=said or job.kept.said)
+        problem = why_held(kept, hold, self._names, said=kept.said)
+        place = kept.place
+        if hold.reason in ("another", "gone") and place.number is not None:
+            place = replace(place, number=None, lost=place.number)  # the binding ends
+        self._save(ledger, job, kept, place, problem, told, hold=hold)
+        job.over = True
+
+    def _refuse(self, job: Job, request: Request, error: UpstreamRefusedError) -> None:
+        told: list[tuple[OutboxRow, str]] = []
+        with self._ledger() as ledger:
+            kept = replace(job.kept, said=str(error), place=replace(job.kept.place, refused=request))
+            hold = Hold("refused", job.theirs, kept.place.number)
+            problem = why_held(kept, hold, self._names, said=str(error))
+            self._save(ledger, job, kept, kept.place, problem, told, hold=hold)
+            job.over = True
+        for row, reason in told:
+            self._log(row, reason)
+
+    def _save(
+        self, ledger: Ledger, job: Job, kept: Kept, place: Place, reason: str, told: list[tuple[OutboxRow, str]],
+        *, hold: Hold | None = None, theirs: Content | None = None,
+    ) -> None:  # fmt: skip
+        """Write a place, and tell of each edit that has come to another station."""
+        before = job.kept.rows
+        job.kept = ledger.save(kept, place, hold=hold, problem=reason if hold is not None else None, theirs=theirs)
+        for number, row in job.kept.rows.items():
+            was = before[number].state
+            if row.state != was and (row.state not in (State.QUEUED, State.SENDING)):
+                reason = row.problem or reason if hold is not None else reason
+                told.append((row, reason))
+                ledger.outbox.record(
+                    f"push {row.operation}", str(row.state), locid=row.locid, before=row.base,
+                    after={"edit": row.id, "reason": reason, "locid": place.number, "payload": row.payload},
+                )  # fmt: skip
+        self._note_leaving(job)
+
+    # Answers
+
+    def _record(self, errands: Sequence[Errand]) -> list[Job]:
+        """Write what was answered; those that may be sent again."""
+        told: list[tuple[OutboxRow, str]] = []
+        again = []
+        with self._ledger() as ledger:
+            # Two that were under way together and were given one number: nobody can tell which of them made it.
+            given = Counter(errand.answer for errand in errands if errand.request.what == "create" and errand.ended)
+            numbers = ledger.outbox.numbers() | {number for number, times in given.items() if times > 1}
+            for errand in errands:
+                job = self._jobs[errand.place]
+                self._report.requests += errand.begun
+                match errand.outcome:
+                    case Outcome.KNOWN:
+                        self._known(ledger, job, errand, numbers, told)
+                        if job.kept.place.number is not None:
+                            numbers |= {job.kept.place.number}
+                    case Outcome.NOT_SENT | Outcome.NOT_APPLIED if job.repeated:
+                        self._unknown(ledger, job, errand.answer, told)  # it says nothing of the time before
+                    case Outcome.NOT_SENT:
+                        job.kept = self._withdrawn(ledger, job.kept)
+                    case Outcome.NOT_APPLIED if errand.may_have_been_applied:
+                        # What a proxy sent again may have been applied all the same: what tells of that stays.
+                        job.kept = ledger.end(job.kept, put_off=True)
+                        self._save(ledger, job, job.kept, job.kept.place, str(errand.answer), [])
+                        job.put_off = True
+                        again.append(job)
+                    case Outcome.NOT_APPLIED:
+                        job.kept = self._withdrawn(ledger, job.kept, problem=str(errand.answer))
+                        again.append(job)
+                    case Outcome.REFUSED:
+                        self._refused(ledger, job, errand, told)
+                    case Outcome.UNKNOWN:
+                        self._unknown(ledger, job, errand.answer, told)
+        for row, reason in told:
+            self._log(row, reason)
+        return again
+
+    def _known(
+        self, ledger: Ledger, job: Job, errand: Errand, numbers: frozenset[int], told: list[tuple[OutboxRow, str]]
+    ) -> None:
+        kept = ledger.end(job.kept)
+        request = kept.place.requests[-1]
+        if request.what == "create":
+            taken = {*numbers, *ledger.outbox.baselines.of(kept.before)} - self._freed
+            place = answered(kept.place, number=errand.answer, taken=taken)
+            if place == kept.place:
+                kept = ledger.end(kept, misnamed=True)
+                words = f"the service answered with locid {errand.answer}, which is another geolocation's"
+                self._unknown(ledger, replace_kept(job, kept), words, told, ended=True)
+                return
+        else:
+            place = answered(kept.place)
+        if request.what == "delete" and kept.place.number is not None:
+            self._freed.add(kept.place.number)
+        if request.what == "clear":
+            self._count_deleted(ledger, kept, request, errand.answer)
+        job.theirs, job.looked, job.conclusive = request.applied(request.before), True, False
+        if job.refused is None:
+            job.tries = 0
+        self._save(ledger, job, kept, place, "the service has it", told)
+        job.over = not job.kept.pending
+
+    def _count_deleted(self, ledger: Ledger, kept: Kept, request: Request, answer: Any) -> None:
+        _, deleted = answer
+        listed = 0 if request.before is None else len(request.before.blocks)
+        if deleted > listed and (row := next(iter(kept.pending), None)) is not None:
+            number = kept.shown
+            words = (
+                f"the service deleted {deleted} blocks of geolocation {number}, and its list had {listed}: look "
+                "whether a block of somebody else's is missing there now"
+            )
+            self._report.notices.append(ledger.outbox.notice(row.id, row.locid, number, words))
+
+    def _withdrawn(self, ledger: Ledger, kept: Kept, *, problem: str | None = None) -> Kept:
+        """A place of which the newest request surely was not applied."""
+        place = replace(kept.place, requests=kept.place.requests[:-1])
+        words = {row.id: problem for row in kept.pending if row.state == State.SENDING} if problem else {}
+        return ledger.save(kept, place, words=words)
+
+    def _unknown(
+        self, ledger: Ledger, job: Job, error: object, told: list[tuple[OutboxRow, str]], *, ended: bool = False
+    ) -> None:
+        kept = job.kept if ended else ledger.end(job.kept)
+        words = "the push was interrupted" if error is None else str(error)
+        settles = f"a push in {self._settings.settle_s:.0f} s or later looks what became of it"
+        self._save(ledger, job, kept, kept.place, f"the outcome is unknown: {words}; {settles}", told)
+        job.kept = ledger.explain(job.kept, State.UNKNOWN, words)
+        job.over = True
+
+    def _refused(self, ledger: Ledger, job: Job, errand: Errand, told: list[tuple[OutboxRow, str]]) -> None:
+        """The service said no: to a create, something is in the way that this very request may have made."""
+        error: UpstreamRefusedError = errand.answer
+        request = job.kept.place.requests[-1]
+        lately = any(each.known and not self._has_settled(job.kept, each) for each in job.kept.place.requests)
+        if (request.what == "create" and (error.status == 409 or job.repeated)) or (error.status == 404 and lately):
+            self._unknown(ledger, job, error, told)
+            return
+        if request.what == "create":
+            job.kept = self._withdrawn(ledger, job.kept)
+            job.refused = request, error
+            kept = replace(job.kept, said=str(error), place=replace(job.kept.place, refused=request))
+            self._hold(ledger, replace_kept(job, kept), Hold("refused"), told)
+            return
+        job.kept = ledger.end(job.kept)
+        job.refused, job.looked, job.conclusive = (request, error), False, False
+
+    def _has_settled(self, kept: Kept, request: Request) -> bool:
+        ended = kept.sent[request.id].ended
+        return ended is not None and ended.age_s(Mark.now(0)) >= self._settings.settle_s
+
+    def _after_refusal(self, ledger: Ledger, job: Job, look: Look, told: list[tuple[OutboxRow, str]]) -> None:
+        """What the service has now tells whether it did what it refused."""
+        assert job.refused is not None
+        request, error = job.refused
+        theirs = None if look.another else look.content
+        done = theirs is None if request.what == "delete" else theirs is not None and request.applied(theirs) == theirs
+        kept = job.kept
+        job.refused = None
+        if done:
+            place = answered(kept.place)
+            self._save(ledger, job, kept, place, "the service has it already", told)
+            job.theirs = theirs
+            job.over = not job.kept.pending
+            return
+        job.kept = self._withdrawn(ledger, kept)
+        if request.what == "add" and request.new not in {intent.new for intent in kept.place.intents}:
+            job.banned[request.new] = request, error  # the others that it took must come back first
+            return
+        job.refused = request, error
+        kept = replace(job.kept, said=str(error), place=replace(job.kept.place, refused=request))
+        self._hold(ledger, replace_kept(job, kept), Hold("refused", theirs, kept.place.number), told)
+
+
+def replace_kept(job: Job, kept: Kept) -> Job:
+    """A job whose place is as it is now."""
+    job.kept = kept
+    return job
+
+
+def _guesses(place: Place) -> Iterator[Mapping[str, Any]]:
+    """Fields that a place may have at the service, the likeliest first."""
+    values = [request.values for request in reversed(place.requests) if request.values]
+    values += [place.baseline.values] if place.baseline is not None else []
+    values += [intent.base.values for intent in place.intents if intent.base is not None]
+    values += [intent.values for intent in place.intents if intent.values]
+    for each in dict.fromkeys(values):
+        yield dict(zip(FIELD_NAMES, each, strict=True))
+
+
+def _refuses_everything(error: BaseException | None) -> bool:
+    """True if another request would fare no better now: a wrong token, no connection, or told to wait for longer."""
+    from geolookup.model.errors import UpstreamUnavailableError
+
+    if isinstance(error, UpstreamAuthError):
+        return error.status == 401
+    return isinstance(error, UpstreamUnavailableError) and (not error.sent or error.retry_after_s is not None)

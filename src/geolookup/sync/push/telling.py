@@ -1,0 +1,80 @@
+"""The words for a person: why a place is held, what is there now, and each choice with its command and its effect."""
+
+from collections.abc import Mapping
+
+from geolookup.model.fields import FIELD_NAMES
+from geolookup.state.edits.outbox.kept import Kept
+from geolookup.state.edits.outbox.ledger import EDIT
+from geolookup.state.edits.outbox.payload import geolocation
+from geolookup.state.edits.places.choosing import CHOICES
+from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.places.reconcile import Hold
+
+_MOST_NAMED = 5
+
+
+class Names:
+    """The names of places in messages: the site's name if a file gave one, and the number."""
+
+    def __init__(self, sites: Mapping[int, str]) -> None:
+        self._sites = sites
+
+    def has(self, kept: Kept) -> bool:
+        """True if a file of sites gave the place a name."""
+        return kept.place.id in self._sites
+
+    def of(self, kept: Kept) -> str:
+        """A place in words."""
+        site = self._sites.get(kept.place.id)
+        number = kept.shown if kept.place.number is not None or kept.place.lost is None else kept.place.lost
+        content = kept.place.shown or kept.place.baseline
+        what = site or (None if content is None else content.values[FIELD_NAMES.index("city")]) or "geolocation"
+        return f"{what} ({number})"
+
+
+def words_of(content: Content | None) -> str:
+    """What the service has, in words."""
+    if content is None:
+        return "nothing"
+    place = geolocation(-1, content)
+    blocks = ", ".join(str(block) for block in place.ipblocks[:_MOST_NAMED])
+    more = f" and {len(place.ipblocks) - _MOST_NAMED} more" if len(place.ipblocks) > _MOST_NAMED else ""
+    return f"{place.place_text() or 'a geolocation without a name'}" + (f" with {blocks}{more}" if blocks else "")
+
+
+def _listed(hold: Hold) -> str:
+    return ", ".join(str(number) for number in (hold.number, *(each for each, _ in hold.also)))
+
+
+def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -> str:
+    """The reason of a hold, and what a person may do about it, with `EDIT` for the number of each edit.
+
+    :param said: the service's words, if it refused
+    """
+    who, number = names.of(kept), hold.number
+    theirs = words_of(hold.theirs)
+    if any(each.what == "delete" for each in kept.place.intents):
+        gone = f"{who} is gone from the service, deleted by an edit from here"
+    elif kept.place.baseline is None and not kept.place.requests:
+        gone = f"nothing here creates {who} any more (edits.db may have been changed by hand, or damaged)"
+    else:
+        gone = f"{who} is gone from the service, deleted by somebody"
+    reasons = {
+        "conflict": f"the service has changed {who} since the edit was made: it has {theirs}",
+        "gone": gone,
+        "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now",
+        "not shown": f"the service said yes to edits of {who}, and does not show them: it has {theirs}",
+        "unclear": f"the service has something new that may be {who}: {_listed(hold)}, {theirs}",
+        "refused": f"the service refuses this edit of {who}: {said}",
+        "doubted": f"an older copy of the edits was put back, and {who} may have been pushed and changed since: "
+        f"the service has {theirs}",
+    }
+    effects = {
+        "mine": f"`geolookup outbox retry {EDIT}` sends yours all the same",
+        "theirs": f"`geolookup outbox drop {EDIT}` keeps theirs",
+        "anew": f"`geolookup outbox retry {EDIT}` creates it anew",
+        "same": f"`geolookup outbox adopt {EDIT} {number}` says that this is it",
+        "retry": f"`geolookup outbox retry {EDIT}` sends it again",
+        "drop": f"`geolookup outbox drop {EDIT}` gives it up",
+    }
+    return f"{reasons[hold.reason]}; {', '.join(effects[choice] for choice in CHOICES[hold.reason])}"

@@ -1,6 +1,7 @@
 """The user who changes the state, and from where, for the history."""
 
 import contextlib
+import functools
 import os
 import pwd
 from collections.abc import Iterator
@@ -26,7 +27,11 @@ def via() -> str:
 
 def who() -> str:
     """The name of the system's user, who is also behind the console; the user's number if it has no name."""
-    user = os.geteuid()
+    return _name(os.geteuid())
+
+
+@functools.cache
+def _name(user: int) -> str:
     with contextlib.suppress(KeyError):
         return pwd.getpwuid(user).pw_name
     return str(user)

@@ -162,11 +162,10 @@ class Courier:
 
     def run(self, progress: Progress = unwatched) -> None:
         """Bring every place as far as it goes now."""
-        with self._ledger() as ledger:
+        with self._ledgers() as ledger:
             ledger.found_interrupted()
-            self._head = -1
-        with self._ledger():
-            pass
+            self._take(ledger)
+            self._head = ledger.outbox.head
         try:
             self._wait_for_this_boot()
             if any(self._is_in_doubt(job) for job in self._jobs.values()):

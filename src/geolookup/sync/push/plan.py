@@ -156,8 +156,9 @@ class _Rehearsed:
         said = {line["edit"]: line for line in report.edits}
         sent = {number for request in self.requests for number in request["edits"]}
         found = []
+        rows = {row.id: row for row in ledger.outbox.where("id >= ?", (min(self._edits, default=0),))}
         for number, row in self._edits.items():
-            now = ledger.outbox.row(number)
+            now = rows[number]
             line = said.get(number)
             if number in sent and now.state == "done":
                 continue

@@ -37,6 +37,8 @@ class Outbox:
     def __init__(self, database: "Database") -> None:
         self._database = database
         self.head, self.counter = self._counters()
+        self._mark: Mark | None = None
+        self._is_touched = False
 
     @functools.cached_property
     def baselines(self) -> Baselines:
@@ -125,10 +127,12 @@ class Outbox:
     # Marks
 
     def mark(self) -> Mark:
-        """A new mark: this moment, with a counter above all before."""
-        self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'marks'")
-        self.counter += 1
-        return Mark.now(self.counter)
+        """A new mark: this moment, with a counter above all before. A transaction is one moment, and has one."""
+        if self._mark is None:
+            self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'marks'")
+            self.counter += 1
+            self._mark = Mark.now(self.counter)
+        return self._mark
 
     def found_here(self, found: Mark) -> None:
         """Count all ages from now: the marks are another machine's, whose clocks say nothing here.
@@ -214,5 +218,7 @@ class Outbox:
 
     def touch(self) -> None:
         """Note that the overlay must be compiled anew."""
-        self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
-        self.head += 1
+        if not self._is_touched:
+            self._database.execute("UPDATE counters SET value = value + 1 WHERE name = 'edits'")
+            self.head += 1
+            self._is_touched = True

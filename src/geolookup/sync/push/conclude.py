@@ -89,8 +89,8 @@ def conclude(
     twins = dict(found.twins)
     for made, sent, there in ledger.watched():
         for number, content in contents.items():
-            like = forms.same(sent, content.values) or forms.may_be(sent, content.values)
-            if like and not content.blocks and there.get(number) not in ("", digests[number]):
+            appeared = not content.blocks and there.get(number) not in ("", digests[number])
+            if appeared and (forms.same(sent, content.values) or forms.may_be(sent, content.values)):
                 twins.setdefault(number, made)
     ours, told = ledger.outbox.numbers(), ledger.outbox.twins.known()
     for number in twins.keys() - ours - told.keys():

@@ -149,10 +149,18 @@ class Matching:
         """The numbers of what is like these values, is nobody's, and was not there before the create."""
         before = self.before.get(place.id, NOTHING)
         for cell in self.forms.near(values):
-            for number in self._cells.get(cell, ()):
+            for number in self._free(cell):
                 free = number not in self.taken or (number in self.born and number not in before.known)
                 if free and not before.shows(number, self.marks[number]):
                     yield number
+
+    def _free(self, cell: Hashable) -> list[int]:
+        """What is nobody's of a square, and what a list brought: the rest is dropped, so that it is met once."""
+        numbers = self._cells.get(cell, [])
+        if any(number in self.taken and number not in self.born for number in numbers):
+            numbers = [number for number in numbers if number not in self.taken or number in self.born]
+            self._cells[cell] = numbers
+        return numbers
 
     def given(self, number: int) -> frozenset[Hashable]:
         """The blocks that edits gave to what a list brought, before it was known as ours."""

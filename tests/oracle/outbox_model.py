@@ -381,8 +381,8 @@ def laid_over(
         place = layer[locid]
         if "fields" in payload:
             place.fields = tuple(payload["fields"].values())
-        if operation == "clear_blocks":
-            place.blocks = set()
+        if operation == "clear_blocks":  # those that the person saw: what a colleague added since stays
+            place.blocks -= set(map(tuple, base["blocks"])) if base else place.blocks
         if operation in ("remove_block", "replace_block"):
             place.blocks.discard(tuple(payload["block"]))
         if operation in ("add_block", "replace_block"):

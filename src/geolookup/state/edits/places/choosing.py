@@ -31,7 +31,7 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     """A place after a person's choice about it: what is open next is sent by the next push."""
     match choice:
         case "mine":
-            return rebased(place, hold.theirs)
+            return replace(rebased(place, hold.theirs), doubted=False)  # they know now what is there
         case "theirs":
             against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
             if hold.theirs is not None and strange_blocks(place, hold.theirs):

@@ -1,0 +1,126 @@
+"""For each reason to hold an edit: the message names the place, and each command in it, as it stands, ends it."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from geolookup.state.edits.places.choosing import CHOICES, Choice, Reason
+from tests.dials.dials import Dials
+from tests.dials.person import BERLIN, ELSEWHERE, Person, settle
+
+BLOCK = "10.1.0.0/24"
+
+
+def conflict(person: Person) -> None:
+    """A colleague changes the field that we change."""
+    locid = person.has(BLOCK)
+    person("custom", "update", locid, "--city", "Potsdam")
+    place = person.upstream.places[-1]
+    fields = ["Spandau" if value == "Berlin" else value for value in place.fields]
+    person.upstream.colleague_changes(-1, replace(place, fields=tuple(fields)), who="colleague")
+
+
+def gone(person: Person) -> None:
+    """A colleague deletes what we change."""
+    locid = person.has(BLOCK)
+    person("custom", "update", locid, "--city", "Potsdam")
+    person.upstream.colleague_changes(-1, None, who="colleague")
+
+
+def another(person: Person) -> None:
+    """A colleague deletes what we change, and its number is given again."""
+    person.upstream.dials = Dials(reuse=True)
+    gone(person)
+    assert person.upstream.colleague_creates(ELSEWHERE, [("10.9.0.0", "10.9.0.255")], who="colleague") == -1
+
+
+def not_shown(person: Person) -> None:
+    """The service says yes, and has it no more afterwards."""
+    empty = person.upstream.places
+    person.creates(BLOCK)
+    person("push")
+    person.upstream.fail_over(empty)
+
+
+def unclear(person: Person) -> None:
+    """The answer to a create is lost, and something appears that is like it, and not it."""
+    person.creates(BLOCK)
+    person.upstream.faults = ["before"]
+    person("push", exits=1)
+    near = {**ELSEWHERE, **BERLIN, "city": "Mitte", "latitude": BERLIN["latitude"] + 0.001}
+    person.upstream.colleague_creates(near, who="colleague")
+
+
+def refused(person: Person) -> None:
+    """A colleague's geolocation has the block that we add."""
+    locid = person.has(BLOCK)
+    person.upstream.colleague_creates(ELSEWHERE, [("10.2.0.0", "10.2.0.255")], who="colleague")
+    person("custom", "add-block", locid, "10.2.0.0/24")
+
+
+def doubted(person: Person, city: str = "Berlin") -> None:
+    """An older copy of the edits is put back, and a colleague has undone meanwhile what it says."""
+    locid = person.has(BLOCK)
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    person("outbox", "restore", exits=None)
+    place = person.upstream.places[-1]
+    fields = [city if value == "Potsdam" else value for value in place.fields]
+    person.upstream.colleague_changes(-1, replace(place, fields=tuple(fields)), who="colleague")
+
+
+def conflict_of_an_older_copy(person: Person) -> None:
+    """The same, and what is there now was never seen here."""
+    doubted(person, "Spandau")
+
+
+_MADE: dict[Reason, tuple[Callable[[Person], None], ...]] = {
+    "conflict": (conflict, conflict_of_an_older_copy),
+    "gone": (gone,),
+    "another": (another,),
+    "not shown": (not_shown,),
+    "unclear": (unclear,),
+    "refused": (refused,),
+    "doubted": (doubted,),
+}
+_EVERY = [
+    pytest.param(make, choice, id=f"{make.__name__}-{choice}")
+    for reason, choices in CHOICES.items()
+    for make in _MADE[reason]
+    for choice in choices
+]
+
+
+def waiting(person: Person) -> list[dict[str, str]]:
+    """The edits that are not over."""
+    return [row for row in json.loads(person("outbox", "list", "--json")) if row["state"] not in ("done", "dropped")]
+
+
+@pytest.mark.parametrize(("make", "choice"), _EVERY)
+def test_each_choice_comes_to_rest_within_two_pushes(
+    person: Person, make: Callable[[Person], None], choice: Choice
+) -> None:
+    make(person)
+    settle()
+    person("push" if waiting(person) else "sync", exits=3)
+    held = [row for row in waiting(person) if row["state"] in ("held", "rejected")]
+    assert held, person.said
+    problem = held[0]["problem"]
+    assert re.search(r"Berlin|Potsdam", problem), problem
+    commands = re.findall(r"`geolookup (outbox [^`]+)`", problem)
+    (choices,) = (CHOICES[reason] for reason, all_of_it in _MADE.items() if make in all_of_it)
+    assert len(commands) == len(choices), problem
+    if make is refused and choice == "retry":  # it says why, and the person sees to that first
+        person.upstream.colleague_changes(-2, None, who="colleague")
+    person(*shlex.split(commands[choices.index(choice)]))
+    for _ in range(2):
+        settle()
+        person("push", exits=None)
+    settle()
+    person("sync", exits=None)
+    assert waiting(person) == [], problem
+    person("push")

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from maxminddb.decoder import Decoder
 
-from geolookup.exports.mmdb import data, file, tree
+from geolookup.exports.mmdb import file, tree
 from geolookup.exports.segments import Segments
+from geolookup.index import mmdb
 from geolookup.index.layout import EMPTY
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX
 from geolookup.model.errors import DataFileError
@@ -40,7 +41,7 @@ def encoded(four: Starts, six: Starts, records: int = 6, padding: int = 0) -> tu
     section, offsets = b"\0" * padding, []
     for number in range(records):
         offsets.append(len(section))
-        section += data.map_of([(data.text("n"), data.uint32(number))])
+        section += mmdb.map_of([(mmdb.text("n"), mmdb.uint32(number))])
     joined, left_out = tree.with_aliases(family(four), family(six))
     parts = file.encode(
         tree.build(joined),
@@ -196,36 +197,36 @@ def test_ipv6_inside_what_is_ipv4s_is_counted() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 28, 29, 284, 285, 65_820, 65_821, 70_000])
 def test_texts_of_all_lengths_read_back(size: int) -> None:
-    content = data.text("x" * size)
+    content = mmdb.text("x" * size)
     assert Decoder(content, 0).decode(0) == ("x" * size, len(content))
 
 
 @pytest.mark.parametrize("place", [0, 2047, 2048, 526_335, 526_336, 134_744_063])
 def test_pointers_of_all_lengths_read_back(place: int) -> None:
     buffer = bytearray(place)
-    buffer += data.text("there")
+    buffer += mmdb.text("there")
     at = len(buffer)
-    buffer += data.pointer(place)
+    buffer += mmdb.pointer(place)
     assert Decoder(buffer, 0).decode(at)[0] == "there"
 
 
 def test_a_pointer_of_five_bytes_has_its_whole_place() -> None:
-    assert data.pointer(134_744_064) == b"\x38" + (134_744_064).to_bytes(4, "big")
+    assert mmdb.pointer(134_744_064) == b"\x38" + (134_744_064).to_bytes(4, "big")
 
 
 @pytest.mark.parametrize("number", [0, 1, 255, 256, 65_535])
 def test_numbers_read_back(number: int) -> None:
-    for make in (data.uint16, data.uint32, data.uint64):
+    for make in (mmdb.uint16, mmdb.uint32, mmdb.uint64):
         assert Decoder(make(number), 0).decode(0)[0] == number
 
 
 def test_other_values_read_back() -> None:
-    value = data.map_of(
+    value = mmdb.map_of(
         [
-            (data.text("yes"), data.boolean(True)),
-            (data.text("no"), data.boolean(False)),
-            (data.text("half"), data.double(-0.5)),
-            (data.text("list"), data.array_of([data.text("a"), data.map_of([])])),
+            (mmdb.text("yes"), mmdb.boolean(True)),
+            (mmdb.text("no"), mmdb.boolean(False)),
+            (mmdb.text("half"), mmdb.double(-0.5)),
+            (mmdb.text("list"), mmdb.array_of([mmdb.text("a"), mmdb.map_of([])])),
         ]
     )
     found, _ = Decoder(value, 0).decode(0)
@@ -234,9 +235,9 @@ def test_other_values_read_back() -> None:
 
 
 def test_the_pool_writes_a_value_once_and_short_ones_in_place() -> None:
-    pool = data.Pool()
-    long, short = data.text("a long text"), data.text("x")
-    assert pool.shared(long) == pool.shared(long) == data.pointer(0)
+    pool = mmdb.Pool()
+    long, short = mmdb.text("a long text"), mmdb.text("x")
+    assert pool.shared(long) == pool.shared(long) == mmdb.pointer(0)
     assert pool.shared(short) == short
     assert pool.octets() == long
 

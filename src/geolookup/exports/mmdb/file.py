@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from geolookup.exports.mmdb import data
 from geolookup.exports.mmdb.tree import SEPARATOR_BYTES, Tree
+from geolookup.index import mmdb
 from geolookup.index.flatten import Array
 
 _MARKER = b"\xab\xcd\xefMaxMind.com"
@@ -31,21 +31,21 @@ class Encoded:
         bits, parts = tree.packed(offsets, progress)
         self.body = _joined(parts, bytes(SEPARATOR_BYTES), section)
         self._metadata = {
-            "binary_format_major_version": data.uint16(2),
-            "binary_format_minor_version": data.uint16(0),
-            "build_epoch": data.uint64(build_epoch),
+            "binary_format_major_version": mmdb.uint16(2),
+            "binary_format_minor_version": mmdb.uint16(0),
+            "build_epoch": mmdb.uint64(build_epoch),
             "database_type": b"",
-            "description": data.map_of((data.text(key), data.text(value)) for key, value in description.items()),
-            "ip_version": data.uint16(6),
-            "languages": data.array_of(data.text(language) for language in description),
-            "node_count": data.uint32(tree.node_count),
-            "record_size": data.uint16(bits),
+            "description": mmdb.map_of((mmdb.text(key), mmdb.text(value)) for key, value in description.items()),
+            "ip_version": mmdb.uint16(6),
+            "languages": mmdb.array_of(mmdb.text(language) for language in description),
+            "node_count": mmdb.uint32(tree.node_count),
+            "record_size": mmdb.uint16(bits),
         }
 
     def metadata(self, database_type: str) -> bytes:
         """The metadata that follow the body in a database of this type."""
-        known = {**self._metadata, "database_type": data.text(database_type)}
-        return _MARKER + data.map_of((data.text(key), value) for key, value in known.items())
+        known = {**self._metadata, "database_type": mmdb.text(database_type)}
+        return _MARKER + mmdb.map_of((mmdb.text(key), value) for key, value in known.items())
 
 
 def encode(

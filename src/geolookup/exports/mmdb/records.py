@@ -13,7 +13,7 @@ import numpy as np
 
 from geolookup.exports.content import Places, Progress
 from geolookup.exports.countries import CONTINENTS, countries
-from geolookup.exports.mmdb import data
+from geolookup.index import mmdb
 from geolookup.index.flatten import I64, U32, Array
 from geolookup.model.countries import in_capitals
 
@@ -65,17 +65,17 @@ class _Writer:
     """Writes the members of the records of some places, given by their numbers ``rows``."""
 
     def __init__(self, places: Places, rows: Array) -> None:
-        self.pool = data.Pool()
+        self.pool = mmdb.Pool()
         self._places = places
         self._rows = rows
         self._texts = places.texts
 
     def _key(self, name: str) -> bytes:
-        return self.pool.shared(data.text(name))
+        return self.pool.shared(mmdb.text(name))
 
     def _names(self, name: str) -> tuple[bytes, bytes]:
         """The member ``names`` of something that has an English name."""
-        return self._key("names"), data.map_of([(self._key("en"), data.text(name))])
+        return self._key("names"), mmdb.map_of([(self._key("en"), mmdb.text(name))])
 
     def _of_texts(self, key: str, name: str, write: Callable[[str], bytes]) -> _Part:
         """A member that one field of text decides."""
@@ -100,12 +100,12 @@ class _Writer:
 
         def country(text: str) -> bytes:
             code = in_capitals(text)
-            members = [(self._key("iso_code"), data.text(code))]
+            members = [(self._key("iso_code"), mmdb.text(code))]
             if code in table:
                 if table[code].in_eu:
-                    members.append((self._key("is_in_european_union"), data.boolean(True)))
+                    members.append((self._key("is_in_european_union"), mmdb.boolean(True)))
                 members.append(self._names(table[code].name))
-            return data.map_of(members)
+            return mmdb.map_of(members)
 
         part = self._of_texts("country", "country", country)
         numbers, which = _distinct(self._places.text["country"][self._rows])
@@ -114,7 +114,7 @@ class _Writer:
         of_code = np.array([order.index(table[code].continent) if code in table else -1 for code in codes], np.int64)
         used = np.unique(of_code[of_code >= 0]).tolist()
         continents = [
-            data.map_of([(self._key("code"), data.text(order[at])), self._names(CONTINENTS[order[at]])]) for at in used
+            mmdb.map_of([(self._key("code"), mmdb.text(order[at])), self._names(CONTINENTS[order[at]])]) for at in used
         ]
         position = np.full(len(order) + 1, -1, np.int64)  # its last item is for no continent
         position[used] = np.arange(len(used))
@@ -125,13 +125,13 @@ class _Writer:
 
         def region(text: str) -> bytes:
             if _REGION_CODE.fullmatch(text):
-                return data.array_of([data.map_of([(self._key("iso_code"), data.text(text))])])
-            return data.array_of([data.map_of([self._names(text)])])
+                return mmdb.array_of([mmdb.map_of([(self._key("iso_code"), mmdb.text(text))])])
+            return mmdb.array_of([mmdb.map_of([self._names(text)])])
 
         return [
             self._of_texts("subdivisions", "region", region),
-            self._of_texts("city", "city", lambda text: data.map_of([self._names(text)])),
-            self._of_texts("postal", "postalcode", lambda text: data.map_of([(self._key("code"), data.text(text))])),
+            self._of_texts("city", "city", lambda text: mmdb.map_of([self._names(text)])),
+            self._of_texts("postal", "postalcode", lambda text: mmdb.map_of([(self._key("code"), mmdb.text(text))])),
         ]
 
     def _locations(self) -> _Part:
@@ -144,21 +144,21 @@ class _Writer:
         uses = Counter(value for value in (*latitudes, *longitudes) if value == value)
         # A pointer has four bytes at most, and the value nine: so three uses always pay.
         shared = sorted((value for value in uses if uses[value] > 2), key=lambda value: (-uses[value], value))
-        written = {value: self.pool.shared(data.double(value)) for value in shared}
+        written = {value: self.pool.shared(mmdb.double(value)) for value in shared}
 
         values = []
         known = np.zeros(len(latitudes), np.bool_)
         for at, (north, east, code) in enumerate(zip(latitudes, longitudes, distinct[2].tolist(), strict=True)):
             members = [
-                (self._key(name), written.get(degrees) or data.double(degrees))
+                (self._key(name), written.get(degrees) or mmdb.double(degrees))
                 for name, degrees in (("latitude", north), ("longitude", east))
                 if degrees == degrees
             ]
             if code:
-                members.append((self._key("metro_code"), data.uint16(code)))
+                members.append((self._key("metro_code"), mmdb.uint16(code)))
             if members:
                 known[at] = True
-                values.append(data.map_of(members))
+                values.append(mmdb.map_of(members))
         return self._pooled([_Part("location", values, np.where(known, np.cumsum(known) - 1, -1)[which])])[0]
 
     def _pooled(self, parts: Sequence[_Part]) -> list[_Part]:
@@ -180,7 +180,7 @@ class _Writer:
             members += part.which >= 0
             chosen = [*(self._key(part.key) + value for value in part.values), b""]  # its last item is for none
             columns.append([chosen[at] for at in part.which.tolist()])
-        heads = [data.map_head(size) for size in range(len(parts) + 2)]
+        heads = [mmdb.map_head(size) for size in range(len(parts) + 2)]
         columns.insert(0, [heads[size] for size in members.tolist()])
         return [b"".join(row) for row in zip(*columns, own, strict=True)]
 
@@ -195,11 +195,11 @@ class _Writer:
             tails[number] = self._key("layer") + self._key(layer) + self._key("source") + self._key(name)
         key = self._key("geolookup")
         if detail == "country":
-            return [key + self.pool.shared(data.map_head(2) + tails[number]) for number in source.tolist()]
-        head = key + data.map_head(3) + self._key("locid")
+            return [key + self.pool.shared(mmdb.map_head(2) + tails[number]) for number in source.tolist()]
+        head = key + mmdb.map_head(3) + self._key("locid")
         found = []
         for at, (locid, number) in enumerate(zip(places.locid[self._rows].tolist(), source.tolist(), strict=True)):
-            found.append(head + data.text(str(locid)) + tails[number])
+            found.append(head + mmdb.text(str(locid)) + tails[number])
             if not at % _PROGRESS:
                 progress(at, len(self._rows))
         return found

@@ -368,7 +368,7 @@ def test_too_much_text_is_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) ->
     made = Texts()
     for name in ("four", "eight", "ten"):
         made.number(name)
-    with pytest.raises(IndexFileError, match="the locations' distinct texts have 12 bytes: 2 GiB is the most"):
+    with pytest.raises(IndexFileError, match="distinct texts, or parts of records, have 12 bytes: 2 GiB is the most"):
         made.sections()
 
 

@@ -14,7 +14,7 @@
 #include "_places.h"
 #include "_state.h"
 
-enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, SECTION_COUNT };
+enum { V4_LOW, V4_SLOT, V4_SLOT_HIGH, V4_TABLE, V6_HI, V6_LO, V6_SLOT, V6_SLOT_HIGH, V6_TABLE, RECORD_SLOT, SECTION_COUNT };
 
 /* The search sections of one open index file, which stay mapped for as long as this lives, and its places or NULL. */
 typedef struct {
@@ -34,9 +34,11 @@ typedef struct {
 static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
     static const char *names[] = {"sections", "locations", "places", NULL};
-    static const int sizes[SECTION_COUNT] = {2, 2, 1, 4, 8, 8, 2, 1, 4};
-    static const int of_family[SECTION_COUNT] = {V4_LOW, V4_LOW, V4_LOW, 0, V6_HI, V6_HI, V6_HI, V6_HI, 0};
-    static const char is_optional[SECTION_COUNT] = {[V4_SLOT_HIGH] = 1, [V6_LO] = 1, [V6_SLOT_HIGH] = 1};
+    static const int sizes[SECTION_COUNT] = {2, 2, 1, 4, 8, 8, 2, 1, 4, 4};
+    static const int of_family[SECTION_COUNT] = {V4_LOW, V4_LOW, V4_LOW, 0, V6_HI,
+                                                    V6_HI, V6_HI, V6_HI, 0, RECORD_SLOT};
+    static const char is_optional[SECTION_COUNT] = {[V4_SLOT_HIGH] = 1, [V6_LO] = 1, [V6_SLOT_HIGH] = 1,
+                                                     [RECORD_SLOT] = 1};
     State *state = PyType_GetModuleState(type);
     PyObject *given, *places = Py_None;
     Py_ssize_t locations;
@@ -49,7 +51,7 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     }
     if (PyTuple_Size(given) != SECTION_COUNT || locations < 0 || locations >= (Py_ssize_t)0x7FFFFFFC ||
         (places != Py_None && ((Places *)places)->count != (uint32_t)locations)) {
-        PyErr_SetString(PyExc_ValueError, "nine sections, less than 2**31 - 4 locations, and places of as many");
+        PyErr_SetString(PyExc_ValueError, "ten sections, less than 2**31 - 4 locations, and places of as many");
         return NULL;
     }
     Layer *self = (Layer *)PyType_GenericAlloc(type, 0);
@@ -76,11 +78,13 @@ static PyObject *Layer_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     }
     Index *index = &self->index;
     index->keys4.at = self->sections[V4_LOW].buf;
-    index->slots4 = (Slots){self->sections[V4_SLOT].buf, self->sections[V4_SLOT_HIGH].buf};
+    const uint32_t *of_record = self->sections[RECORD_SLOT].buf;
+    uint32_t records = (uint32_t)items[RECORD_SLOT];
+    index->slots4 = (Slots){self->sections[V4_SLOT].buf, self->sections[V4_SLOT_HIGH].buf, of_record, records};
     index->table4 = self->sections[V4_TABLE].buf;
     index->keys6.at[0] = self->sections[V6_HI].buf;
     index->lo6 = self->sections[V6_LO].buf;
-    index->slots6 = (Slots){self->sections[V6_SLOT].buf, self->sections[V6_SLOT_HIGH].buf};
+    index->slots6 = (Slots){self->sections[V6_SLOT].buf, self->sections[V6_SLOT_HIGH].buf, of_record, records};
     index->table6 = self->sections[V6_TABLE].buf;
     index->count4 = (uint32_t)items[V4_LOW];
     index->count6 = (uint32_t)items[V6_HI];

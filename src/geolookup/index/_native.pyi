@@ -73,8 +73,8 @@ class Places(Generic[_Place]):
 class Layer:
     """The search sections of one open index file, and its places, if single lookups shall be answered.
 
-    ``sections`` are the bytes of v4.low, v4.slot, v4.slot_high, v4.table, v6.hi, v6.lo, v6.slot, v6.slot_high and
-    v6.table, None for one that a file may leave out.
+    ``sections`` are the bytes of v4.low, v4.slot, v4.slot_high, v4.table, v6.hi, v6.lo, v6.slot, v6.slot_high,
+    v6.table and record.slot, None for one that a file may leave out.
 
     :raises ValueError: if the sections do not fit each other, or the places them
     """

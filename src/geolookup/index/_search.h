@@ -65,10 +65,13 @@ typedef struct {
     uint32_t skipped;
 } Keys4;
 
-/* Slots in 16 bits, with 8 more above them if a layer has so many locations; all bits set mean that there is none. */
+/* Slots in 16 bits, with 8 more above them if a layer has so many locations; all bits set mean that there is none.
+ * With `of_record` they are the numbers of `records`, each of which it gives the slot. */
 typedef struct {
     const uint16_t *low;
-    const uint8_t *high; /* or NULL */
+    const uint8_t *high;       /* or NULL */
+    const uint32_t *of_record; /* or NULL */
+    uint32_t records;
 } Slots;
 
 /* One layer's sections: of as many segments as `count4` and `count6` say, whose slots are below `locations`. */
@@ -103,9 +106,13 @@ static inline uint32_t slot_at(const Slots *slots, uint32_t position, uint32_t l
         slot |= (uint32_t)slots->high[position] << 16;
         none = 0xFFFFFF;
     }
-    if (slot < locations)
-        return slot;
-    return slot == none ? EMPTY : DAMAGED;
+    if (slots->of_record && slot < slots->records)
+        slot = slots->of_record[slot];
+    else if (slot == none)
+        return EMPTY;
+    else if (slots->of_record)
+        return DAMAGED;
+    return slot < locations ? slot : DAMAGED;
 }
 
 /* Ask for the memory of slots that are soon wanted. */

@@ -12,6 +12,7 @@ import numpy as np
 
 from geolookup.index import flatten
 from geolookup.index.layout import WIDE_EMPTY
+from geolookup.index.recording import RecordColumns
 from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
 from geolookup.index.writer import IndexSummary, string_table, unwritable, write_errors, write_index
@@ -46,9 +47,12 @@ class IndexBuilder:
         *,
         source: str = "",
         later_wins: bool = False,
+        records: bool = False,
         folder: str | None = None,
     ) -> None:
         """An empty builder. Locids are below zero in the layer ``custom``, above zero in ``default``.
+
+        With ``records``, blocks are of records, of which a location may have several: see `add_record`.
 
         ``source`` names what the layer was made from. With ``later_wins``, of two blocks of one size the later added
         wins, for a source whose locids mean nothing; else the one whose locid is further from zero. In ``folder``
@@ -64,6 +68,7 @@ class IndexBuilder:
         self._folder = folder
         self._seen: Seen | set[int] = set() if folder is None else Seen()
         self._count = 0
+        self._records = RecordColumns(folder) if records else None
         kinds = {
             "locid": "q",
             **{field.name: "i" if field.limit is None else "d" for field in FIELDS},
@@ -153,14 +158,32 @@ class IndexBuilder:
     def add_mask(self) -> int:
         """Add the mask, once: blocks of its slot have no geolocation here or in any source below.
 
-        :returns: its slot
+        :returns: its slot; with records, that of its record
         :raises IndexFileError: in the custom layer, which cannot have masks
         """
         self._require_open()
         if self._layer == "custom":
             raise IndexFileError("the custom layer has no masks")
         self._masks = True
-        return self._append(0, [math.nan] * len(DEGREES), [0] * len(TEXT_NAMES), pending=False)
+        slot = self._append(0, [math.nan] * len(DEGREES), [0] * len(TEXT_NAMES), pending=False)
+        return slot if self._records is None else self.add_record(slot, {})
+
+    def add_record(self, slot: int, parts: Mapping[str, bytes]) -> int:
+        """Add a record of a location: for each key a self-contained value of `mmdb`, which is its part.
+
+        Every location needs one, perhaps without parts.
+
+        :returns: its number, which blocks have in place of the slot
+        :raises IndexFileError: if no location has the slot, or there are more records than numbers
+        """
+        self._require_open()
+        assert self._records is not None, "this builder was not made for records"
+        if not 0 <= slot < self._count:
+            raise IndexFileError(f"no location has slot {slot}")
+        if len(self._records) == WIDE_EMPTY:
+            raise IndexFileError(f"a layer has room for {WIDE_EMPTY:,} records")
+        with self._errors():
+            return self._records.add(slot, parts)
 
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
@@ -168,7 +191,7 @@ class IndexBuilder:
         :raises IndexFileError: if the two are not a range of the family, or no location has the slot
         """
         limit = IPV4_MAX if family == 4 else IPV6_MAX
-        if not (0 <= first <= last <= limit and 0 <= slot < self._count):
+        if not (0 <= first <= last <= limit and 0 <= slot < self._limit):
             raise IndexFileError(f"{first} to {last} is not a range of IPv{family}, or no location has slot {slot}")
         self._require_open()
         ends = (first, last) if family == 4 else (first >> 64, first & _LOW64, last >> 64, last & _LOW64)
@@ -196,7 +219,7 @@ class IndexBuilder:
             low, high = array("I", firsts), array("I", lasts)
         except (OverflowError, TypeError) as error:
             raise IndexFileError(f"slot {slot}: an end of a block is not an IPv4 address") from error
-        if len(low) != len(high) or not all(map(operator.le, low, high)) or not 0 <= slot < self._count:
+        if len(low) != len(high) or not all(map(operator.le, low, high)) or not 0 <= slot < self._limit:
             raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv4, or no location has that slot")
         self._extend(4, (low, high, array("I", [slot]) * len(low)))
 
@@ -214,7 +237,7 @@ class IndexBuilder:
             ]
         except (OverflowError, TypeError) as error:
             raise IndexFileError(f"slot {slot}: an end of a block is not an IPv6 address") from error
-        if len(firsts) != len(lasts) or not all(map(operator.le, firsts, lasts)) or not 0 <= slot < self._count:
+        if len(firsts) != len(lasts) or not all(map(operator.le, firsts, lasts)) or not 0 <= slot < self._limit:
             raise IndexFileError(f"the blocks of slot {slot} are not ranges of IPv6, or no location has that slot")
         self._extend(6, (*ends, array("I", [slot]) * len(firsts)))
 
@@ -290,7 +313,12 @@ class IndexBuilder:
         return contextlib.nullcontext() if self._folder is None else write_errors(self._folder)
 
     def _are_slots(self, slot: flatten.U32) -> bool:
-        return not len(slot) or int(slot.max()) < self._count
+        return not len(slot) or int(slot.max()) < self._limit
+
+    @property
+    def _limit(self) -> int:
+        """One past the last number that a block may have."""
+        return self._count if self._records is None else len(self._records)
 
     def _require_open(self) -> None:
         if self._written:
@@ -317,20 +345,25 @@ class IndexBuilder:
             # With ascending locids a locid is found by bisection, and the order in which rows came does not change the
             # file. They ascend already if a list is sorted.
             order = flatten.in_order([locids])
-            sections, counts = self._flatten(_renumbered(order))
+            renumbered = _renumbered(order)
+            records: dict[str, flatten.Array | Column] = {}
+            if self._records is not None:
+                renumbered, records = self._records.sections(renumbered, self._count)
+            sections, counts = self._flatten(renumbered)
             counts["locations"] = self._count
+            sections |= records
             for name, column in columns.items():
                 sections[f"loc.{name}"] = column if order is None else _in_order(column, order, self._folder)
             texts = string_table(self._texts) if isinstance(self._texts, dict) else self._texts.sections()
             sections["strings.offsets"], sections["strings.bytes"] = texts
-        self._columns, self._newest, self._texts = {}, {}, {}
+        self._columns, self._newest, self._texts, self._records = {}, {}, {}, None
         size, digest = write_index(
             path, sections, layer=self._layer, counts=counts, sources=self._sources, masks=self._masks, extra=extra
         )
         return IndexSummary(**counts, bytes=size, sha256=digest)
 
     def _flatten(self, renumbered: flatten.Array | None) -> tuple[dict[str, flatten.Array | Column], dict[str, int]]:
-        sections = SegmentSections(self._count, self._folder)
+        sections = SegmentSections(self._limit, self._folder)
         adding: dict[int, Callable[..., None]] = {4: sections.add_v4, 6: sections.add_v6}
         for family, add in adding.items():
             if not self._blocks[family][0] and family not in self._runs:

@@ -33,6 +33,8 @@ SECTIONS: "Final" = {
     "v4.table": "U32",
     "v6.table": "U32",
     **{f"loc.{name}": "I32" for name in TEXT_NAMES},
+    "record.slot": "U32",
+    "parts.offsets": "I32",
     "v4.low": "U16",
     "v4.slot": "U16",
     "v6.slot": "U16",
@@ -41,10 +43,18 @@ SECTIONS: "Final" = {
     "loc.pending": "U8",
     "loc.source": "U8",
     "strings.bytes": "U8",
+    "parts.bytes": "U8",
 }
-#: ``v6.lo`` is left out if all of it is 0, the upper bits of slots if 16 bits do, and the sources of locations
-#: if all have the same.
-OPTIONAL_SECTIONS: "Final" = ("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source")
+#: ``v6.lo`` is left out if all of it is 0, the upper bits of slots if 16 bits do, the sources of locations
+#: if all have the same, and what has to do with records if there are none, or if each location has one.
+OPTIONAL_SECTIONS: "Final" = (
+    *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source"),
+    *("record.slot", "parts.offsets", "parts.bytes"),
+)
+#: Before the name of a key of records: such a section has for each record the number of the key's part, 0 for none.
+#: There may be any of them, each of the narrowest of these types.
+PART: "Final" = "part."
+PART_TYPES: "Final" = ("U8", "U16", "U32")
 
 #: What stands in the file for `EMPTY`: in slots of 16 bits, and in those of 24. Slots are below it.
 NARROW_EMPTY: "Final" = 0xFFFF

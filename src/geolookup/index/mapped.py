@@ -21,6 +21,8 @@ from geolookup.index.layout import (
     MAX_HEADER_BYTES,
     NARROW_EMPTY,
     OPTIONAL_SECTIONS,
+    PART,
+    PART_TYPES,
     SECTIONS,
     TABLE_LENGTH,
     WIDE_EMPTY,
@@ -210,9 +212,10 @@ def _section(name: str, entry: object, start: int, size: int, path: str) -> Sect
         raise IndexDamagedError(
             f"{path}: section {name!r:.80} does not lie inside the file: it is truncated or damaged"
         )
-    if name in SECTIONS:
-        item_bytes = ITEM_FORMATS[SECTIONS[name]][1]
-        if (dtype, len(shape)) != (SECTIONS[name], 1) or shape[0] * item_bytes != end - begin or begin % item_bytes:
+    if name in SECTIONS or (name.startswith(PART) and dtype in PART_TYPES):
+        item_bytes = ITEM_FORMATS[dtype][1] if dtype in ITEM_FORMATS else 0
+        known = dtype == SECTIONS.get(name, dtype) and item_bytes and len(shape) == 1
+        if not known or shape[0] * item_bytes != end - begin or begin % item_bytes:
             raise IndexDamagedError(f"{path}: section {name} has the wrong type, shape or place")
     return Section(dtype, begin, end, shape[0] if len(shape) == 1 else 0)
 
@@ -227,11 +230,14 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
         raise IndexDamagedError(f"{path}: the section {missing[0]} is missing")
     length = {name: section.length for name, section in sections.items()}
     is_wide = "v4.slot_high" in sections
-    if is_wide != ("v6.slot_high" in sections) or counts["locations"] > (WIDE_EMPTY if is_wide else NARROW_EMPTY):
-        raise IndexDamagedError(f"{path}: the slots do not fit {counts['locations']} locations")
-    for name in SECTIONS:
+    records = length.get("record.slot", counts["locations"])
+    if is_wide != ("v6.slot_high" in sections) or records > (WIDE_EMPTY if is_wide else NARROW_EMPTY):
+        raise IndexDamagedError(f"{path}: the slots do not fit {records} locations or records")
+    if ("parts.offsets" in sections) != ("parts.bytes" in sections):
+        raise IndexDamagedError(f"{path}: parts.offsets and parts.bytes belong together, and one is missing")
+    for name in length:
         family, _, column = name.partition(".")
-        if name not in length:
+        if name not in SECTIONS and not name.startswith(PART):
             continue
         if column == "table":
             right = length[name] == TABLE_LENGTH
@@ -239,8 +245,10 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
             right = 0 < length[name] == length[f"{family}.slot"] <= EMPTY
         elif family == "loc":
             right = length[name] == counts["locations"] <= WIDE_EMPTY
+        elif name.startswith(PART):
+            right = length[name] == records and "parts.offsets" in sections
         else:
-            right = name != "strings.offsets" or length[name] >= 2
+            right = column != "offsets" or length[name] >= 2
         if not right:
             raise IndexDamagedError(f"{path}: section {name} has {length[name]} items, which does not fit the others")
 
@@ -252,8 +260,10 @@ def _check_ends(data: memoryview, sections: dict[str, Section], path: str) -> No
         begin = (section.begin if position >= 0 else section.end) + position * item_bytes
         return int.from_bytes(data[begin : begin + item_bytes], "little")
 
-    if item("strings.offsets", 0) != 0 or item("strings.offsets", -1) != sections["strings.bytes"].length:
-        raise damaged(path, "strings.offsets: its ends are not 0 and the number of bytes")
+    for name in ("strings", "parts"):
+        offsets = f"{name}.offsets"
+        if offsets in sections and (item(offsets, 0), item(offsets, -1)) != (0, sections[f"{name}.bytes"].length):
+            raise damaged(path, f"{offsets}: its ends are not 0 and the number of bytes")
     if item("v4.low", 0) or not item("v4.table", 1) or item("v6.hi", 0) or ("v6.lo" in sections and item("v6.lo", 0)):
         raise damaged(path, "the first segment of a family does not begin at its first address")
     for name, column in (("v4.table", "v4.low"), ("v6.table", "v6.hi")):
@@ -274,12 +284,12 @@ def failed(path: str, error: Exception) -> IndexFileError:
 
 
 def section_arrays(header: Header, content: "memoryview[int]") -> "dict[str, np.ndarray[Any, Any]]":
-    """Every known section by name as a numpy array over a file's ``content``."""
+    """Every known section by name as a numpy array over a file's ``content``, the keys of records among them."""
     import numpy as np
 
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, section in header.sections.items():
-        if name in SECTIONS:
+        if name in SECTIONS or (name.startswith(PART) and section.dtype in PART_TYPES):
             kind = ITEM_FORMATS[section.dtype][0]
             # numpy refuses to look at the very end of a buffer, even for nothing.
             own = content[section.begin : section.end]

@@ -24,6 +24,7 @@ ABSENT: Final = 0xFFFFFFFD
 _SECTIONS = (
     *("v4.low", "v4.slot", "v4.slot_high", "v4.table"),
     *("v6.hi", "v6.lo", "v6.slot", "v6.slot_high", "v6.table"),
+    "record.slot",
 )
 
 

@@ -21,13 +21,14 @@ from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Any, Literal
 
     import numpy as np
 
     from geolookup.index.locations import Location
+    from geolookup.index.records import Records
     from geolookup.model.addresses import Family
 
 try:
@@ -60,6 +61,8 @@ class IndexReader:
         "_empty",
         "_locations",
         "_map",
+        "_of_record",
+        "_records",
         "_sections",
         "_v4_low",
         "_v4_slot",
@@ -112,6 +115,9 @@ class IndexReader:
         self._v6_slot_high = sections.get("v6.slot_high")
         self._v6_table: memoryview[int] = sections["v6.table"]
         self._empty = NARROW_EMPTY if self._v4_slot_high is None else WIDE_EMPTY
+        #: The slot of each record, if segments have records in place of slots.
+        self._of_record: memoryview[int] | None = sections.get("record.slot")
+        self._records: Records | None = None
         self._locations = Locations(path, header, sections)
         self.location_count = self._locations.count
         self.sources = self._locations.sources
@@ -139,17 +145,25 @@ class IndexReader:
             raise damaged(self.path, f"v4.table: it leads nowhere for segment {position}")
         return prefix << 16 | self._v4_low[position]
 
-    def _slot4(self, position: int) -> int:
-        slot = self._v4_slot[position]
+    def _record4(self, position: int) -> int:
+        record = self._v4_slot[position]
         if self._v4_slot_high is not None:
-            slot |= self._v4_slot_high[position] << 16
-        return EMPTY if slot == self._empty else slot
+            record |= self._v4_slot_high[position] << 16
+        return EMPTY if record == self._empty else record
+
+    def _record6(self, position: int) -> int:
+        record = self._v6_slot[position]
+        if self._v6_slot_high is not None:
+            record |= self._v6_slot_high[position] << 16
+        return EMPTY if record == self._empty else record
+
+    def _slot4(self, position: int) -> int:
+        record = self._record4(position)
+        return record if self._of_record is None or record == EMPTY else self._of_record[record]
 
     def _slot6(self, position: int) -> int:
-        slot = self._v6_slot[position]
-        if self._v6_slot_high is not None:
-            slot |= self._v6_slot_high[position] << 16
-        return EMPTY if slot == self._empty else slot
+        record = self._record6(position)
+        return record if self._of_record is None or record == EMPTY else self._of_record[record]
 
     def _first6(self, position: int) -> int:
         return self._v6_hi[position] << 64 | (0 if self._v6_lo is None else self._v6_lo[position])
@@ -179,9 +193,11 @@ class IndexReader:
         try:
             position = bisect_right(self._v4_low, value & 0xFFFF, table[prefix], table[prefix + 1]) - 1
             slot = self._v4_slot[position] if high is None else self._v4_slot[position] | high[position] << 16
+            if slot == self._empty:
+                return EMPTY
+            return slot if self._of_record is None else self._of_record[slot]
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
-        return EMPTY if slot == self._empty else slot
 
     def find6(self, value: int) -> int:
         """The slot of an IPv6 address, or `EMPTY`. ``value`` must be below 2**128.
@@ -204,9 +220,49 @@ class IndexReader:
             ):
                 position = self._position6(value)
             slot = self._v6_slot[position] if high is None else self._v6_slot[position] | high[position] << 16
+            if slot == self._empty:
+                return EMPTY
+            return slot if self._of_record is None else self._of_record[slot]
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
-        return EMPTY if slot == self._empty else slot
+
+    def record(self, family: "Literal[4, 6]", value: int) -> int:
+        """The number of an address's record, for `parts`, or `EMPTY`.
+
+        :raises IndexDamagedError: if the file's tables lead outside it
+        """
+        try:
+            if family == 4:
+                return self._record4(self._position4(value))
+            return self._record6(self._position6(value))
+        except (IndexError, ValueError) as error:
+            raise failed(self.path, error) from error
+
+    def parts(self, record: int) -> dict[str, bytes]:
+        """What the source said of a place, by the keys of `record_keys`: self-contained values of `mmdb`.
+
+        What a record does not have is left out; a file without records has none.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        return self._opened_records().parts(record)
+
+    @property
+    def record_count(self) -> int:
+        """The number of records: as many as locations, if no location has several."""
+        return self.location_count if self._of_record is None else len(self._of_record)
+
+    @property
+    def record_keys(self) -> tuple[str, ...]:
+        """The keys that records of this file may have."""
+        return self._opened_records().keys
+
+    def _opened_records(self) -> "Records":
+        if self._records is None:
+            from geolookup.index.records import Records  # late: a plain lookup needs none
+
+            self._records = Records(self.path, self.header, self._sections)
+        return self._records
 
     def segment4(self, value: int) -> tuple[int, int, int]:
         """The segment or gap around an IPv4 address: its slot or `EMPTY`, and its inclusive ends.
@@ -215,8 +271,10 @@ class IndexReader:
         """
         try:
             position = self._position4(value)
-            slot, first = self._slot4(position), self._first4(position)
-            following = position + 1
+            slot, following = self._slot4(position), position + 1
+            if self._of_record is not None:
+                position, following = self._joined(self._slot4, position, len(self._v4_low))
+            first = self._first4(position)
             last = self._first4(following) - 1 if following < len(self._v4_low) else IPV4_MAX
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
@@ -231,14 +289,25 @@ class IndexReader:
         """
         try:
             position = self._position6(value)
-            slot, first = self._slot6(position), self._first6(position)
-            following = position + 1
+            slot, following = self._slot6(position), position + 1
+            if self._of_record is not None:
+                position, following = self._joined(self._slot6, position, len(self._v6_hi))
+            first = self._first6(position)
             last = self._first6(following) - 1 if following < len(self._v6_hi) else IPV6_MAX
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
         if not first <= value <= last:
             raise damaged(self.path, f"v6.hi: entry {position} is out of order")
         return slot, first, last
+
+    def _joined(self, slot_of: "Callable[[int], int]", position: int, count: int) -> tuple[int, int]:
+        """The first segment around one, and one past the last, that have its slot: of different records."""
+        slot, begin, end = slot_of(position), position, position + 1
+        while begin and slot_of(begin - 1) == slot:
+            begin -= 1
+        while end < count and slot_of(end) == slot:
+            end += 1
+        return begin, end
 
     def first(self, family: "Literal[4, 6]", position: int) -> int:
         """The first address of a segment, counted from 0, gaps included.
@@ -270,16 +339,21 @@ class IndexReader:
             count = len(self._v4_slot if family == 4 else self._v6_slot)
             if position < 0:
                 raise damaged(self.path, f"v{family}.table: it leads before the first segment")
-            previous = None
+            if self._of_record is not None:
+                position, _ = self._joined(self._slot4 if family == 4 else self._slot6, position, count)
+            previous, before = None, -1
             while position < count:
                 slots, firsts = self._read_segments(family, position, min(position + _CHUNK, count))
                 for slot, first in zip(slots, firsts, strict=True):
                     if previous is not None:
-                        if previous[0] >= first:
+                        if before >= first:
                             raise damaged(self.path, f"v{family}: a segment is out of order after entry {position}")
+                        before = first
+                        if previous[1] == slot:
+                            continue  # another record of the same place
                         if gaps or previous[1] != EMPTY:
                             yield previous[0], first - 1, previous[1]
-                    previous = first, slot
+                    previous, before = (first, slot), first
                 position += len(slots)
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error

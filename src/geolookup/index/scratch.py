@@ -290,8 +290,8 @@ class Texts:
 
     def __init__(self, folder: str | None = None) -> None:
         """A table that has the text "" alone. What is large is kept in ``folder``; without one, in memory."""
-        self._recent: dict[str, int] = {}
-        self._before: dict[str, int] = {}
+        self._recent: dict[str | bytes, int] = {}
+        self._before: dict[str | bytes, int] = {}
         # The digests of the texts that are in neither: upper and lower halves, and numbers.
         self._upper = np.empty(0, np.uint64)
         self._lower = np.empty(0, np.uint64)
@@ -307,8 +307,8 @@ class Texts:
     def __len__(self) -> int:
         return self._count
 
-    def number(self, text: str) -> int:
-        """The number of a text, which is added if it is new.
+    def number(self, text: str | bytes) -> int:
+        """The number of a text, which is added if it is new. A table of texts may have any octets instead.
 
         :raises UnicodeEncodeError: if it is not Unicode: then it is not added
         :raises OSError: if the disk is full, or fails
@@ -318,7 +318,7 @@ class Texts:
             return found
         found = self._before.get(text)
         if found is None:
-            encoded = text.encode("utf-8")
+            encoded = _octets(text)
             found = self._find(encoded) if len(self._numbers) else None
             if found is None:
                 found = self._add(encoded)
@@ -344,7 +344,7 @@ class Texts:
 
     def _forget(self) -> None:
         """Keep the digests of the texts that are not among the recent ones any more."""
-        digests = b"".join([_digest(text.encode("utf-8")) for text in self._before])
+        digests = b"".join([_digest(_octets(text)) for text in self._before])
         pairs = np.frombuffer(digests, np.uint64)
         upper = np.concatenate([self._upper, pairs[::2]])
         lower = np.concatenate([self._lower, pairs[1::2]])
@@ -375,12 +375,21 @@ class Texts:
         :raises OSError: if the disk is full, or fails
         """
         if self._size > _LARGEST_I32:
-            raise IndexFileError(f"the locations' distinct texts have {self._size} bytes: 2 GiB is the most")
+            raise too_long(self._size)
         self._recent, self._before = {}, {}
         self._upper = self._lower = np.empty(0, np.uint64)
         self._numbers = np.empty(0, np.uint32)
         self._keep()
         return self._offsets, self._bytes
+
+
+def too_long(size: int) -> IndexFileError:
+    """The error for more bytes than offsets can say."""
+    return IndexFileError(f"the locations' distinct texts, or parts of records, have {size} bytes: 2 GiB is the most")
+
+
+def _octets(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode("utf-8")
 
 
 def _digest(encoded: bytes) -> bytes:

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 _ZEROS = 1 << 16
 
 
-def segments_v4(reader: "IndexReader", begin: int = 0, end: int | None = None) -> tuple[U32, U32]:
+def segments_v4(
+    reader: "IndexReader", begin: int = 0, end: int | None = None, *, records: bool = False
+) -> tuple[U32, U32]:
     """First address and slot (or `EMPTY`) of the IPv4 segments from ``begin`` up to ``end``, gaps included: copies.
+
+    With ``records`` the numbers of records in place of slots; without, neighbours may have the same slot.
 
     :raises IndexDamagedError: if the table does not count the segments
     """
@@ -32,23 +36,32 @@ def segments_v4(reader: "IndexReader", begin: int = 0, end: int | None = None) -
         upper = np.empty(0, np.uint32)
     if len(upper) != len(low):
         raise IndexDamagedError(f"{reader.path}: v4.table is out of order: the file is damaged")
-    return upper | low, _slots(arrays["v4.slot"], arrays.get("v4.slot_high"), begin, end)
+    return upper | low, _slots(reader.path, arrays, "v4", slice(begin, end), records=records)
 
 
-def segments_v6(reader: "IndexReader", begin: int = 0, end: int | None = None) -> tuple[U64, U64, U32]:
-    """Upper and lower half of the first address, and slot (or `EMPTY`), of IPv6 segments: halves are not copied."""
+def segments_v6(
+    reader: "IndexReader", begin: int = 0, end: int | None = None, *, records: bool = False
+) -> tuple[U64, U64, U32]:
+    """As `segments_v4`: upper and lower half of the first address, which are not copied, and slot, of IPv6 segments."""
     arrays = reader.arrays()
     hi = arrays["v6.hi"][begin:end]
     lo = arrays["v6.lo"][begin:end] if "v6.lo" in arrays else np.broadcast_to(np.uint64(0), len(hi))
-    return hi, lo, _slots(arrays["v6.slot"], arrays.get("v6.slot_high"), begin, end)
+    return hi, lo, _slots(reader.path, arrays, "v6", slice(begin, end), records=records)
 
 
-def _slots(low: Array, high: Array | None, begin: int, end: int | None) -> U32:
-    slots: U32 = low[begin:end].astype(np.uint32)
+def _slots(path: str, arrays: Mapping[str, Array], family: str, part: slice, *, records: bool) -> U32:
+    found: U32 = arrays[f"{family}.slot"][part].astype(np.uint32)
+    high = arrays.get(f"{family}.slot_high")
     if high is not None:
-        slots |= high[begin:end].astype(np.uint32) << np.uint32(16)
-    slots[slots == (NARROW_EMPTY if high is None else WIDE_EMPTY)] = EMPTY
-    return slots
+        found |= high[part].astype(np.uint32) << np.uint32(16)
+    none = found == (NARROW_EMPTY if high is None else WIDE_EMPTY)
+    if not records and (of_record := arrays.get("record.slot")) is not None:
+        found[none] = 0
+        if int(found.max(initial=0)) >= len(of_record):
+            raise IndexDamagedError(f"{path}: {family}.slot names a record that is not there: the file is damaged")
+        found = of_record[found]
+    found[none] = EMPTY
+    return found
 
 
 class SegmentSections:

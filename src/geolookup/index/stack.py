@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from geolookup.index import recording
 from geolookup.index.flatten import EMPTY, I64, U32, U64, Array
 from geolookup.index.segments import SegmentSections
 from geolookup.index.walk import Stretch, walk
@@ -41,21 +42,22 @@ def write_stack(
     :raises IndexDamagedError: if an index is damaged
     :raises IndexFileError: if ``path`` exists or cannot be written, or there are more sources than a file can name
     """
-    sections, slots = _locations([reader for _, reader in layers])
-    locations = len(sections["loc.locid"])
     readers = [reader for _, reader in layers]
+    sections, slots = _locations(readers)
+    locations = len(sections["loc.locid"])
     blocks = {name: sum(reader.counts[name] for reader in readers) for name in ("blocks_v4", "blocks_v6")}
-    segments = SegmentSections(locations, folder)
     with write_errors(os.fspath(path)):
-        for _, lo, slot in _laid_over(readers, 4, slots):
-            segments.add_v4(lo.astype(np.uint32), slot)
-        for hi, lo, slot in _laid_over(readers, 6, slots):
-            segments.add_v6(hi, lo, slot)
+        recorded, numbers = recording.stacked(readers, slots, folder)
+        segments = SegmentSections(sum(int(np.count_nonzero(own >= 0)) for own in numbers), folder)
+        for _, lo, number in _laid_over(readers, 4, numbers):
+            segments.add_v4(lo.astype(np.uint32), number)
+        for hi, lo, number in _laid_over(readers, 6, numbers):
+            segments.add_v6(hi, lo, number)
     found, counts = segments.finish(blocks)
     counts["locations"] = locations
     size, digest = write_index(
         path,
-        {**sections, **found},
+        {**sections, **recorded, **found},
         layer="default",
         counts=counts,
         sources=[name for name, _ in layers],
@@ -138,9 +140,9 @@ def _text_numbers(arrays: Mapping[str, Array], texts: dict[str, int]) -> I64:
 def _laid_over(
     readers: "Sequence[IndexReader]", family: Literal[4, 6], slots: Sequence[I64]
 ) -> Iterator[tuple[U64, U64, U32]]:
-    """Upper and lower halves of the first addresses, and slots, of one family's segments, in pieces."""
+    """Upper and lower halves of the first addresses, and records, of one family's segments, in pieces."""
     before = _NOTHING - 1  # unlike any slot: the first segment always begins
-    for stretch in walk(readers, family):
+    for stretch in walk(readers, family, records=True):
         hi, lo, found = _winners(stretch, slots)
         starts = np.append(True, found[1:] != found[:-1])
         starts[0] = found[0] != before

@@ -7,8 +7,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from geolookup.index import mmdb
 from geolookup.index.flatten import Array, Flags
-from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, MASKS, NARROW_EMPTY, SECTIONS
+from geolookup.index.layout import CRC_PREFIX, EMPTY, ITEM_FORMATS, MASKS, NARROW_EMPTY, PART, SECTIONS
 from geolookup.index.reader import IndexReader
 from geolookup.index.segments import covered_v4, covered_v6, segments_v4, segments_v6, table_v4, table_v6
 from geolookup.index.writer import encode_header
@@ -42,11 +43,12 @@ class _Check:
         for name in ("v4.table", "v6.table"):
             table = self.arrays[name]
             self.require(name, np.append(table[0] == 0, table[1:] >= table[:-1]), "is out of order")
-        self.v4 = segments_v4(self.reader)
-        self.v6 = segments_v6(self.reader)
+        self.v4 = segments_v4(self.reader, records=True)
+        self.v6 = segments_v6(self.reader, records=True)
         self.segments()
         self.strings()
         self.locations()
+        self.records()
         self.counts()
 
     def fail(self, what: str) -> NoReturn:
@@ -90,15 +92,15 @@ class _Check:
         self.require("v6.hi and v6.lo", np.append((hi[0] == 0) & (lo[0] == 0), rising), "is out of order")
         if "v6.lo" in arrays and not lo.any():
             self.fail("v6.lo: it is there, and has only zeros")
-        is_wide = self.reader.location_count > NARROW_EMPTY
+        is_wide = self.reader.record_count > NARROW_EMPTY
         if any((name in arrays) != is_wide for name in ("v4.slot_high", "v6.slot_high")):
-            self.fail(f"the slots of {self.reader.location_count} locations are not of the width that they need")
+            self.fail(f"the slots of {self.reader.record_count} locations are not of the width that they need")
         make_tables: tuple[tuple[str, Callable[[Array], Array], Array, Array], ...] = (
             ("v4", table_v4, first, slot_v4),
             ("v6", table_v6, hi, slot_v6),
         )
         for family, make_table, starts, slot in make_tables:
-            known = (slot < self.reader.location_count) | (slot == EMPTY)
+            known = (slot < self.reader.record_count) | (slot == EMPTY)
             self.require(f"{family}.slot", known, "names no location")
             merged = np.append(True, slot[1:] != slot[:-1])
             self.require(f"{family}.slot", merged, "is the same as the one before it")
@@ -143,6 +145,30 @@ class _Check:
             if self.reader.layer != "custom":
                 self.fail("loc.pending: only the custom layer has it")
             self.require("loc.pending", arrays["loc.pending"] <= 1, "is neither 0 nor 1")
+
+    def records(self) -> None:
+        arrays = self.arrays
+        if (of_record := arrays.get("record.slot")) is not None:
+            rising = np.diff(of_record.astype(np.int64), prepend=-1)
+            # Each location has at least one, and they are in its order.
+            self.require("record.slot", (rising == 0) | (rising == 1), "is out of order")
+            self.require("record.slot", of_record < self.reader.location_count, "names no location")
+            if int(of_record[-1]) + 1 != self.reader.location_count or len(of_record) == self.reader.location_count:
+                self.fail("record.slot: not every location has a record, or each has one")
+        if "parts.offsets" not in arrays:
+            return
+        offsets = arrays["parts.offsets"]
+        self.require("parts.offsets", np.append(offsets[0] == 0, offsets[1:] >= offsets[:-1]), "is out of order")
+        data = bytes(self.reader.section_bytes("parts.bytes"))
+        if offsets[1] != 0 or offsets[-1] != len(data):
+            self.fail("parts.offsets: part 0 is not empty, or the last does not end with the bytes")
+        for number, (begin, end) in enumerate(zip(offsets[1:-1].tolist(), offsets[2:].tolist(), strict=True), 1):
+            try:
+                mmdb.plain(data[begin:end])
+            except mmdb.BadValueError as error:
+                self.fail(f"parts.bytes: part {number}, at {begin}: {error}")
+        for name in sorted(name for name in arrays if name.startswith(PART)):
+            self.require(name, arrays[name] < len(offsets) - 1, "names no part")
 
     def counts(self) -> None:
         found = {

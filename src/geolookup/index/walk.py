@@ -48,12 +48,14 @@ class Stretch:
         return [(lo & mask, 0), (lo >> half, 32), (hi & mask, 64), (hi >> half, 96)]
 
 
-def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6]) -> Iterator[Stretch]:
+def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6], *, records: bool = False) -> Iterator[Stretch]:
     """Walk one family of all files from its first address to its last, in memory that does not grow with the files.
+
+    With ``records`` stretches have the numbers of records in place of slots.
 
     :raises IndexDamagedError: if a file's segments or slots cannot be followed
     """
-    files = [_File(reader, family) for reader in readers]
+    files = [_File(reader, family, records=records) for reader in readers]
     whole = (IPV4_MAX if family == 4 else IPV6_MAX) + 1
     # The middle is a cut too: the length of the whole IPv6 space would not fit into 128 bits.
     cuts = {0, whole >> 1, whole}
@@ -71,9 +73,10 @@ def walk(readers: "Sequence[IndexReader]", family: Literal[4, 6]) -> Iterator[St
 class _File:
     """One family of one file."""
 
-    def __init__(self, reader: "IndexReader", family: Literal[4, 6]) -> None:
+    def __init__(self, reader: "IndexReader", family: Literal[4, 6], *, records: bool) -> None:
         self.path = reader.path
-        self.locations = reader.location_count
+        self.records = records
+        self.limit = reader.record_count if records else reader.location_count
         self.reader = reader
         self.family = family
         self.count = reader.header.sections[f"v{family}.slot"].length
@@ -92,11 +95,11 @@ class _File:
         # If a segment begins exactly here, the one before it has no length.
         before = max(first - 1, 0)
         if self.family == 4:
-            starts, found = segments_v4(self.reader, before, past)
+            starts, found = segments_v4(self.reader, before, past, records=self.records)
             lo = starts[first - before :].astype(np.uint64)
             hi = np.zeros(len(lo), np.uint64)
         else:
-            hi, lo, found = segments_v6(self.reader, before, past)
+            hi, lo, found = segments_v6(self.reader, before, past, records=self.records)
             hi, lo = hi[first - before :], lo[first - before :]
         ordered = (hi[1:] > hi[:-1]) | ((hi[1:] == hi[:-1]) & (lo[1:] > lo[:-1]))
         if (
@@ -107,7 +110,7 @@ class _File:
             raise IndexDamagedError(f"{self.path}: a segment is out of order around entry {first}: the file is damaged")
         slots = np.append(found[0], found[first - before :]).astype(np.int64)
         slots[slots == EMPTY] = -1
-        if int(slots.max()) >= self.locations:
+        if int(slots.max()) >= self.limit:
             raise IndexDamagedError(f"{self.path}: entry {first} or one soon after names no location: it is damaged")
         return np.append(np.uint64(begin >> 64), hi), np.append(np.uint64(begin & _LOW64), lo), slots
 

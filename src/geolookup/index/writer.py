@@ -29,16 +29,20 @@ from geolookup.index.layout import (
     MAX_HEADER_BYTES,
     MOST_SOURCES,
     OPTIONAL_SECTIONS,
+    PART,
+    PART_TYPES,
     RESERVED_METADATA,
     SECTIONS,
     SOURCES,
     VERSION,
 )
-from geolookup.index.scratch import Column
+from geolookup.index.scratch import Column, too_long
 from geolookup.model.errors import IndexFileError
 
 _LARGEST_I32 = (1 << 31) - 1
 _PART_BYTES = 1 << 20
+#: The types that sections of keys may have, by numpy's characters for them.
+_PART_TYPES = {ITEM_FORMATS[kind][0]: kind for kind in PART_TYPES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,17 +64,17 @@ class IndexSummary:
     sha256: str
 
 
-def string_table(texts: Iterable[str]) -> tuple[flatten.Array, flatten.Array]:
-    """The two sections of distinct texts, the first of which is "".
+def string_table(texts: Iterable[str | bytes]) -> tuple[flatten.Array, flatten.Array]:
+    """The two sections of distinct texts, or octets, the first of which is empty.
 
     :raises IndexFileError: if they are longer than offsets can say
     """
     joined, ends = bytearray(), array("q", [0])
     for text in texts:
-        joined += text.encode("utf-8")
+        joined += text if isinstance(text, bytes) else text.encode("utf-8")
         ends.append(len(joined))
     if ends[-1] > _LARGEST_I32:
-        raise IndexFileError(f"the locations' distinct texts have {ends[-1]} bytes: 2 GiB is the most")
+        raise too_long(ends[-1])
     return np.frombuffer(ends, np.int64).astype(np.int32), np.frombuffer(joined, np.uint8)
 
 
@@ -84,7 +88,7 @@ def write_index(
     masks: bool = False,
     extra: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Write sections as they are, by the names of `layout.SECTIONS`, and sync the file.
+    """Write sections as they are, by the names of `layout.SECTIONS` or those of keys of records, and sync the file.
 
     Like `IndexBuilder.write`, for segments that are already sorted and disjoint: only ``extra`` and the sections' types
     are checked. ``counts`` has the numbers of `layout.COUNT_NAMES`; ``sources`` are the names that ``loc.source``
@@ -106,15 +110,17 @@ def write_index(
         if key in RESERVED_METADATA or key.startswith(CRC_PREFIX) or not isinstance(text, str):
             raise IndexFileError(f"{key!r} cannot be extra metadata: its name is taken, or it is not text")
         metadata[key] = text
-    present = [name for name in SECTIONS if name in sections or name not in OPTIONAL_SECTIONS]
+    types = {name: kind for name, kind in SECTIONS.items() if name in sections or name not in OPTIONAL_SECTIONS}
+    types.update({name: _PART_TYPES[sections[name].dtype.char] for name in sorted(sections) if name.startswith(PART)})
+    present = sorted(types, key=lambda name: -ITEM_FORMATS[types[name]][1])  # largest first, else in their order
     header: dict[str, Any] = {"__metadata__": metadata}
     end = 0
     for name in present:
         column = sections[name]
-        if column.dtype != ITEM_FORMATS[SECTIONS[name]][0]:
-            raise IndexFileError(f"section {name} is {column.dtype}, not {SECTIONS[name]}")
+        if column.dtype != ITEM_FORMATS[types[name]][0]:
+            raise IndexFileError(f"section {name} is {column.dtype}, not {types[name]}")
         begin, end = end, end + column.nbytes
-        header[name] = {"dtype": SECTIONS[name], "shape": [len(column)], "data_offsets": [begin, end]}
+        header[name] = {"dtype": types[name], "shape": [len(column)], "data_offsets": [begin, end]}
         checked = 0
         with write_errors(path):
             for part in _raw(column):

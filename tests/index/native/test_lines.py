@@ -36,6 +36,7 @@ def searcher(firsts: NDArray[np.uint64], shift: int) -> Any:
         np.zeros(1, np.uint16),
         np.zeros(1, np.uint8),
         np.ones(TABLE_LENGTH, np.uint32),
+        None,
     )
     four = (
         placed((firsts & np.uint64(0xFFFF)).astype(np.uint16), shift),

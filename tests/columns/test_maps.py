@@ -17,8 +17,8 @@ from geolookup.columns import map_content, map_drawing, maps, outlines
 from geolookup.columns.counts import count
 from geolookup.columns.map_content import custom_places
 from geolookup.columns.outlines import focus_of
-from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.continents import CONTINENTS, countries
 from geolookup.model.errors import ColumnError, SettingsError
 from tests.support.data.states import place, publish
 

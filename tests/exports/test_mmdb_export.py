@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import geolookup
-from geolookup.exports.countries import countries
-from geolookup.exports.mmdb.record import record
+from geolookup.lookup.record import record
+from geolookup.model.continents import countries
 from geolookup.model.types import Geolocation
 from geolookup.settings.source import SourceSettings
 from geolookup.settings.table import Settings

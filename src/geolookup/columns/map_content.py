@@ -16,11 +16,11 @@ from geolookup.base.text import harmless
 from geolookup.base.version import __version__
 from geolookup.columns.counts import Counts, Group
 from geolookup.columns.outlines import Focus
-from geolookup.exports.countries import countries
 from geolookup.index.reader import EMPTY, IndexReader
 from geolookup.index.segments import segments_v4
 from geolookup.lookup.engine import GeoLookup
 from geolookup.model.addresses import IPV4_MAX
+from geolookup.model.continents import countries
 from geolookup.model.types import Geolocation, Layer, geolocation_of
 from geolookup.settings.times import of_day
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from geolookup.columns import outlines
 from geolookup.columns.map_content import Content, Table
-from geolookup.exports.countries import countries
+from geolookup.model.continents import countries
 
 WIDTH: Final = 960
 _MAP_HEIGHT: Final = 470

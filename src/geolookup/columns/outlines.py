@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, TypeAlias
 
-from geolookup.exports.countries import CONTINENTS, countries
+from geolookup.model.continents import CONTINENTS, countries
 from geolookup.model.errors import SettingsError
 
 Topology: TypeAlias = dict[str, Any]

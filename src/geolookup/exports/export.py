@@ -12,10 +12,11 @@ from geolookup.exports import geofeed, licences, rows
 from geolookup.exports.content import LAYERS, Content, LayerChoice, Progress, collect
 from geolookup.exports.mmdb import tree
 from geolookup.exports.mmdb.file import Encoded
-from geolookup.exports.mmdb.records import Detail, records
+from geolookup.exports.mmdb.records import records
 from geolookup.exports.target import compressed, open_target
 from geolookup.lookup.asked import checked_fields
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.record import Detail
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import DataFileError, SettingsError
 

@@ -21,8 +21,8 @@ from geolookup.base.version import __version__
 from geolookup.exports import licences
 from geolookup.exports.content import Content, collect
 from geolookup.exports.export import database, feed
-from geolookup.exports.mmdb.records import Detail
 from geolookup.lookup.engine import GeoLookup
+from geolookup.lookup.record import Detail
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.errors import SettingsError
 from geolookup.share.shelf import Bench, Item

@@ -8,8 +8,7 @@ from litestar import get
 from litestar.di import NamedDependency
 from litestar.response.base import ASGIResponse
 
-from geolookup.exports.mmdb.record import record
-from geolookup.exports.mmdb.records import Detail
+from geolookup.lookup.record import Detail, record
 from geolookup.model import addresses
 from geolookup.model.addresses import cidrs, to_text
 from geolookup.model.errors import InvalidAddressError, RequestRefusedError

@@ -15,10 +15,10 @@ from geolookup.cli.inputs import Tally
 from geolookup.cli.options import delimiter_option, json_option
 from geolookup.columns.batches import FORMS, Batch, Form, batches_of
 from geolookup.columns.counts import BYS, FIELDS, By, Counts, Group, count
-from geolookup.exports.countries import countries
 from geolookup.exports.target import open_target
 from geolookup.lookup.asked import Pick
 from geolookup.lookup.engine import GeoLookup
+from geolookup.model.continents import countries
 from geolookup.sync import opening, words
 
 if TYPE_CHECKING:

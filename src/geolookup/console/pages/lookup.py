@@ -10,11 +10,11 @@ from geolookup.console.console import Console, Html, Page
 from geolookup.console.files import spot
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, count_dropped, dropped_name, query
 from geolookup.console.pages.edits import correction
-from geolookup.exports.countries import countries
 from geolookup.lookup.asked import read_field
 from geolookup.lookup.ranges import pieces
 from geolookup.lookup.snapshot import Snapshot
 from geolookup.model.addresses import parse, range_ends
+from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, InvalidAddressError
 from geolookup.model.types import IPBlock, Match
 

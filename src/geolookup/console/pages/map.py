@@ -18,8 +18,8 @@ from geolookup.columns.counts import Counts
 from geolookup.columns.map_content import CountryTotals, CustomPlace, custom_places
 from geolookup.console.console import Console, Html, Page
 from geolookup.console.forms import MAX_FILE_BYTES, READS, AnyRequest, Table, count_dropped, dropped_name, query
-from geolookup.exports.countries import countries
 from geolookup.index.reader import IndexReader
+from geolookup.model.continents import countries
 from geolookup.model.errors import GeoLookupError, RequestRefusedError
 
 PAGE = Page(title="Map", path="/map")

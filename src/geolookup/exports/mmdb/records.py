@@ -4,25 +4,19 @@ What several records have (a country, a city, a position) is written once and po
 comes first, since pointers to the first 2 KiB are the shortest.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from geolookup.exports.content import Places, Progress
-from geolookup.exports.countries import CONTINENTS, countries
 from geolookup.index import mmdb
 from geolookup.index.flatten import I64, U32, Array
+from geolookup.lookup.record import REGION_CODE, Detail, metro_code
+from geolookup.model.continents import CONTINENTS, countries
 from geolookup.model.countries import in_capitals
 
-#: What records hold: all that is known of a place, or its country alone.
-Detail: TypeAlias = Literal["city", "country"]
-
-_REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
-_METRO_CODE = re.compile(r"0*[0-9]{1,5}", re.ASCII)
-_MOST_METRO = 0xFFFF
 _PROGRESS = 1 << 15
 _CITY_KEYS = ("subdivisions", "city", "postal", "location", "latitude", "longitude", "metro_code")
 
@@ -124,7 +118,7 @@ class _Writer:
         """``subdivisions``, ``city`` and ``postal``."""
 
         def region(text: str) -> bytes:
-            if _REGION_CODE.fullmatch(text):
+            if REGION_CODE.fullmatch(text):
                 return mmdb.array_of([mmdb.map_of([(self._key("iso_code"), mmdb.text(text))])])
             return mmdb.array_of([mmdb.map_of([self._names(text)])])
 
@@ -230,9 +224,3 @@ def _distinct(values: I64) -> tuple[I64, I64]:
     """The distinct values, ascending, and the position among them of each value."""
     distinct, which = np.unique(values, return_inverse=True)
     return distinct, which.reshape(-1)
-
-
-def metro_code(text: str) -> int:
-    """The number that a DMA code is, or 0 if it cannot be a metro code."""
-    number = int(text) if _METRO_CODE.fullmatch(text) else 0
-    return number if number <= _MOST_METRO else 0

@@ -2,14 +2,19 @@
 
 import math
 import re
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
-from geolookup.exports.countries import CONTINENTS, countries
-from geolookup.exports.mmdb.records import Detail, metro_code
+from geolookup.model.continents import CONTINENTS, countries
 from geolookup.model.countries import in_capitals
 from geolookup.model.types import Match
 
-_REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
+#: What records hold: all that is known of a place, or its country alone.
+Detail: TypeAlias = Literal["city", "country"]
+
+#: A region that is a code, not a name.
+REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
+_METRO_CODE = re.compile(r"0*[0-9]{1,5}", re.ASCII)
+_MOST_METRO = 0xFFFF
 
 
 def record(found: Match, detail: Detail) -> dict[str, Any]:
@@ -19,7 +24,7 @@ def record(found: Match, detail: Detail) -> dict[str, Any]:
     made: dict[str, Any] = {**_country(place.country)}
     if detail == "city":
         if place.region:
-            is_code = _REGION_CODE.fullmatch(place.region)
+            is_code = REGION_CODE.fullmatch(place.region)
             made["subdivisions"] = [{"iso_code": place.region} if is_code else {"names": {"en": place.region}}]
         if place.city:
             made["city"] = {"names": {"en": place.city}}
@@ -51,3 +56,9 @@ def _country(text: str | None) -> dict[str, Any]:
     country["names"] = {"en": known.name}
     continent = {"code": known.continent, "names": {"en": CONTINENTS[known.continent]}}
     return {"country": country, "continent": continent}
+
+
+def metro_code(text: str) -> int:
+    """The number that a DMA code is, or 0 if it cannot be a metro code."""
+    number = int(text) if _METRO_CODE.fullmatch(text) else 0
+    return number if number <= _MOST_METRO else 0

@@ -75,7 +75,7 @@ def test_a_pointer_becomes_what_it_leads_to(octets: bytes, padding: int) -> None
 
 def test_a_key_that_comes_twice_has_its_last_value_as_maxminddb_has_it() -> None:
     octets = mmdb.map_of([(mmdb.text("a"), mmdb.uint16(1)), (mmdb.text("a"), mmdb.uint16(2))])
-    assert mmdb.Section(octets).at(0) == ({"a": 2}, mmdb.map_of([(mmdb.text("a"), mmdb.uint16(2))]))
+    assert mmdb.Section(octets).at(0)[:2] == ({"a": 2}, mmdb.map_of([(mmdb.text("a"), mmdb.uint16(2))]))
     assert theirs(octets) == {"a": 2}
 
 

@@ -112,7 +112,7 @@ static inline uint32_t slot_at(const Slots *slots, uint32_t position, uint32_t l
         return EMPTY;
     else if (slots->of_record)
         return DAMAGED;
-    return slot < locations ? slot : DAMAGED;
+    return slot < locations || slot == EMPTY ? slot : DAMAGED; /* EMPTY is of a weak record */
 }
 
 /* Ask for the memory of slots that are soon wanted. */

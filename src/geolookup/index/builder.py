@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from geolookup.index import flatten
-from geolookup.index.layout import WIDE_EMPTY
+from geolookup.index.layout import EMPTY, WIDE_EMPTY
 from geolookup.index.recording import RecordColumns
 from geolookup.index.scratch import Column, Runs, Seen, Texts
 from geolookup.index.segments import SegmentSections
@@ -168,22 +168,45 @@ class IndexBuilder:
         slot = self._append(0, [math.nan] * len(DEGREES), [0] * len(TEXT_NAMES), pending=False)
         return slot if self._records is None else self.add_record(slot, {})
 
-    def add_record(self, slot: int, parts: Mapping[str, bytes]) -> int:
+    def add_record(self, slot: int | None, parts: Mapping[str, bytes]) -> int:
         """Add a record of a location: for each key a self-contained value of `mmdb`, which is its part.
 
-        Every location needs one, perhaps without parts.
+        Every location needs one, perhaps without parts. Without a slot the record is weak: it says something of its
+        addresses, but not where they are.
 
         :returns: its number, which blocks have in place of the slot
         :raises IndexFileError: if no location has the slot, or there are more records than numbers
         """
         self._require_open()
         assert self._records is not None, "this builder was not made for records"
-        if not 0 <= slot < self._count:
+        if slot is not None and not 0 <= slot < self._count:
             raise IndexFileError(f"no location has slot {slot}")
         if len(self._records) == WIDE_EMPTY:
             raise IndexFileError(f"a layer has room for {WIDE_EMPTY:,} records")
         with self._errors():
-            return self._records.add(slot, parts)
+            return self._records.add(EMPTY if slot is None else slot, parts)
+
+    def add_part(self, key: str, part: bytes) -> int:
+        """The number of a part of records, for `extend_records`: a self-contained value of `mmdb`."""
+        self._require_open()
+        assert self._records is not None, "this builder was not made for records"
+        with self._errors():
+            return self._records.part(key, part)
+
+    def extend_records(self, slots: flatten.U32, parts: Mapping[str, flatten.U32]) -> int:
+        """Add many records: of each the slot, `EMPTY` for a weak one, and for each key the number of its part, or 0.
+
+        :returns: the number of the first; the others follow
+        :raises IndexFileError: if no location has one of the slots, or there are more records than numbers
+        """
+        self._require_open()
+        assert self._records is not None, "this builder was not made for records"
+        if np.any((slots >= self._count) & (slots != EMPTY)):
+            raise IndexFileError("a record is of a slot that no location has")
+        if len(self._records) + len(slots) > WIDE_EMPTY:
+            raise IndexFileError(f"a layer has room for {WIDE_EMPTY:,} records")
+        with self._errors():
+            return self._records.extend(slots, parts)
 
     def add_block(self, slot: int, family: Literal[4, 6], first: int, last: int) -> None:
         """Add the inclusive range ``first`` to ``last`` to a location. Blocks may overlap in any way.
@@ -347,9 +370,10 @@ class IndexBuilder:
             order = flatten.in_order([locids])
             renumbered = _renumbered(order)
             records: dict[str, flatten.Array | Column] = {}
+            weak = EMPTY
             if self._records is not None:
-                renumbered, records = self._records.sections(renumbered, self._count)
-            sections, counts = self._flatten(renumbered)
+                renumbered, weak, records = self._records.sections(renumbered, self._count)
+            sections, counts = self._flatten(renumbered, weak)
             counts["locations"] = self._count
             sections |= records
             for name, column in columns.items():
@@ -362,8 +386,10 @@ class IndexBuilder:
         )
         return IndexSummary(**counts, bytes=size, sha256=digest)
 
-    def _flatten(self, renumbered: flatten.Array | None) -> tuple[dict[str, flatten.Array | Column], dict[str, int]]:
-        sections = SegmentSections(self._limit, self._folder)
+    def _flatten(
+        self, renumbered: flatten.Array | None, weak: int
+    ) -> tuple[dict[str, flatten.Array | Column], dict[str, int]]:
+        sections = SegmentSections(self._limit, self._folder, weak=weak)
         adding: dict[int, Callable[..., None]] = {4: sections.add_v4, 6: sections.add_v6}
         for family, add in adding.items():
             if not self._blocks[family][0] and family not in self._runs:

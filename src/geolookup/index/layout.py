@@ -42,6 +42,7 @@ SECTIONS: "Final" = {
     "v6.slot_high": "U8",
     "loc.pending": "U8",
     "loc.source": "U8",
+    "record.source": "U8",
     "strings.bytes": "U8",
     "parts.bytes": "U8",
 }
@@ -49,7 +50,7 @@ SECTIONS: "Final" = {
 #: if all have the same, and what has to do with records if there are none, or if each location has one.
 OPTIONAL_SECTIONS: "Final" = (
     *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source"),
-    *("record.slot", "parts.offsets", "parts.bytes"),
+    *("record.slot", "record.source", "parts.offsets", "parts.bytes"),
 )
 #: Before the name of a key of records: such a section has for each record the number of the key's part, 0 for none.
 #: There may be any of them, each of the narrowest of these types.

@@ -247,6 +247,8 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
             right = length[name] == counts["locations"] <= WIDE_EMPTY
         elif name.startswith(PART):
             right = length[name] == records and "parts.offsets" in sections
+        elif name == "record.source":
+            right = length[name] == records
         else:
             right = column != "offsets" or length[name] >= 2
         if not right:

@@ -4,8 +4,11 @@ A value is its bytes: they say its type, so what came as a uint16 goes out as on
 in an index have no pointers; those of a file, which may have them, become such values by `Section`.
 """
 
+import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 #: The numbers of types; those above 7 stand in a byte of their own. 12 and 13 are of caches and are in no file.
@@ -24,6 +27,9 @@ _DEEPEST: Final = 64
 #: Pointers can make a value of any size from a small file. A real record has some 2 kB.
 _LARGEST: Final = 1 << 20
 
+#: So many values that were pointed at are kept: some 20 MB, if all have names in eight languages.
+_MOST_KNOWN: Final = 1 << 13
+
 _double = struct.Struct(">d")
 _float = struct.Struct(">f")
 
@@ -36,10 +42,11 @@ class BadValueError(ValueError):
 
 
 class Value(NamedTuple):
-    """A value, for Python and as self-contained octets."""
+    """A value, for Python and as self-contained octets; ``members`` are those of a map."""
 
     plain: Plain
     octets: bytes
+    members: "Mapping[str, Value]" = MappingProxyType({})
 
 
 def _control(kind: int, size: int) -> bytes:
@@ -114,7 +121,12 @@ def map_head(count: int) -> bytes:
 def array_of(items: Iterable[bytes]) -> bytes:
     """An array."""
     found = list(items)
-    return _control(_ARRAY, len(found)) + b"".join(found)
+    return array_head(len(found)) + b"".join(found)
+
+
+def array_head(count: int) -> bytes:
+    """The first bytes of an array of so many items."""
+    return _control(_ARRAY, count)
 
 
 def pointer(place: int) -> bytes:
@@ -156,13 +168,15 @@ class Pool:
 
 
 class Section:
-    """The data section of a file. What is pointed at is read once, however often: files share most of their values."""
+    """The data section of a file. What was pointed at lately is not read again: files share most of their values."""
 
-    def __init__(self, octets: bytes, *, pointers: bool = True) -> None:
-        """Without ``pointers`` a value that has one is damaged."""
+    def __init__(self, octets: bytes, *, pointers: bool = True, key: Callable[[str], bytes] | None = None) -> None:
+        """Without ``pointers`` a value that has one is damaged. ``key`` writes the keys of maps."""
         self._octets = octets
+        self._key = key or _key_octets
         self._pointers = pointers
-        self._known: dict[int, Value] = {}
+        #: By the octets of pointers, what they lead to.
+        self._known: dict[bytes, Value] = {}
 
     def at(self, position: int) -> Value:
         """The value that begins at a position.
@@ -170,10 +184,9 @@ class Section:
         :raises BadValueError: if there is none
         """
         try:
-            plain, octets, _ = self._read(position, 0)
+            return self._read(position, 0)[0]
         except (IndexError, struct.error, UnicodeDecodeError) as error:
             raise BadValueError(f"no value begins at {position}") from error
-        return Value(plain, octets)
 
     def members(self, position: int) -> dict[str, Value]:
         """The members of the map that begins at a position.
@@ -223,60 +236,94 @@ class Section:
             raise BadValueError(f"the pointer at {at} leads to no value")
         return found, end
 
-    def _read(self, at: int, depth: int) -> tuple[Plain, bytes, int]:
+    def _read(self, at: int, depth: int) -> tuple[Value, int]:
         octets = self._octets
-        if octets[at] >> 5 == _POINTER:
-            if not self._pointers:
-                raise BadValueError(f"a pointer stands at {at}")
-            target, end = self._target(at)
-            found = self._known.get(target)
-            if found is None:
-                if depth > _DEEPEST:
-                    raise BadValueError(f"the value at {at} is too deep")
-                plain, own, _ = self._read(target, depth + 1)
-                found = self._known[target] = Value(plain, own)
-            return found.plain, found.octets, end
+        control = octets[at]
+        if control >> 5 == _POINTER:
+            return self._pointed(at, depth)
         kind, size, begin = self._head(at)
         if kind == _MAP:
             members, end = self._members(size, begin, depth + 1)
-            own = map_head(len(members)) + b"".join([text(key) + value.octets for key, value in members.items()])
-            return {key: value.plain for key, value in members.items()}, own, end
+            plain = {key: value.plain for key, value in members.items()}
+            return Value(plain, self._map(members), members), end
         if kind == _ARRAY:
             return self._array(size, begin, depth + 1)
         if kind == _BOOLEAN:
             if size > 1:
                 raise BadValueError(f"the boolean at {at} is neither true nor false")
-            return size == 1, octets[at:begin], begin
+            return Value(size == 1, octets[at:begin]), begin
         end = begin + _bounded(size)
         content = octets[begin:end]
         if len(content) != size:
             raise BadValueError(f"the value at {at} was cut short")
-        return _leaf(kind, content), octets[at:end], end
+        return Value(_leaf(kind, content), octets[at:end]), end
+
+    def _pointed(self, at: int, depth: int) -> tuple[Value, int]:
+        """The value to which a pointer leads, and the pointer's end."""
+        if not self._pointers:
+            raise BadValueError(f"a pointer stands at {at}")
+        end = at + (self._octets[at] >> 3 & 3) + 2
+        pointer_ = self._octets[at:end]
+        found = self._known.get(pointer_)
+        if found is None:
+            if depth > _DEEPEST:
+                raise BadValueError(f"the value at {at} is too deep")
+            found, _ = self._read(self._target(at)[0], depth + 1)
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()  # cheaper than an order of use; what is needed again comes back
+            self._known[pointer_] = found
+        return found, end
+
+    def _map(self, members: Mapping[str, Value]) -> bytes:
+        return map_head(len(members)) + b"".join([self._key(key) + value.octets for key, value in members.items()])
 
     def _members(self, count: int, at: int, depth: int) -> tuple[dict[str, Value], int]:
         if depth > _DEEPEST or count > len(self._octets):
             raise BadValueError(f"the map at {at} is too deep, or too large")
+        octets, known = self._octets, self._known
         found: dict[str, Value] = {}
         size = 0
         for _ in range(count):
-            key, _, at = self._read(at, depth)
-            if type(key) is not str:
-                raise BadValueError(f"a key of the map before {at} is not text")
-            plain, own, at = self._read(at, depth)
-            found[key] = Value(plain, own)
-            size = _bounded(size + len(own))
+            key, at = self._key_at(at, depth)
+            # This repeats `_pointed`: most values of millions of records are pointers to what was read before.
+            end = at + (octets[at] >> 3 & 3) + 2
+            value = known.get(octets[at:end]) if octets[at] >> 5 == _POINTER else None
+            if value is None:
+                value, end = self._read(at, depth)
+            at = end
+            found[key] = value
+            size += len(value.octets)
+            if size > _LARGEST:
+                _bounded(size)
         return found, at
 
-    def _array(self, count: int, at: int, depth: int) -> tuple[Plain, bytes, int]:
+    def _key_at(self, at: int, depth: int) -> tuple[str, int]:
+        """A key of a map, and where it ends; most are short texts that stand there."""
+        control = self._octets[at]
+        if control >> 5 == _POINTER:
+            end = at + (control >> 3 & 3) + 2
+            known = self._known.get(self._octets[at:end])
+            if known is not None and type(known.plain) is str:
+                return known.plain, end
+        if control >> 5 == _TEXT and control & 31 < _SIZES[0]:
+            end = at + 1 + (control & 31)
+            content = self._octets[at + 1 : end]
+            if len(content) == control & 31:
+                return str(content, "utf-8"), end
+        key, end = self._read(at, depth)
+        if type(key.plain) is not str:
+            raise BadValueError(f"the key at {at} is not text")
+        return key.plain, end
+
+    def _array(self, count: int, at: int, depth: int) -> tuple[Value, int]:
         if depth > _DEEPEST or count > len(self._octets):
             raise BadValueError(f"the array at {at} is too deep, or too large")
-        items, owns, size = [], [], 0
+        items, size = [], 0
         for _ in range(count):
-            plain, own, at = self._read(at, depth)
-            items.append(plain)
-            owns.append(own)
-            size = _bounded(size + len(own))
-        return items, array_of(owns), at
+            item, at = self._read(at, depth)
+            items.append(item)
+            size = _bounded(size + len(item.octets))
+        return Value([item.plain for item in items], array_of(item.octets for item in items)), at
 
 
 def _leaf(kind: int, content: bytes) -> Plain:
@@ -318,3 +365,42 @@ def members_of(octets: bytes) -> Mapping[str, Value]:
     :raises BadValueError: if it is none
     """
     return Section(octets, pointers=False).members(0)
+
+
+def hollowed(members: Mapping[str, Value], numbers: Mapping[str, float | None]) -> bytes:
+    """A map without those numbers, which are kept elsewhere: each is NaN, of the width that it had.
+
+    One that differs is kept. `filled` undoes it.
+    """
+    return _changed(members, lambda name, value: math.nan if value == numbers.get(name) else None)
+
+
+def filled(octets: bytes, numbers: Mapping[str, float | None]) -> bytes:
+    """A map with its NaN replaced by these numbers, of the width that they have there.
+
+    :raises BadValueError: if it is no map
+    """
+    return _changed(members_of(octets), lambda name, value: numbers.get(name) if value != value else None)
+
+
+def _changed(members: Mapping[str, Value], changed: Callable[[str, float], float | None]) -> bytes:
+    found = []
+    for name, value in members.items():
+        new = changed(name, value.plain) if isinstance(value.plain, float) else None
+        octets = value.octets if new is None else double(new) if len(value.octets) == 9 else single(new)
+        found.append((_key_octets(name), octets))
+    return map_of(found)
+
+
+@lru_cache(maxsize=1024)
+def _key_octets(name: str) -> bytes:
+    return text(name)
+
+
+def rewritten(octets: bytes, key: Callable[[str], bytes]) -> bytes:
+    """A self-contained value with other octets for the keys of its maps: pointers to where they stand, perhaps.
+
+    :raises BadValueError: if it is none
+    """
+    section = Section(octets, pointers=False, key=key)
+    return section.at(0).octets

@@ -227,7 +227,7 @@ class IndexReader:
             raise failed(self.path, error) from error
 
     def record(self, family: "Literal[4, 6]", value: int) -> int:
-        """The number of an address's record, for `parts`, or `EMPTY`.
+        """The number of an address's record, for `parts`, or `EMPTY`. It may be weak: see `slot_of_record`.
 
         :raises IndexDamagedError: if the file's tables lead outside it
         """
@@ -235,6 +235,16 @@ class IndexReader:
             if family == 4:
                 return self._record4(self._position4(value))
             return self._record6(self._position6(value))
+        except (IndexError, ValueError) as error:
+            raise failed(self.path, error) from error
+
+    def slot_of_record(self, record: int) -> int:
+        """The slot of a record, or `EMPTY` if it is weak: it says something, but not where its addresses are.
+
+        :raises IndexDamagedError: if there is no such record
+        """
+        try:
+            return record if self._of_record is None else self._of_record[record]
         except (IndexError, ValueError) as error:
             raise failed(self.path, error) from error
 

@@ -1,21 +1,18 @@
 """The records of an index that is being built: for each its location, and for each key the number of its part."""
 
-from array import array
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geolookup.index.flatten import I64, Array, in_order
-from geolookup.index.layout import PART
+from geolookup.index.flatten import I64, U32, Array, in_order
+from geolookup.index.layout import EMPTY, PART
 from geolookup.index.scratch import Column, Texts, too_long
 from geolookup.model.errors import IndexFileError
 
 if TYPE_CHECKING:
     from geolookup.index.reader import IndexReader
 
-#: So many numbers of a column are kept in memory, if there is a folder.
-_KEPT = 1 << 16
 _LARGEST_I32 = (1 << 31) - 1
 
 
@@ -25,40 +22,59 @@ class RecordColumns:
     def __init__(self, folder: str | None) -> None:
         self._folder = folder
         self._count = 0
-        self._slots = _Numbers(folder)
+        self._slots = Column("u4", folder)
         self._keys: dict[str, _Key] = {}
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, slot: int, parts: Mapping[str, bytes]) -> int:
-        """Add a record of a location: its number.
+    def part(self, name: str, part: bytes) -> int:
+        """The number of a part of a key.
 
         :raises OSError: if the disk is full, or fails
         """
-        self._slots.append(slot)
-        for name in parts:
-            if name not in self._keys:
-                self._keys[name] = _Key(self._folder, self._count)
-        for name, key in self._keys.items():
-            key.append(parts.get(name, b""))
-        self._count += 1
-        return self._count - 1
+        if name not in self._keys:
+            self._keys[name] = _Key(self._folder, self._count)
+        return self._keys[name].parts.number(part) if part else 0
 
-    def sections(self, renumbered: Array | None, locations: int) -> tuple[Array | None, dict[str, "Array | Column"]]:
-        """The new number of each record, or None if they stay, and the sections that hold them.
+    def add(self, slot: int, parts: Mapping[str, bytes]) -> int:
+        """Add a record of a location, or of none if the slot is `EMPTY`: its number.
+
+        :raises OSError: if the disk is full, or fails
+        """
+        numbers = {name: np.array([self.part(name, part)], np.uint32) for name, part in parts.items()}
+        return self.extend(np.array([slot], np.uint32), numbers)
+
+    def extend(self, slots: U32, parts: Mapping[str, U32]) -> int:
+        """Add many records, of each key the numbers of their parts: the number of the first.
+
+        :raises OSError: if the disk is full, or fails
+        """
+        first = self._count
+        self._slots.append(slots)
+        for name, key in self._keys.items():
+            key.numbers.append(parts[name] if name in parts else np.zeros(len(slots), np.uint32))
+        self._count += len(slots)
+        return first
+
+    def sections(
+        self, renumbered: Array | None, locations: int
+    ) -> tuple[Array | None, int, dict[str, "Array | Column"]]:
+        """The new number of each record, or None if they stay, the first that is weak, and the sections that hold them.
 
         :param renumbered: the new slot of each location, or None if they stay
         :raises IndexFileError: if a location has no record, or the parts are longer than offsets can say
         :raises OSError: if the disk is full, or fails
         """
         slots = self._slots.whole()
+        self._slots.close()
         if renumbered is not None:
-            slots = renumbered[slots]
+            slots = np.append(renumbered, np.uint32(EMPTY))[np.minimum(slots, len(renumbered))]
         order = in_order([slots])
         if order is not None:
             slots = slots[order]
-        if len(np.unique(slots)) != locations:
+        weak = int(np.searchsorted(slots, EMPTY))
+        if len(np.unique(slots[:weak])) != locations:
             raise IndexFileError("a location has no record")
         sections: dict[str, Array | Column] = {}
         if len(slots) != locations:
@@ -69,13 +85,14 @@ class RecordColumns:
         if order is not None:
             changed = np.empty(len(order), np.uint32)
             changed[order] = np.arange(len(order), dtype=np.uint32)
-        return changed, sections
+        return changed, weak, sections
 
 
 def stacked(
     readers: "Sequence[IndexReader]", slots: Sequence[I64], folder: str | None
-) -> tuple[dict[str, "Array | Column"], list[I64]]:
-    """The sections of the records of several files together, and for each file the new number of each of its own.
+) -> tuple[dict[str, "Array | Column"], list[I64], int]:
+    """The sections of the records of several files together, for each file the new number of each of its own, and the
+    first that is weak.
 
     If no file has any there are no sections, and the numbers are those of slots.
 
@@ -86,16 +103,21 @@ def stacked(
     """
     arrays = [reader.arrays() for reader in readers]
     if not any(reader.record_keys or "record.slot" in own for reader, own in zip(readers, arrays, strict=True)):
-        return {}, list(slots)
+        return {}, list(slots), EMPTY
     found = [
-        own[each["record.slot"]] if "record.slot" in each else own[:-1] for each, own in zip(arrays, slots, strict=True)
+        np.append(own[:-1], EMPTY)[np.minimum(each["record.slot"], len(own) - 1)] if "record.slot" in each else own[:-1]
+        for each, own in zip(arrays, slots, strict=True)
     ]
     kept = [own >= 0 for own in found]
     together = np.concatenate([own[keep] for own, keep in zip(found, kept, strict=True)])
     order = np.argsort(together, kind="stable")
+    weak = int(np.searchsorted(together[order], EMPTY))
     sections: dict[str, Array | Column] = {}
     if len(together) and len(together) != int(together.max()) + 1:
         sections["record.slot"] = together[order].astype(np.uint32)
+    if weak < len(together) and len(readers) > 1:  # of all others the location says it
+        source = [np.full(np.count_nonzero(keep), number, np.uint8) for number, keep in enumerate(kept)]
+        sections["record.source"] = np.concatenate(source)[order]
     keys = {}
     for name in dict.fromkeys(name for reader in readers for name in reader.record_keys):
         table = Texts(folder)
@@ -111,7 +133,7 @@ def stacked(
         number[:-1][keep] = changed[begin : begin + count]
         numbers.append(number)
         begin += count
-    return sections, numbers
+    return sections, numbers, weak
 
 
 def _renumbered(name: str, arrays: Mapping[str, Array], table: Texts) -> Array:
@@ -153,41 +175,11 @@ def _part_sections(
     return sections
 
 
-class _Numbers:
-    """Whole numbers of 32 bits that grow at their end."""
-
-    def __init__(self, folder: str | None) -> None:
-        self._newest = array("I")
-        self._column = Column("u4", folder)
-
-    def append(self, number: int) -> None:
-        self._newest.append(number)
-        if len(self._newest) == _KEPT:
-            self._keep()
-
-    def extend(self, zeros: int) -> None:
-        self._keep()
-        self._column.append(np.zeros(zeros, np.uint32))
-
-    def _keep(self) -> None:
-        self._column.append(np.frombuffer(self._newest, np.uint32))
-        self._newest = array("I")
-
-    def whole(self) -> Array:
-        self._keep()
-        found = self._column.whole()
-        self._column.close()
-        return found
-
-
 class _Key:
     """One key: its distinct parts, and the number of each record's."""
 
     def __init__(self, folder: str | None, before: int) -> None:
         """:param before: how many records came before the first that has the key"""
         self.parts = Texts(folder)
-        self.numbers = _Numbers(folder)
-        self.numbers.extend(before)
-
-    def append(self, part: bytes) -> None:
-        self.numbers.append(self.parts.number(part) if part else 0)
+        self.numbers = Column("u4", folder)
+        self.numbers.append(np.zeros(before, np.uint32))

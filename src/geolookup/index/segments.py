@@ -67,8 +67,12 @@ def _slots(path: str, arrays: Mapping[str, Array], family: str, part: slice, *, 
 class SegmentSections:
     """Takes segments in the order of their addresses, piece by piece, and makes the sections that hold them."""
 
-    def __init__(self, locations: int, folder: str | None = None) -> None:
-        """``locations`` is how many the file will have. What is large is kept in ``folder``; without one, in memory."""
+    def __init__(self, locations: int, folder: str | None = None, *, weak: int = EMPTY) -> None:
+        """``locations`` is how many the file will have. What is large is kept in ``folder``; without one, in memory.
+
+        Numbers from ``weak`` on are of records that do not count as an answer.
+        """
+        self._weak = weak
         self._wide = locations > NARROW_EMPTY
         kinds = {"v4.low": "u2", "v6.hi": "u8", "v6.lo": "u8"}
         for family in ("v4", "v6"):
@@ -110,6 +114,8 @@ class SegmentSections:
         self._append(f"{family}.slot", slot.astype(np.uint16))
         if self._wide:
             self._append(f"{family}.slot_high", (slot >> np.uint32(16)).astype(np.uint8))
+        if self._weak != EMPTY:
+            slot = np.where(slot < self._weak, slot, np.uint32(EMPTY))
         self._families[family].add(starts, upper, slot)
 
     def _append(self, name: str, values: Array) -> None:

@@ -47,11 +47,11 @@ def write_stack(
     locations = len(sections["loc.locid"])
     blocks = {name: sum(reader.counts[name] for reader in readers) for name in ("blocks_v4", "blocks_v6")}
     with write_errors(os.fspath(path)):
-        recorded, numbers = recording.stacked(readers, slots, folder)
-        segments = SegmentSections(sum(int(np.count_nonzero(own >= 0)) for own in numbers), folder)
-        for _, lo, number in _laid_over(readers, 4, numbers):
+        recorded, numbers, weak = recording.stacked(readers, slots, folder)
+        segments = SegmentSections(sum(int(np.count_nonzero(own >= 0)) for own in numbers), folder, weak=weak)
+        for _, lo, number in _laid_over(readers, 4, numbers, weak):
             segments.add_v4(lo.astype(np.uint32), number)
-        for hi, lo, number in _laid_over(readers, 6, numbers):
+        for hi, lo, number in _laid_over(readers, 6, numbers, weak):
             segments.add_v6(hi, lo, number)
     found, counts = segments.finish(blocks)
     counts["locations"] = locations
@@ -138,12 +138,12 @@ def _text_numbers(arrays: Mapping[str, Array], texts: dict[str, int]) -> I64:
 
 
 def _laid_over(
-    readers: "Sequence[IndexReader]", family: Literal[4, 6], slots: Sequence[I64]
+    readers: "Sequence[IndexReader]", family: Literal[4, 6], numbers: Sequence[I64], weak: int
 ) -> Iterator[tuple[U64, U64, U32]]:
     """Upper and lower halves of the first addresses, and records, of one family's segments, in pieces."""
     before = _NOTHING - 1  # unlike any slot: the first segment always begins
     for stretch in walk(readers, family, records=True):
-        hi, lo, found = _winners(stretch, slots)
+        hi, lo, found = _winners(stretch, numbers, weak)
         starts = np.append(True, found[1:] != found[:-1])
         starts[0] = found[0] != before
         before = int(found[-1])
@@ -152,11 +152,13 @@ def _laid_over(
         yield hi[starts], lo[starts], slot
 
 
-def _winners(stretch: Stretch, slots: Sequence[I64]) -> tuple[Array, Array, I64]:
-    """The winner from each start on."""
+def _winners(stretch: Stretch, numbers: Sequence[I64], weak: int) -> tuple[Array, Array, I64]:
+    """The winner from each start on. What is weak wins only where nothing else does, and hides nothing."""
     winner = np.full(len(stretch.lo), _NOTHING, np.int64)
     undecided = np.ones(len(winner), np.bool_)
-    for own, here in zip(slots, stretch.slots, strict=True):
-        winner = np.where(undecided, own[here], winner)
-        undecided &= here < 0
+    for own, here in zip(numbers, stretch.slots, strict=True):
+        found = own[here]
+        strong = found < weak
+        winner = np.where(undecided & (strong & (found >= 0) | (winner == _NOTHING)), found, winner)
+        undecided &= (here < 0) | ~strong
     return stretch.hi, stretch.lo, winner

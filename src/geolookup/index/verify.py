@@ -149,12 +149,18 @@ class _Check:
     def records(self) -> None:
         arrays = self.arrays
         if (of_record := arrays.get("record.slot")) is not None:
-            rising = np.diff(of_record.astype(np.int64), prepend=-1)
-            # Each location has at least one, and they are in its order.
+            # Each location has at least one, in its order; then come the weak ones.
+            weak = of_record == EMPTY
+            own, locations = of_record[~weak], self.reader.location_count
+            rising = np.diff(own.astype(np.int64), prepend=-1)
             self.require("record.slot", (rising == 0) | (rising == 1), "is out of order")
-            self.require("record.slot", of_record < self.reader.location_count, "names no location")
-            if int(of_record[-1]) + 1 != self.reader.location_count or len(of_record) == self.reader.location_count:
-                self.fail("record.slot: not every location has a record, or each has one")
+            self.require("record.slot", weak[1:] >= weak[:-1], "is out of order")
+            if len(np.unique(own)) != locations or (len(own) and int(own[-1]) >= locations):
+                self.fail("record.slot: not every location has a record, or one is of no location")
+            if len(of_record) == locations:
+                self.fail("record.slot: it is there, and each location has one record")
+        if "record.source" in arrays:
+            self.require("record.source", arrays["record.source"] < len(self.reader.sources), "names no source")
         if "parts.offsets" not in arrays:
             return
         offsets = arrays["parts.offsets"]
@@ -171,11 +177,12 @@ class _Check:
             self.require(name, arrays[name] < len(offsets) - 1, "names no part")
 
     def counts(self) -> None:
+        v4, v6 = segments_v4(self.reader), segments_v6(self.reader)
         found = {
-            "segments_v4": int(np.count_nonzero(self.v4[1] != EMPTY)),
-            "segments_v6": int(np.count_nonzero(self.v6[2] != EMPTY)),
-            "covered_v4": covered_v4(*self.v4),
-            "covered_v6": covered_v6(*self.v6),
+            "segments_v4": int(np.count_nonzero(v4[1] != EMPTY)),
+            "segments_v6": int(np.count_nonzero(v6[2] != EMPTY)),
+            "covered_v4": covered_v4(*v4),
+            "covered_v6": covered_v6(*v6),
         }
         for name, number in found.items():
             if self.reader.counts[name] != number:

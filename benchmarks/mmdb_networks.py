@@ -59,5 +59,5 @@ def disagreements(path: str, index: str, every: int) -> tuple[int, int]:
                         known[slot] = PlaceFields(*reader.location(slot)[1:])
                     record = oracle.get(form(value))
                     asked += 1
-                    wrong += known[slot] != (None if record is None else recogniser.place(record))
+                    wrong += known[slot] != (recogniser.place(record) if record else None)
     return asked, wrong

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from geolookup.exports.content import LayerChoice
     from geolookup.exports.export import Exported, ExportForm, export
     from geolookup.lookup.engine import GeoLookup
+    from geolookup.lookup.record import Record
     from geolookup.model.errors import (
         BlockError,
         ColumnError,
@@ -108,6 +109,7 @@ __all__ = [
     "OutboxRow",
     "PlanError",
     "PullError",
+    "Record",
     "Reference",
     "RequestRefusedError",
     "RunFailure",
@@ -159,6 +161,7 @@ _HOMES = {
     "Layer": "model.types",
     "LayerChoice": "exports.content",
     "Match": "model.types",
+    "Record": "lookup.record",
     "NewGeolocation": "model.types",
     "Operation": "state.edits.outbox.operations",
     "OutboxRow": "state.edits.outbox.row",

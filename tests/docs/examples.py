@@ -70,6 +70,12 @@ True
 >>> match.first, match.last, match.layer, match.pending
 ('8.0.0.0', '8.255.255.255', 'default', False)
 """,
+    "Record": """
+>>> with geolookup.open() as geo:
+...     record = geo.record("8.8.8.8")
+>>> record["country"]["iso_code"], record.find("country.names.en"), record.find("location.time_zone")
+('US', 'United States', None)
+""",
     "Segment": """
 >>> with geolookup.open() as geo:
 ...     first = next(geo.segments(4))

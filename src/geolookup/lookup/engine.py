@@ -17,6 +17,7 @@ from geolookup.model.types import Geolocation, Layer, Match, Segment
 
 if TYPE_CHECKING:
     from geolookup.index import _native
+    from geolookup.lookup.record import Record
     from geolookup.model.addresses import AddressLike
     from geolookup.model.reports import Explanation, StateCheck, Status
     from geolookup.state.editor import Editor
@@ -205,6 +206,16 @@ class GeoLookup:
         :raises InvalidAddressError: if the address is malformed
         """
         return self.with_snapshot(lambda snapshot: snapshot.match(str(address), *parse_any(address)))
+
+    def record(self, address: "AddressLike") -> "Record | None":
+        """All that is known of an address's place, in the shape of GeoIP2's City records; None if no block covers it.
+
+        It is a read-only mapping (``record["location"]["time_zone"]``), decoded where it is asked for: all that the
+        source says, with its types; for a custom geolocation, what its fields say.
+
+        :raises InvalidAddressError: if the address is malformed
+        """
+        return self.with_snapshot(lambda snapshot: snapshot.record(*parse_any(address)))
 
     def explain(self, address: "AddressLike") -> "Explanation":
         """Why an address resolves as it does: every covering block of both layers, and which wins by which rule.

@@ -1,35 +1,146 @@
-"""One answer as the record that a database has for it, for those who ask over HTTP; `records` is its oracle."""
+"""All that is known of a place, in the shape of GeoIP2's records: as its source said it, or made of our fields."""
 
 import math
 import re
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from geolookup.index import mmdb
+from geolookup.index.layout import EMPTY
 from geolookup.model.continents import CONTINENTS, countries
 from geolookup.model.countries import in_capitals
-from geolookup.model.types import Match
+from geolookup.model.errors import IndexDamagedError
+from geolookup.model.types import Geolocation, Match, geolocation_of
+
+if TYPE_CHECKING:
+    from geolookup.index.reader import IndexReader
+    from geolookup.model.addresses import Family
 
 #: What records hold: all that is known of a place, or its country alone.
 Detail: TypeAlias = Literal["city", "country"]
 
 #: A region that is a code, not a name.
 REGION_CODE = re.compile(r"[A-Z0-9]{1,3}", re.ASCII)
+_COORDINATES = ("latitude", "longitude")
 _METRO_CODE = re.compile(r"0*[0-9]{1,5}", re.ASCII)
 _MOST_METRO = 0xFFFF
 
 
+class Record(Mapping[str, Any]):
+    """What is known of an address, in the shape of GeoIP2's City records, by the keys at its top; read-only.
+
+    A member is decoded when it is first asked for. Maps in it are read-only too, and lists are tuples. What the source
+    does not say is left out: `find` gives None for it.
+    """
+
+    __slots__ = ("_coordinates", "_decoded", "_parts")
+
+    def __init__(self, parts: Mapping[str, bytes], coordinates: Mapping[str, float | None]) -> None:
+        """``parts`` are values of `mmdb` by their keys; ``coordinates`` the degrees that are not among them."""
+        self._parts = parts
+        self._coordinates = coordinates
+        self._decoded: dict[str, Any] = {}
+
+    @classmethod
+    def made(cls, tree: Mapping[str, Any]) -> "Record":
+        """A record of values that are there already."""
+        found = cls(dict.fromkeys(tree, b""), {})
+        found._decoded = {key: _read_only(value) for key, value in tree.items()}
+        return found
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._decoded:
+            self._decoded[key] = _read_only(self._decode(key))
+        return self._decoded[key]
+
+    def _decode(self, key: str) -> Any:
+        part = self._parts[key]
+        try:
+            found = mmdb.plain(part)
+        except mmdb.BadValueError as error:
+            raise IndexDamagedError(f"the part {key} of a record: {error}: the index file is damaged") from error
+        if key == "location" and isinstance(found, dict):
+            for name in _COORDINATES:
+                if found.get(name) != found.get(name):
+                    found[name] = self._coordinates[name]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __repr__(self) -> str:
+        return f"<Record {self.as_dict()!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Record.made, (self.as_dict(),)
+
+    def find(self, path: str) -> Any:
+        """What stands at a path (``location.time_zone``, ``subdivisions.0.names.en``), or None."""
+        found: Any = self
+        for key in path.split("."):
+            if isinstance(found, Mapping):
+                found = found.get(key)
+            elif isinstance(found, tuple) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                return None
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it, in dictionaries and lists of the caller's own."""
+        return {key: _own(value) for key, value in self.items()}
+
+
+def _read_only(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MappingProxyType({key: _read_only(each) for key, each in value.items()})
+    return tuple(map(_read_only, value)) if isinstance(value, list) else value
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _own(each) for key, each in value.items()}
+    return list(map(_own, value)) if isinstance(value, tuple) else value
+
+
+def record_at(reader: "IndexReader", family: "Family", value: int) -> Record | None:
+    """The record that one layer has for an address, or None if it does not cover it.
+
+    :raises IndexDamagedError: if the file is damaged there
+    """
+    number = reader.record(family, value)
+    if number == EMPTY:
+        return None
+    slot, parts = reader.slot_of_record(number), reader.parts(number)
+    if slot == EMPTY:
+        return Record(parts, dict.fromkeys(_COORDINATES))
+    place = geolocation_of(reader.location(slot))
+    if not parts:
+        return Record.made(made(place, "city"))
+    return Record(parts, {name: getattr(place, name) for name in _COORDINATES})
+
+
 def record(found: Match, detail: Detail) -> dict[str, Any]:
-    """The record; empty parts are left out, as in a database."""
-    place = found.geolocation
-    own = {"locid": str(place.locid)} if detail == "city" else {}
-    made: dict[str, Any] = {**_country(place.country)}
+    """The record of an answer's fields; empty parts are left out, as in a database."""
+    own = {"locid": str(found.locid)} if detail == "city" else {}
+    return {**made(found.geolocation, detail), "geolookup": {**own, "layer": found.layer, "source": found.source}}
+
+
+def made(place: Geolocation, detail: Detail) -> dict[str, Any]:
+    """A record of the fields of a geolocation."""
+    found: dict[str, Any] = {**_country(place.country)}
     if detail == "city":
         if place.region:
             is_code = REGION_CODE.fullmatch(place.region)
-            made["subdivisions"] = [{"iso_code": place.region} if is_code else {"names": {"en": place.region}}]
+            found["subdivisions"] = [{"iso_code": place.region} if is_code else {"names": {"en": place.region}}]
         if place.city:
-            made["city"] = {"names": {"en": place.city}}
+            found["city"] = {"names": {"en": place.city}}
         if place.postalcode:
-            made["postal"] = {"code": place.postalcode}
+            found["postal"] = {"code": place.postalcode}
         location: dict[str, Any] = {
             name: degrees
             for name, degrees in (("latitude", place.latitude), ("longitude", place.longitude))
@@ -38,9 +149,8 @@ def record(found: Match, detail: Detail) -> dict[str, Any]:
         if code := metro_code(place.dmacode or ""):
             location["metro_code"] = code
         if location:
-            made["location"] = location
-    made["geolookup"] = {**own, "layer": found.layer, "source": found.source}
-    return made
+            found["location"] = location
+    return found
 
 
 def _country(text: str | None) -> dict[str, Any]:

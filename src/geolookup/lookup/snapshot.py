@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from geolookup.index import _native
+    from geolookup.lookup.record import Record
     from geolookup.model.addresses import Family
 
 #: Of the class's own attributes, those that have to do with where a Geolocation keeps its values.
@@ -168,6 +169,14 @@ class Snapshot:
     def match(self, address: str, family: "Family", value: int) -> Match | None:
         """The answer for an address and its range, or None."""
         return match_in(self.base, self.custom, address, family, value)
+
+    def record(self, family: "Family", value: int) -> "Record | None":
+        """All that is known of an address's place, or None."""
+        from geolookup.lookup.record import record_at  # late: a plain lookup needs none
+
+        family, value = self.answering(family, value)
+        found = record_at(self.custom.reader, family, value)
+        return record_at(self.base.reader, family, value) if found is None else found
 
     def matches(self, text: str, family: "Family", first: int, last: int) -> Iterator[tuple[int, int, Match | None]]:
         """The answers for the addresses from ``first`` to ``last``: pieces with their ends, gaps with None.

@@ -10,7 +10,7 @@ from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import MASKED
 from geolookup.sources.definition import file_name
 from geolookup.sources.kinds.service import ServiceReading
-from geolookup.sources.protocol import BadRow, Reading
+from geolookup.sources.protocol import BadRow, KeptKey, Reading
 from geolookup.sources.providers import recognised
 
 
@@ -21,9 +21,9 @@ class Contents:
     ``files`` are those of an archive or folder that are read, ``not_read`` the others, in the order of their names;
     both are empty of a single file. ``rows`` counts what the file holds, ``blocks_v4`` and ``blocks_v6`` what can be
     looked up of it, ``masks`` those of the blocks that are known to have no location. ``places`` counts those that
-    blocks lead to, ``countries`` are their codes, sorted. ``columns_not_read`` are columns that are no
-    fields of ours. ``dated`` is when the file says that it was made (ISO 8601),
-    or empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file
+    blocks lead to, ``countries`` are their codes, sorted. ``columns_not_read`` are columns that are no fields of ours,
+    ``keys`` those of records, with where they are kept. ``dated`` is when the file says that it was made (ISO 8601), or
+    empty. ``licence``, ``attribution``, ``redistribute`` and ``keep_days`` are the terms of the provider whose file
     this seems to be, or empty, true and None. ``bad`` counts the bad rows, of which ``bad_rows`` are the first
     thousand. ``refused`` is why a sync would not publish it, or None.
     """
@@ -39,6 +39,7 @@ class Contents:
     places: int
     countries: tuple[str, ...]
     columns_not_read: tuple[str, ...]
+    keys: tuple[KeptKey, ...]
     rows_without_location: int
     custom_left_out: int
     dated: str
@@ -98,6 +99,7 @@ def contents_of(
         places=len(places),
         countries=tuple(sorted({gathered.places[number].country for number in places} - {""})),
         columns_not_read=tuple(gathered.columns_not_read),
+        keys=tuple(gathered.keys),
         rows_without_location=gathered.rows_without_location,
         custom_left_out=gathered.custom_left_out,
         dated=gathered.dated or "",

@@ -4,15 +4,19 @@ A path is keys with dots between them; a number is a position in a list. Of seve
 counts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from geolookup.base.text import harmless
+from geolookup.index import mmdb
 from geolookup.model.countries import is_code
 from geolookup.model.errors import DataFileError, SettingsError
 from geolookup.model.fields import FIELD_NAMES, FIELDS, Field
 from geolookup.sources.places import BadFieldError, PlaceFields, country, degrees, text
+from geolookup.sources.protocol import KeptKey
 
 _Path = tuple[str | int, ...]
 _SHORT = 100
@@ -78,22 +82,56 @@ class Recogniser:
         self._given = bool(fields)
         self._example: Any = None
         self._any_place = False
+        self._flat = False
+        self._flat_parts = _FlatParts()
+        #: How many nested records had which keys.
+        self._nested_keys: Counter[tuple[str, ...]] = Counter()
 
-    def place(self, record: Any) -> PlaceFields | None:
-        """The place of a record; None if it does not say one.
+    def record(self, members: Mapping[str, mmdb.Value]) -> tuple[PlaceFields | None, dict[str, bytes]] | None:
+        """The place that a record says, and all that it says, in parts by their keys; None if it is empty.
+
+        The place is None if it names more than coordinates, a continent or a registered country: it is weak.
+
+        A nested record is kept as it is, but for what our own exports add; a flat one is put into GeoIP2's shape, and
+        what fits nowhere there stands under ``extra``. Coordinates are left out of ``location``: see `mmdb.hollowed`.
 
         :raises DataFileError: if a value cannot be what its key says, or a record is of no known shape
         """
-        if not isinstance(record, dict):
-            raise self._unknown(record)
-        if not record:
+        if not members:
             return None
+        place = self.place({key: value.plain for key, value in members.items()})
+        if self._flat:
+            return place, self._flat_parts(members, place)
+        self._nested_keys[tuple(members)] += 1
+        return place, _nested_parts(members, place)
+
+    def kept(self) -> list[KeptKey]:
+        """The keys at the top of the records that were read, those of most records first."""
+        found: Counter[tuple[str, str]] = Counter()
+        for form, count in self._flat_parts.forms.items():
+            found.update({(key, ".".join(map(str, _path_of(key, kind)))): count for key, kind in form})
+        for nested, count in self._nested_keys.items():
+            found.update({(key, key): count for key in nested})
+        order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        return [
+            KeptKey(key=key, kept_as="", records=count, reason=_OURS)
+            if path == _OWN_KEY
+            else KeptKey(key=key, kept_as=path, records=count)
+            for (key, path), count in order
+        ]
+
+    def place(self, record: Mapping[str, Any]) -> PlaceFields | None:
+        """The place that a record says, or None if it says none.
+
+        :raises DataFileError: as `record`
+        """
         if self._example is None:
             self._example = record
+            self._flat = _shape(record) is not _NESTED
         if self._read is None:
             shape = _shape(record)
             if shape is None:
-                raise self._unknown(record)
+                raise self.unknown(record)
             self._read = _reader(shape)
         try:
             place = self._read(record)
@@ -113,9 +151,10 @@ class Recogniser:
         :raises DataFileError: if none of them says a place
         """
         if not self._any_place:
-            raise self._unknown(self._example)
+            raise self.unknown(self._example)
 
-    def _unknown(self, record: Any) -> DataFileError:
+    def unknown(self, record: Any) -> DataFileError:
+        """The error for a record of no known shape."""
         known = "those given in `fields`" if self._given else _KNOWN
         return DataFileError(
             f"{self._name}: its records say no place in keys that are understood. One of them is {_shown(record)}. "
@@ -198,3 +237,150 @@ def _text(value: Any, name: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise BadFieldError(f"{name} is not text")
+
+
+#: Where in GeoIP2's shape the values of flat records stand. A position in a list is a number.
+_PLACED: dict[str, _Path] = {
+    "continent_code": ("continent", "code"),
+    "continent": ("continent", "names", "en"),
+    "continent_name": ("continent", "names", "en"),
+    "country_code": ("country", "iso_code"),
+    "country": ("country", "names", "en"),
+    "country_name": ("country", "names", "en"),
+    "region_code": ("subdivisions", 0, "iso_code"),
+    "region": ("subdivisions", 0, "names", "en"),
+    "state1": ("subdivisions", 0, "names", "en"),
+    "state2": ("subdivisions", 1, "names", "en"),
+    "city": ("city", "names", "en"),
+    "geoname_id": ("city", "geoname_id"),
+    **dict.fromkeys(_FLAT["postalcode"], ("postal", "code")),
+    **dict.fromkeys(_FLAT["latitude"], ("location", "latitude")),
+    **dict.fromkeys(_FLAT["longitude"], ("location", "longitude")),
+    **dict.fromkeys(_FLAT["dmacode"], ("location", "metro_code")),
+    **dict.fromkeys(("timezone", "time_zone"), ("location", "time_zone")),
+    **dict.fromkeys(("accuracy_radius", "radius"), ("location", "accuracy_radius")),
+}
+#: Keys that have a code in some files, and a name in others.
+_CODES: dict[str, _Path] = {"country": ("country", "iso_code"), "continent": ("continent", "code")}
+_CODE_LENGTH = 2
+_DEGREES = frozenset((*_FLAT["latitude"], *_FLAT["longitude"]))
+_DOUBLE_OCTETS = 9
+#: What our own exports add to records.
+_OWN_KEY = "geolookup"
+_OURS = "our own exports add it: the next one says anew where an answer comes from"
+
+
+def _nested_parts(members: Mapping[str, mmdb.Value], place: PlaceFields | None) -> dict[str, bytes]:
+    parts = {key: value.octets for key, value in members.items() if key != _OWN_KEY}
+    if place is not None and isinstance(members.get("location", _NOTHING).plain, dict):
+        parts["location"] = mmdb.hollowed(members["location"].members, _coordinates(place))
+    return parts
+
+
+#: What stands in a part of a flat record: octets, and the positions of members whose octets belong there.
+_Template: TypeAlias = list[bytes | int]
+
+
+class _FlatParts:
+    """Puts flat records into GeoIP2's shape. Those of a file have few forms: what each becomes is worked out once."""
+
+    def __init__(self) -> None:
+        self._plans: dict[tuple[tuple[str, str], ...], dict[str, _Template]] = {}
+        #: How many records had which form: the keys, each with the kind of its value.
+        self.forms: Counter[tuple[tuple[str, str], ...]] = Counter()
+
+    def __call__(self, members: Mapping[str, mmdb.Value], place: PlaceFields | None) -> dict[str, bytes]:
+        form = tuple([(key, _kind(key, value, place)) for key, value in members.items()])
+        self.forms[form] += 1
+        plan = self._plans.get(form)
+        if plan is None:
+            plan = self._plans[form] = _plan(form)
+        octets = [value.octets for value in members.values()]
+        return {
+            part: b"".join([piece if type(piece) is bytes else octets[piece] for piece in template])  # type: ignore[index]
+            for part, template in plan.items()
+        }
+
+
+def _kind(key: str, value: mmdb.Value, place: PlaceFields | None) -> str:
+    """The kind of a value, which decides where it goes: nothing, a code, our coordinate and its width, or any other."""
+    plain = value.plain
+    if plain == "":
+        return "nothing"
+    if key in _CODES:
+        return "code" if isinstance(plain, str) and len(plain) == _CODE_LENGTH else "other"
+    if place is not None and key in _DEGREES:
+        own = place.latitude if key in _FLAT["latitude"] else place.longitude
+        if isinstance(plain, str):
+            return "other" if own is None else "double"
+        if isinstance(plain, float) and plain == own:
+            return "double" if len(value.octets) == _DOUBLE_OCTETS else "single"
+    return "other"
+
+
+def _plan(form: Sequence[tuple[str, str]]) -> dict[str, _Template]:
+    """The parts of records of a form. A second key that says the same goes with what fits nowhere."""
+    tree: dict[str, Any] = {}
+    for at, (key, kind) in enumerate(form):
+        if kind == "nothing":
+            continue
+        path = _path_of(key, kind)
+        leaf = {"double": mmdb.double(math.nan), "single": mmdb.single(math.nan)}.get(kind, at)
+        if not _put(tree, path, leaf):
+            _put(tree, ("extra", key), at)
+    return {part: _joined(_template(_without_gaps(branch))) for part, branch in tree.items()}
+
+
+def _template(tree: Any) -> Iterator[bytes | int]:
+    if isinstance(tree, dict):
+        yield mmdb.map_head(len(tree))
+        for key, branch in tree.items():
+            yield mmdb.text(key)
+            yield from _template(branch)
+    elif isinstance(tree, list):
+        yield mmdb.array_head(len(tree))
+        for branch in tree:
+            yield from _template(branch)
+    else:
+        yield tree
+
+
+def _joined(pieces: Iterable[bytes | int]) -> _Template:
+    found: _Template = []
+    for piece in pieces:
+        if found and isinstance(piece, bytes) and isinstance(found[-1], bytes):
+            found[-1] += piece
+        else:
+            found.append(piece)
+    return found
+
+
+def _path_of(key: str, kind: str) -> _Path:
+    """Where in GeoIP2's shape a value of a flat record stands."""
+    return _CODES[key] if kind == "code" else _PLACED.get(key, ("extra", key))
+
+
+_NOTHING = mmdb.Value(None, b"")
+
+
+def _coordinates(place: PlaceFields) -> dict[str, float | None]:
+    return {"latitude": place.latitude, "longitude": place.longitude}
+
+
+def _put(tree: dict[Any, Any], path: _Path, leaf: bytes | int) -> bool:
+    """Put a leaf in a tree, in which lists are dictionaries; false if there is one already."""
+    for key in path[:-1]:
+        tree = tree.setdefault(key, {})
+    if path[-1] in tree:
+        return False
+    tree[path[-1]] = leaf
+    return True
+
+
+def _without_gaps(tree: Any) -> Any:
+    """A tree with the lists that it has: an item that nothing is said of is an empty map."""
+    if not isinstance(tree, dict):
+        return tree
+    if all(isinstance(key, int) for key in tree):
+        return [_without_gaps(tree.get(at, {})) for at in range(max(tree) + 1)]
+    return {key: _without_gaps(value) for key, value in tree.items()}

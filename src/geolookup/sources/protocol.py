@@ -16,6 +16,7 @@ from geolookup.model.errors import PullError
 from geolookup.model.reports import Progress, unwatched
 from geolookup.sources.blocks import Batch
 from geolookup.sources.places import Places
+from geolookup.sources.recorded import Records
 
 #: The most bad rows that are kept with their reasons; all are counted.
 KEPT_BAD_ROWS = 1000
@@ -39,6 +40,19 @@ class BadRow:
         return f"{self.file}, {place}: {self.reason}" if self.file else f"{place}: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptKey:
+    """A key at the top of a file's records: where it is kept, and how many distinct records have it.
+
+    ``kept_as`` is a path in the shape of GeoIP2's records, or empty; then ``reason`` says why it is not kept.
+    """
+
+    key: str
+    kept_as: str
+    records: int
+    reason: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Gathered:
     """The findings of a reading so far: complete when the last batch was handed out.
@@ -47,6 +61,8 @@ class Gathered:
     how many rows there will be, or None if that is not known before the end; it counts what must be decoded before them
     too, of which ``decoded`` is done. ``tell`` is told both before there are batches, for those who wait.
 
+    ``records`` is what a source says of its places besides our fields, or None if its kind says nothing more; ``keys``
+    are those of its records.
     ``rows`` counts rows (networks of an MMDB; geolocations of a list), bad ones too; ``blocks`` what was handed out;
     ``masks`` those of the blocks that are known to have no location; ``rows_without_location`` the rows that cover
     nothing; ``custom_left_out`` a list's custom geolocations. ``bad_rows`` has the first thousand, ``bad`` counts all.
@@ -56,6 +72,8 @@ class Gathered:
     """
 
     places: Places = field(default_factory=Places)
+    records: Records | None = None
+    keys: list[KeptKey] = field(default_factory=list)
     rows: int = 0
     blocks: int = 0
     masks: int = 0
@@ -146,7 +164,8 @@ class Kind:
     ``summary`` is one line for people. ``fits`` says whether a file, which may be one of several, is of this kind;
     it reads no further than its beginning (and an MMDB's end). ``own_locids`` is true if its places have numbers of
     their own.
-    ``maps_fields`` is true if it takes `Request.fields`.
+    ``maps_fields`` is true if it takes `Request.fields`. With ``records``, its batches have the numbers of
+    `Gathered.records` in place of those of places.
     """
 
     name: str
@@ -155,6 +174,7 @@ class Kind:
     read: Callable[[Opened, Request, Gathered], Iterator[Batch]]
     own_locids: bool = False
     maps_fields: bool = False
+    records: bool = False
 
 
 class Reading:
@@ -170,16 +190,18 @@ class Reading:
         self.name = opened.name
         self.names = tuple(member.inside for member in opened.members if member.inside)
         self.limits = request.limits
-        self.gathered = Gathered(places=Places(numbered=kind.own_locids))
+        records = Records() if kind.records else None
+        self.gathered = Gathered(places=Places(numbered=kind.own_locids), records=records)
         self._opened = opened
         self._request = request
         self._batches = kind.read(opened, request, self.gathered)
 
-    def batches(self, *, lenient: bool = False) -> Iterator[Batch]:
+    def batches(self, *, lenient: bool = False, records: bool = False) -> Iterator[Batch]:
         """The blocks in the order of their rows, some ten thousands at a time.
 
         A batch's place numbers are positions in ``gathered.places``, which has all of them when the batch arrives. With
-        ``lenient``, too many bad rows are not an error: for a person who wants to see all of them.
+        ``lenient``, too many bad rows are not an error: for a person who wants to see all of them. With ``records``
+        they are positions in ``gathered.records``, if there are any, and blocks of weak ones are among them.
 
         :raises DataFileError: if the input is damaged, cut short or larger than the limits: nothing of it may be used
         :raises PullError: at the end, if too many rows are bad, or none is good: nothing of it may be used
@@ -187,9 +209,11 @@ class Reading:
         for batch in self._batches:
             if not len(batch):
                 continue
-            self.gathered.blocks += len(batch)
-            self.gathered.masks += batch.masks()
-            yield batch
+            recorded = self.gathered.records
+            strong = batch if recorded is None else recorded.apart(batch)[0]
+            self.gathered.blocks += len(strong)
+            self.gathered.masks += strong.masks()
+            yield batch if records or recorded is None else recorded.as_places(strong)
         if not lenient:
             self.gathered.check(self.name, self.limits)
 

@@ -9,7 +9,7 @@ import pytest
 
 from geolookup.cli.app import run
 from tests.faults.raw_server import RawServer, answer
-from tests.support.data.source_files import examples
+from tests.support.data.source_files import examples, mmdb
 
 MMDB = Path(__file__).parents[2] / "data" / "mmdb"
 
@@ -39,6 +39,26 @@ def test_a_file_of_a_provider_is_described(capsys: pytest.CaptureFixture[str]) -
     assert (found["rows"], found["places"], len(found["countries"])) == (242, 52, 46)
     assert found["blocks_v4"] + found["blocks_v6"] > 200
     assert (found["bad"], found["bad_rows"], found["refused"]) == (0, [], None)
+
+
+def test_each_key_of_records_is_named_with_where_it_is_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    flat = {"country": "DE", "timezone": "Europe/Berlin", "hosting": 1, "geolookup": "x"}
+    networks = {"10.0.0.0/8": flat, "11.0.0.0/8": {"country": "Germany", "country_code": "DE"}}
+    (tmp_path / "flat.mmdb").write_bytes(mmdb(networks, tmp_path, version=4))
+    found = checked_json(capsys, tmp_path / "flat.mmdb")
+    assert {(each["key"], each["kept_as"], each["records"]) for each in found["keys"]} == {
+        ("country", "country.iso_code", 1),
+        ("country", "country.names.en", 1),
+        ("country_code", "country.iso_code", 1),
+        ("timezone", "location.time_zone", 1),
+        ("hosting", "extra.hosting", 1),
+        ("geolookup", "extra.geolookup", 1),
+    }
+    ours = {"country": {"iso_code": "DE"}, "geolookup": {"layer": "default", "source": "a"}}
+    (tmp_path / "ours.mmdb").write_bytes(mmdb({"10.0.0.0/8": ours}, tmp_path, version=4))
+    lines, _ = checked(capsys, tmp_path / "ours.mmdb")
+    assert lines[-2] == "key:          country (1): kept"
+    assert lines[-1].startswith("key:          geolookup (1): not kept: our own exports add it: ")
 
 
 def test_every_example_is_as_it_should_be(

@@ -30,6 +30,7 @@ from geolookup.sources.contents import Contents, contents_of
 from geolookup.sources.definition import TOKEN, Definition, given, stack
 from geolookup.sources.detect import open_source
 from geolookup.sources.kinds.service import ServiceReading
+from geolookup.sources.protocol import KeptKey
 from geolookup.sources.providers import UNKNOWN_LICENCE
 from geolookup.state.base.clock import wall
 from geolookup.sync.pull.pull import configured_url
@@ -167,7 +168,7 @@ def _say(found: Contents) -> None:
     if found.columns_not_read:
         lines.append(("not read", f"the columns {_names(found.columns_not_read)}; --field FIELD=COLUMN reads one"))
     if found.rows_without_location:
-        lines.append(("no location", f"{found.rows_without_location:,} rows: they cover nothing"))
+        lines.append(("no location", f"{found.rows_without_location:,} rows: they are no answer of a lookup"))
     if found.custom_left_out:
         lines.append(("left out", f"{found.custom_left_out:,} custom geolocations"))
     if found.dated:
@@ -181,6 +182,7 @@ def _say(found: Contents) -> None:
         ("old versions", "" if found.keep_days is None else f"to be destroyed after {found.keep_days} days"),
     )
     lines += [(name, value) for name, value in more if value]
+    lines += [("key", _key(each)) for each in found.keys]
     output.lines(f"{name + ':':<14}{value}" for name, value in lines)
     for warning in found.warnings:
         output.warn(warning)
@@ -192,6 +194,12 @@ def _say(found: Contents) -> None:
         output.fail(found.refused)
     elif found.bad:
         output.fail(f"{found.bad:,} of {found.rows:,} rows are bad: a sync would leave them out")
+
+
+def _key(each: KeptKey) -> str:
+    """A key of records, in how many it is, and what becomes of it."""
+    kept = "kept" if each.kept_as == each.key else f"kept as {each.kept_as}"
+    return harmless(f"{each.key} ({each.records:,}): {kept if each.kept_as else f'not kept: {each.reason}'}")
 
 
 def _blocks(found: Contents) -> str:

@@ -8,16 +8,15 @@ from datetime import UTC, datetime
 from typing import IO
 
 import numpy as np
-from maxminddb.decoder import Decoder
 
 from geolookup.files.opened import Member, Opened
 from geolookup.files.streams import reading_errors
+from geolookup.index import mmdb
 from geolookup.index.flatten import U32, Flags
 from geolookup.model.errors import DataFileError
 from geolookup.sources.blocks import NO_V4, NO_V6, Batch, BlocksV4, BlocksV6
 from geolookup.sources.mmdb_records import Recogniser
 from geolookup.sources.mmdb_tree import (
-    DECODING_FAILED,
     MARKER,
     TAIL_BYTES,
     Metadata,
@@ -96,6 +95,8 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
             gathered.rows_without_location += int(np.count_nonzero(~covered))
             networks = Networks._make(column[covered] for column in networks)
             place = place[covered]
+        assert gathered.records is not None
+        gathered.rows_without_location += int(np.count_nonzero(gathered.records.are_weak(place)))
         if len(place):
             yield run.join(networks, place)
     yield from run.rest()
@@ -104,22 +105,36 @@ def _read_file(name: str, file: IO[bytes], request: Request, gathered: Gathered,
 def _places(
     name: str, buffer: mmap.mmap, about: Metadata, records: U32, recogniser: Recogniser, gathered: Gathered
 ) -> U32:
-    """The place of each record, or `_NOWHERE`: each record is decoded once."""
+    """The number among `Gathered.records` of each record, or `_NOWHERE`: each is read once."""
+    assert gathered.records is not None  # the kind asks for them
     # A copy: slices of bytes are cheaper than those of a map, and no pointer can lead out of the data.
-    decode = Decoder(buffer[about.data_begin : about.data_end]).decode
+    section = mmdb.Section(buffer[about.data_begin : about.data_end])
     places = np.empty(len(records), np.uint32)
     for at, position in enumerate(records.tolist()):
         try:
-            record, _ = decode(position)
-        except DECODING_FAILED as error:
-            raise DataFileError(f"{name}: the file is damaged: a record cannot be read") from error
-        place = recogniser.place(record)
-        places[at] = _NOWHERE if place is None else gathered.places.add(place)
+            record = section.members(position)
+        except mmdb.BadValueError as error:
+            raise _unreadable(name, section, position, recogniser) from error
+        found = recogniser.record(record)
+        if found is None:
+            places[at] = _NOWHERE
+        else:
+            place, parts = found
+            places[at] = gathered.records.add(None if place is None else gathered.places.add(place), parts)
         gathered.decoded += 1
         if not at % _TOLD_RECORDS:
             gathered.tell(gathered.decoded + gathered.rows, gathered.expected)
     recogniser.finish()
+    gathered.keys += recogniser.kept()
     return places
+
+
+def _unreadable(name: str, section: mmdb.Section, position: int, recogniser: Recogniser) -> DataFileError:
+    """The error for a record that is damaged, or is no map."""
+    try:
+        return recogniser.unknown(section.at(position).plain)
+    except mmdb.BadValueError as error:
+        return DataFileError(f"{name}: the file is damaged: a record cannot be read: {error}")
 
 
 class _Run:
@@ -168,4 +183,5 @@ KIND = Kind(
     fits=fits,
     read=read,
     maps_fields=True,
+    records=True,
 )

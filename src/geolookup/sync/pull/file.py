@@ -136,8 +136,8 @@ def _stage(
         gathered.tell = pull.progress
         earlier = () if reading.own_locids else _numbered_before(pull, definition)
         numbering = Numbering(earlier, following=pull.following, taken=taken)
-        with ColumnStaging(candidate, definition.name, gathered.places, numbering) as staging:
-            for batch in reading.batches():
+        with ColumnStaging(candidate, definition.name, gathered.places, numbering, gathered.records) as staging:
+            for batch in reading.batches(records=True):
                 staging.add(batch)
                 pull.progress(gathered.decoded + gathered.rows, gathered.expected)
             staged = staging.finish({"source": definition.name, "kind": reading.kind})

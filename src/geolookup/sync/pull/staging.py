@@ -15,12 +15,14 @@ import numpy as np
 
 from geolookup.index.builder import IndexBuilder
 from geolookup.index.flatten import I64, U32, U64, Array
+from geolookup.index.layout import EMPTY
 from geolookup.index.scratch import Seen
 from geolookup.model.errors import PullError, StateDamagedError
 from geolookup.model.types import field_values
 from geolookup.sources.blocks import MASKED, Batch, BlocksV6
 from geolookup.sources.locids import Numbering, place_digest
 from geolookup.sources.places import PlaceFields, Places
+from geolookup.sources.recorded import NOWHERE, Records
 from geolookup.state.base import files
 from geolookup.state.base.candidate import Candidate
 from geolookup.state.generations.cache import BlockRow, Cache, CacheWriter, GeolocationRow
@@ -160,14 +162,31 @@ class ColumnStaging:
     It holds the places, never the rows or blocks: those go to temporary files in the candidate's directory.
     """
 
-    def __init__(self, candidate: Candidate, name: str, places: Places, numbering: Numbering) -> None:
-        """``name`` is the source's; ``places`` the table that the batches' numbers are of, which may still grow."""
+    def __init__(
+        self, candidate: Candidate, name: str, places: Places, numbering: Numbering, records: Records | None = None
+    ) -> None:
+        """``name`` is the source's; ``places`` the table that the batches' numbers are of, which may still grow.
+
+        With ``records`` the batches' numbers are of those.
+        """
+        self._records = records
+        #: For each record the number that it has in the index, or -1 as long as no block leads there.
+        self._recorded = np.empty(0, np.int64)
+        self._said = hashlib.sha256()
+        #: By key, the number in the index of each part of ``records``.
+        self._parts: dict[str, dict[int, int]] = {}
         self._candidate = candidate
         self._places = places
         self._numbering = numbering
         self._numbered = places.locids is not None
         self._cache = CacheWriter(candidate.cache, compact=True)
-        self._index = IndexBuilder("default", source=name, later_wins=not self._numbered, folder=candidate.path)
+        self._index = IndexBuilder(
+            "default",
+            source=name,
+            later_wins=not self._numbered,
+            records=records is not None,
+            folder=candidate.path,
+        )
         self._mask_slot: int | None = None
         #: For each number in the table the position in the arrays, or -1 as long as no block leads there.
         self._at = np.empty(0, np.int64)
@@ -193,12 +212,17 @@ class ColumnStaging:
 
         :raises StateUnwritableError: if the disk is full, or fails
         """
-        four, six = batch
+        if self._records is not None:
+            batch, weak = self._records.apart(batch)
+            self._add_weak(weak)
+        numbers = batch.v4.place, batch.v6.place
+        four, six = batch if self._records is None else self._records.as_places(batch)
         self._number_new_places(np.concatenate([four.place, six.place]))
         if len(four.place):
             place = self._position(four.place)
+            slots = self._slots[place] if self._records is None else self._slots_of(numbers[0])
             with files.file_errors(self._candidate.index):
-                self._index.extend_columns_v4(four.first, four.last, self._slots[place])
+                self._index.extend_columns_v4(four.first, four.last, slots)
             self._note(place, (four.first, four.last))
             self._hash("4", four.first, four.last, self._hashed(place))
             for part in _parts(len(place)):
@@ -208,13 +232,28 @@ class ColumnStaging:
                 )
         if len(six.place):
             place = self._position(six.place)
+            slots = self._slots[place] if self._records is None else self._slots_of(numbers[1])
             with files.file_errors(self._candidate.index):
-                self._index.extend_columns_v6(*six[:4], self._slots[place])
+                self._index.extend_columns_v6(*six[:4], slots)
             self._note(place, six[:4])
             self._hash("6", *six[:4], self._hashed(place))
             for part in _parts(len(place)):
                 first, last = _packed(six, part)
                 self._cache.add_numbers(6, zip(self._locid(place[part]).tolist(), first, last, strict=True))
+
+    def _add_weak(self, batch: Batch) -> None:
+        """Add blocks whose records say no place: nothing but the index has them."""
+        four, six = batch
+        if len(four.place):
+            slots = self._slots_of(four.place)
+            self._hash("weak 4", four.first, four.last, slots)
+            with files.file_errors(self._candidate.index):
+                self._index.extend_columns_v4(four.first, four.last, slots)
+        if len(six.place):
+            slots = self._slots_of(six.place)
+            self._hash("weak 6", *six[:4], slots)
+            with files.file_errors(self._candidate.index):
+                self._index.extend_columns_v6(*six[:4], slots)
 
     def finish(self, about: Mapping[str, str]) -> Staged:
         """Complete both files durably, once the source's last batch was added. ``about`` is written into cache.db.
@@ -228,6 +267,8 @@ class ColumnStaging:
         for name in sorted(self._columns):
             digest.update(self._columns[name].digest())
         digest.update(hashlib.sha256(self._digests).digest())
+        if self._records is not None:
+            digest.update(self._said.digest())
         if self._numbered:
             digest.update(np.ascontiguousarray(self._locids, "<i8").tobytes())
         text = digest.hexdigest()
@@ -288,6 +329,49 @@ class ColumnStaging:
         self._slots = np.concatenate([self._slots[:-1], np.asarray(slots, np.uint32), self._slots[-1:]])
         self._counts = _with_room(self._counts, len(numbers))
         self._sums = np.stack([_with_room(sums, len(numbers)) for sums in self._sums])
+
+    def _slots_of(self, numbers: U32) -> U32:
+        """What blocks have in the index in place of slots: the numbers there of their records."""
+        assert self._records is not None
+        begun = len(self._recorded)
+        if begun < len(self._records):
+            self._recorded = np.concatenate([self._recorded, np.full(len(self._records) - begun, -1, np.int64)])
+        masked = numbers == MASKED
+        if masked.all():
+            return np.full(len(numbers), self._slots[-1], np.uint32)
+        numbers = np.where(masked, 0, numbers)
+        new = np.unique(numbers[~masked & (self._recorded[numbers] < 0)]).astype(np.uint32)
+        if len(new):
+            self._add_records(new)
+        found = self._recorded[numbers].astype(np.uint32)
+        self._hash("record", found)
+        found[masked] = self._slots[-1]
+        return found
+
+    def _add_records(self, new: U32) -> None:
+        """Add records to the index, with those of their parts that it does not have yet."""
+        assert self._records is not None
+        places = self._records.places(new)
+        weak = places == NOWHERE
+        slots = np.full(len(new), EMPTY, np.uint32)
+        slots[~weak] = self._slots[self._at[places[~weak]]]
+        self._said.update(np.ascontiguousarray(places, "<u4").tobytes())
+        columns = {}
+        with files.file_errors(self._candidate.index):
+            for key in self._records.names:
+                column = self._records.column(key, new)
+                used, which = np.unique(column, return_inverse=True)
+                known = self._parts.setdefault(key, {0: 0})
+                for number in used.tolist():
+                    if number not in known:
+                        part = self._records.part(key, number)
+                        known[number] = self._index.add_part(key, part)
+                        self._said.update(f"{key}:{len(part)}:".encode() + part)
+                numbers = np.array([known[number] for number in used.tolist()], np.uint32)
+                columns[key] = numbers[which.reshape(-1)]
+                self._said.update(key.encode() + np.ascontiguousarray(columns[key], "<u4").tobytes())
+            begin = self._index.extend_records(slots, columns)
+        self._recorded[new] = np.arange(begin, begin + len(new))
 
     def _position(self, place: U32) -> I64:
         """Places as positions in the arrays, of which the last is the mask's."""

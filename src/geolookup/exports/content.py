@@ -1,9 +1,9 @@
 """The content of an export, read from one snapshot into memory: the segments of both families, and their places."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,13 @@ CUSTOM = "custom"
 Progress: TypeAlias = Callable[[int, int], None]
 
 
+class Parts(NamedTuple):
+    """One key of records: its distinct values, as octets of `mmdb`, and which of them each place has, -1 for none."""
+
+    values: list[bytes]
+    which: I64
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
     """The places that some segment has, in columns: the default layer's first, then the custom layer's.
@@ -42,6 +49,13 @@ class Places:
     pending: Flags
     source: I64
     sources: tuple[str, ...]
+    parts: dict[str, Parts] = field(default_factory=dict)
+
+    @property
+    def weak(self) -> Flags:
+        """Which of them are none: a record that says something, but not where its addresses are. They have no locid."""
+        weak: Flags = self.locid == 0
+        return weak
 
     def __len__(self) -> int:
         return len(self.locid)
@@ -78,8 +92,12 @@ class Content:
         return self.four.covered() + self.six.covered()
 
 
-def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progress: Progress) -> Content:
+def collect(
+    snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progress: Progress, records: bool = False
+) -> Content:
     """Everything that lookups in this snapshot answer, or what one layer or one source answers of it.
+
+    With ``records`` a place comes once for each of its records, and with the parts of that.
 
     :raises SettingsError: if the source is not one of what is asked for
     :raises IndexDamagedError: if a file cannot be followed
@@ -90,7 +108,7 @@ def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progr
     names = _sources(readers)
     if source is not None and source not in names:
         raise SettingsError(f"unknown source {source!r:.60}: the sources of what is asked for are {', '.join(names)}")
-    slots = _Slots(readers, names)
+    slots = _Slots(readers, names, records=records)
     source_of = slots.sources()
     wanted = np.ones(len(source_of), np.bool_) if source is None else source_of == names.index(source)
     total = 2 * sum(reader.segment_count_v4 + reader.segment_count_v6 for reader in readers) or 1
@@ -100,7 +118,7 @@ def collect(snapshot: Snapshot, *, layer: LayerChoice, source: str | None, progr
     versions: tuple[Literal[4], Literal[6]] = (4, 6)
     for version in versions:
         pieces: list[Segments] = []
-        for stretch in walk(readers, version):
+        for stretch in walk(readers, version, records=records):
             value = slots.values(stretch.slots)
             value[~np.append(wanted, False)[value]] = len(wanted)
             used[value] = True
@@ -138,14 +156,28 @@ def _sources(readers: "Sequence[IndexReader]") -> tuple[str, ...]:
 class _Slots:
     """The locations of the files that answer, as if they stood in one: those of the default layer come first."""
 
-    def __init__(self, readers: "Sequence[IndexReader]", names: tuple[str, ...]) -> None:
+    def __init__(self, readers: "Sequence[IndexReader]", names: tuple[str, ...], *, records: bool) -> None:
+        """With ``records`` a location is there once for each of its records."""
         self._readers = readers
         self._names = names
         self._first: dict[str, int] = {}
         self._count = 0
+        self._records = records
+        #: The slot of each, if it is not its number.
+        self._slot_of: dict[str, Array] = {}
         for reader in reversed(readers):
             self._first[reader.layer] = self._count
-            self._count += reader.location_count
+            self._count += reader.record_count if records else reader.location_count
+            if records and (of_record := reader.arrays().get("record.slot")) is not None:
+                self._slot_of[reader.layer] = of_record
+
+    def _slots(self, reader: "IndexReader", numbers: Array) -> Array:
+        """The slots of records; that of a weak one is `EMPTY`."""
+        of_record = self._slot_of.get(reader.layer)
+        slots = numbers if of_record is None else of_record[numbers]
+        if np.any((slots >= reader.location_count) & (slots != EMPTY)):
+            raise IndexDamagedError(f"{reader.path}: record.slot names no location: the file is damaged")
+        return slots
 
     def values(self, slots: Sequence[I64]) -> I64:
         """The number of what answers, by the slots in each file; one past the last if nothing does."""
@@ -169,6 +201,12 @@ class _Slots:
                         f"{reader.path}: loc.source names a source that is not there: it is damaged"
                     )
                 numbers = own.astype(np.int64) + first
+            of_record = self._slot_of.get(reader.layer)
+            if of_record is not None:
+                first = self._names.index(reader.sources[0]) if reader.sources else 0
+                weak = reader.arrays().get("record.source", np.zeros(1, np.uint8)).astype(np.int64) + first
+                strong = np.append(numbers, 0)[np.minimum(of_record, reader.location_count)]
+                numbers = np.where(of_record == EMPTY, weak, strong)
             parts.append(numbers)
         return np.concatenate(parts)
 
@@ -177,16 +215,22 @@ class _Slots:
         texts: dict[bytes, int] = {}
         text: dict[str, list[Array]] = {name: [] for name in TEXT_NAMES}
         degrees: dict[str, list[Array]] = {name: [] for name in DEGREES}
-        locid, pending = [], []
+        locid, pending, recorded = [], [], []
         for reader in reversed(self._readers):
             first = self._first[reader.layer]
-            own = kept[(kept >= first) & (kept < first + reader.location_count)] - first
+            count = reader.record_count if self._records else reader.location_count
+            own = kept[(kept >= first) & (kept < first + count)] - first
             arrays = reader.arrays()
-            locid.append(arrays["loc.locid"][own])
+            recorded.append((reader, own))
+            own = self._slots(reader, own)
+            weak = own == EMPTY
+            own = np.where(weak, 0, own)
+            locid.append(np.where(weak, 0, arrays["loc.locid"][own]))
             pending.append(arrays["loc.pending"][own] != 0 if "loc.pending" in arrays else np.zeros(len(own), np.bool_))
             for name in DEGREES:
-                degrees[name].append(arrays[f"loc.{name}"][own])
-            numbers = _text_numbers(reader, [arrays[f"loc.{name}"][own] for name in TEXT_NAMES], texts)
+                degrees[name].append(np.where(weak, np.nan, arrays[f"loc.{name}"][own]))
+            columns = [np.where(weak, 0, arrays[f"loc.{name}"][own]) for name in TEXT_NAMES]
+            numbers = _text_numbers(reader, columns, texts)
             for name, column in zip(TEXT_NAMES, numbers, strict=True):
                 text[name].append(column)
         try:
@@ -201,7 +245,33 @@ class _Slots:
             pending=np.concatenate(pending),
             source=source,
             sources=self._names,
+            parts=_parts(recorded) if self._records else {},
         )
+
+
+def _parts(recorded: "Sequence[tuple[IndexReader, Array]]") -> dict[str, Parts]:
+    """The parts of some records of each file, one file after the other."""
+    total = sum(len(numbers) for _, numbers in recorded)
+    tables: dict[str, dict[bytes, int]] = {}
+    columns: dict[str, I64] = {}
+    begin = 0
+    for reader, numbers in recorded:
+        arrays = reader.arrays()
+        for key in reader.record_keys:
+            table = tables.setdefault(key, {})
+            column = columns.setdefault(key, np.full(total, -1, np.int64))
+            used, which = np.unique(arrays[f"part.{key}"][numbers], return_inverse=True)
+            offsets, octets = arrays["parts.offsets"], arrays["parts.bytes"]
+            if len(used) and int(used[-1]) >= len(offsets) - 1:
+                raise IndexDamagedError(f"{reader.path}: part.{key} names no part: the file is damaged")
+            new = np.full(len(used), -1, np.int64)
+            for at, number in enumerate(used.tolist()):
+                if number:
+                    part = octets[offsets[number] : offsets[number + 1]].tobytes()
+                    new[at] = table.setdefault(part, len(table))
+            column[begin : begin + len(numbers)] = new[which.reshape(-1)]
+        begin += len(numbers)
+    return {key: Parts(list(table), columns[key]) for key, table in tables.items()}
 
 
 def _text_numbers(reader: "IndexReader", columns: Sequence[Array], texts: dict[bytes, int]) -> list[Array]:

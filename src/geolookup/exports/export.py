@@ -102,7 +102,8 @@ def export(
     chosen = layer or ("custom" if form == "geofeed" else "both")
 
     def take(snapshot: Snapshot) -> tuple[Content, tuple[str, ...]]:
-        content = collect(snapshot, layer=chosen, source=source, progress=_stage(tell, 0, _COLLECTED))
+        records = form == "mmdb" and fields in (None, "city")
+        content = collect(snapshot, layer=chosen, source=source, progress=_stage(tell, 0, _COLLECTED), records=records)
         if not licence_allows:
             licences.require_leave(geo.home, snapshot.current, content.answering)
         return content, licences.attributions(geo.home, snapshot.current, content.answering)

@@ -176,7 +176,7 @@ class _Taken:
 
 
 def _take(home: str, snapshot: Snapshot, *, licence_allows: bool) -> _Taken:
-    both = collect(snapshot, layer="both", source=None, progress=_untold)
+    both = collect(snapshot, layer="both", source=None, progress=_untold, records=True)
     if not licence_allows:
         licences.require_leave(home, snapshot.current, both.answering, instead=INSTEAD)
     return _Taken(

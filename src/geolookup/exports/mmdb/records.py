@@ -13,6 +13,7 @@ import numpy as np
 from geolookup.exports.content import Places, Progress
 from geolookup.index import mmdb
 from geolookup.index.flatten import I64, U32, Array
+from geolookup.index.layout import EMPTY
 from geolookup.lookup.record import REGION_CODE, Detail, metro_code
 from geolookup.model.continents import CONTINENTS, countries
 from geolookup.model.countries import in_capitals
@@ -35,9 +36,12 @@ def records(places: Places, detail: Detail, progress: Progress) -> Records:
         keys = np.arange(len(places), dtype=np.int64)
         of_place = keys.astype(np.uint32)
     else:
-        both = places.text["country"] * len(places.sources) + places.source
+        strong = np.flatnonzero(~places.weak)
+        both = (places.text["country"] * len(places.sources) + places.source)[strong]
         _, keys, inverse = np.unique(both, return_index=True, return_inverse=True)
-        of_place = inverse.reshape(-1).astype(np.uint32)
+        keys = strong[keys]
+        of_place = np.full(len(places), EMPTY, np.uint32)
+        of_place[strong] = inverse.reshape(-1)
     writer = _Writer(places, keys)
     own = writer.own(detail, progress)
     parts = writer.parts(detail)
@@ -56,10 +60,18 @@ class _Part(NamedTuple):
 
 
 class _Writer:
-    """Writes the members of the records of some places, given by their numbers ``rows``."""
+    """Writes the members of the records of some places, given by their numbers ``rows``.
+
+    A record that a source gave is written as it is, but for the traits, which say nothing of a place; what has none is
+    made of its fields.
+    """
 
     def __init__(self, places: Places, rows: Array) -> None:
         self.pool = mmdb.Pool()
+        self._given = {key: part for key, part in places.parts.items() if key != "traits"}
+        self._is_given = np.zeros(len(rows), np.bool_)
+        for part in self._given.values():
+            self._is_given |= part.which[rows] >= 0
         self._places = places
         self._rows = rows
         self._texts = places.texts
@@ -86,7 +98,29 @@ class _Writer:
         found = self._countries()
         if detail == "country":
             return self._pooled(found)
-        return [*self._pooled(found + self._cities()), self._locations()]
+        found = self._with_given(found + self._cities())
+        return [*self._pooled(found), self._locations()]
+
+    def _with_given(self, parts: Sequence[_Part]) -> list[_Part]:
+        """Parts that were made, with those that sources gave in their places."""
+        made = {part.key: part for part in parts}
+        found = []
+        for key in dict.fromkeys((*made, *self._given)):
+            if key == "location":
+                continue
+            part = made.get(key, _Part(key, [], np.full(len(self._rows), -1, np.int64)))
+            which, values = np.where(self._is_given, -1, part.which), part.values
+            if key in self._given:
+                own = self._given[key].which[self._rows]
+                used, at = _distinct(own[own >= 0])
+                which[own >= 0] = len(values) + at
+                values = values + [self._with_pointers(self._given[key].values[number]) for number in used.tolist()]
+            found.append(_Part(key, values, which))
+        return found
+
+    def _with_pointers(self, octets: bytes) -> bytes:
+        """A value in which keys are pointers to where they stand once."""
+        return mmdb.rewritten(octets, self._key)
 
     def _countries(self) -> list[_Part]:
         """``country`` and ``continent``."""
@@ -133,6 +167,11 @@ class _Writer:
         columns = [_bits(self._places.degrees[name][self._rows]) for name in ("latitude", "longitude")]
         numbers, which = _distinct(self._places.text["dmacode"][self._rows])
         columns.append(np.array([metro_code(self._texts[number]) for number in numbers.tolist()], np.int64)[which])
+        columns[2][self._is_given] = 0  # a given one has its own
+        given = self._given.get("location")
+        columns.append(np.full(len(self._rows), -1, np.int64) if given is None else given.which[self._rows])
+        for column in columns[:2]:  # and its own coordinates, or none
+            column[self._is_given & (columns[3] < 0)] = _NO_DEGREES
         distinct, which = _distinct_rows(columns)
         latitudes, longitudes = (column.view(np.float64).tolist() for column in distinct[:2])
         uses = Counter(value for value in (*latitudes, *longitudes) if value == value)
@@ -142,7 +181,14 @@ class _Writer:
 
         values = []
         known = np.zeros(len(latitudes), np.bool_)
-        for at, (north, east, code) in enumerate(zip(latitudes, longitudes, distinct[2].tolist(), strict=True)):
+        for at, (north, east, code, number) in enumerate(
+            zip(latitudes, longitudes, *(column.tolist() for column in distinct[2:]), strict=True)
+        ):
+            if number >= 0 and given is not None:
+                known[at] = True
+                filled = mmdb.filled(given.values[number], {"latitude": north, "longitude": east})
+                values.append(self._with_pointers(filled))
+                continue
             members = [
                 (self._key(name), written.get(degrees) or mmdb.double(degrees))
                 for name, degrees in (("latitude", north), ("longitude", east))
@@ -190,13 +236,17 @@ class _Writer:
         key = self._key("geolookup")
         if detail == "country":
             return [key + self.pool.shared(mmdb.map_head(2) + tails[number]) for number in source.tolist()]
-        head = key + mmdb.map_head(3) + self._key("locid")
+        head, weak = key + mmdb.map_head(3) + self._key("locid"), key + mmdb.map_head(2)
         found = []
         for at, (locid, number) in enumerate(zip(places.locid[self._rows].tolist(), source.tolist(), strict=True)):
-            found.append(head + mmdb.text(str(locid)) + tails[number])
+            found.append((head + mmdb.text(str(locid)) if locid else weak) + tails[number])
             if not at % _PROGRESS:
                 progress(at, len(self._rows))
         return found
+
+
+#: Unknown degrees, as `_bits` has them.
+_NO_DEGREES = int(np.array([np.nan]).view(np.int64)[0])
 
 
 def _bits(degrees: Array) -> I64:

@@ -54,8 +54,11 @@ def formats(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 format_option = formats("text", "json", "ndjson")
 
 
-def chosen_fields(names: Sequence[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """``--field NAME`` and ``--fields A,B``, together ``only``: the chosen ones of ``names``, None if none is."""
+def chosen_fields(names: Sequence[str], *, paths: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``--field NAME`` and ``--fields A,B``, together ``only``: the chosen ones of ``names``, None if none is.
+
+    With ``paths`` a name with a dot in it is one too: what stands there in the record.
+    """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -63,13 +66,15 @@ def chosen_fields(names: Sequence[str]) -> Callable[[Callable[..., Any]], Callab
             only = [*field, *(fields.split(",") if fields is not None else ())]
             only = [name.strip() for name in only]
             for name in only:
-                if name not in names:
+                if name not in names and not (paths and "." in name):
                     near = difflib.get_close_matches(name, names, n=1)
                     advice = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
                     raise ColumnError(f"unknown field {name!r:.40}: {advice}")
             return function(*arguments, only=tuple(only) or None, **options)
 
         together = f"Answer with these fields only, separated by commas, from: {', '.join(names)}."
+        if paths:
+            together += " A path leads into the record: location.time_zone, subdivisions.0.names.en."
         called = click.option("--fields", metavar="NAMES", help=together)(called)
         return click.option("--field", multiple=True, metavar="NAME", help="Answer with this field only: one value.")(
             called

@@ -28,6 +28,7 @@ class Write(Protocol):
 
 if TYPE_CHECKING:
     from geolookup.lookup.ranges import RangePart
+    from geolookup.lookup.record import Record
 
 #: How many rows of a table are laid out together on a terminal.
 _LAID_OUT = 500
@@ -182,14 +183,30 @@ def csv_result(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 
 @contextlib.contextmanager
-def answers(form: str, only: Sequence[str] | None = None, *, ranges: bool = False) -> Iterator[Write]:
+def answers(
+    form: str,
+    only: Sequence[str] | None = None,
+    *,
+    ranges: bool = False,
+    record_of: "Callable[[str], Record | None] | None" = None,
+) -> Iterator[Write]:
     """A writer for answers in one of the formats, one call an address; an empty one stands for a blank line.
 
     It writes as it goes, so a stream of any length needs constant memory. ``only`` are the members that are written,
     all of them if it is None; as text they are values, separated by tabs. With ``ranges``, CSV has columns for the
-    sizes of their parts.
+    sizes of their parts. ``record_of`` gives the record of an address: paths in ``only`` lead into it, and without
+    ``only`` it is written whole.
     """
     out = sys.stdout
+
+    def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None") -> dict[str, Any]:
+        found = flat_answer(address, match, error, part)
+        if record_of is None:
+            return found
+        record = None if match is None else record_of(match.first if part is not None else address)
+        if only is None:
+            return {**found, "record": None if record is None else record.as_dict()}
+        return {**found, **{path: None if record is None else record.find(path) for path in only if "." in path}}
 
     def chosen(address: str, match: Match | None, error: str | None, part: "RangePart | None") -> dict[str, Any]:
         found = flat(address, match, error, part)
@@ -202,7 +219,14 @@ def answers(form: str, only: Sequence[str] | None = None, *, ranges: bool = Fals
             *map(value_text, map(flat(address, match, error, part).get, only))
         )
     elif form == "text":
-        yield lambda address, match, error, part=None: _write_text(out, address, match, error, part)
+
+        def write_text(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> None:
+            _write_text(out, address, match, error, part)
+            if record_of is not None and match is not None:
+                for path, value in _leaves(flat(address, match, error, part)["record"]):
+                    _write(out, f"  {harmless(path)}\t{harmless(value_text(value))}\n")
+
+        yield write_text
     elif form == "ndjson":
         yield lambda address, match, error, part=None: _write(
             out, json_line(chosen(address, match, error, part)) + "\n"
@@ -222,6 +246,16 @@ def answers(form: str, only: Sequence[str] | None = None, *, ranges: bool = Fals
 
         yield write_item
         _write(out, "[]\n" if separator == "[\n" else "\n]\n")
+
+
+def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The paths of a record with what stands there."""
+    members = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in members:
+        if isinstance(value, dict | list):
+            yield from _leaves(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
 
 
 def value_text(value: Any) -> str:
@@ -257,7 +291,9 @@ def chosen_result(record: Mapping[str, Any], only: Sequence[str], *, as_json: bo
     emit(as_json, chosen, lambda: row(*map(value_text, chosen.values())))
 
 
-def flat(address: str, match: Match | None, error: str | None, part: "RangePart | None" = None) -> dict[str, Any]:
+def flat_answer(
+    address: str, match: Match | None, error: str | None, part: "RangePart | None" = None
+) -> dict[str, Any]:
     """The object for one address: a not covered one has null members, a malformed one only its error.
 
     That of a part of a range also has its ends, its size and its share.

@@ -51,7 +51,10 @@ FORMATS = ("text", "json", "ndjson", "csv")
     help="Of a range or network, show the N largest parts.",
 )
 @formats(*FORMATS)
-@chosen_fields(FLAT_NAMES)
+@click.option(
+    "--record", is_flag=True, help="Add all that the source says of the place, in the shape of GeoIP2's records."
+)
+@chosen_fields(FLAT_NAMES, paths=True)
 @as_of_option
 @ok_options
 def lookup(
@@ -61,6 +64,7 @@ def lookup(
     pick: Pick,
     top: int,
     form: str,
+    record: bool,
     only: tuple[str, ...] | None,
     as_of: str | None,
     **ok: bool,
@@ -84,12 +88,20 @@ def lookup(
       geolookup -f access.log.gz --delimiter space --format ndjson
       geolookup lookup --as-of yesterday 8.8.8.8
       geolookup 8.8.8.8 --field country
+      geolookup 8.8.8.8 --field location.time_zone
+      geolookup 8.8.8.8 --record --json
     """
+    if record and (only is not None or form == "csv"):
+        raise click.UsageError("--record is the whole: use it without --fields, and not with CSV")
     if not addresses and not files:
         raise click.UsageError("give an address, or - or --file to read addresses from a stream")
     tally = Tally(**ok)
     is_stream = bool(files) or "-" in addresses
-    with opening.open_or_build(as_of=as_of) as geo, output.answers(form, only, ranges=_has_ranges(addresses)) as write:
+    with contextlib.ExitStack() as stack:
+        geo = stack.enter_context(opening.open_or_build(as_of=as_of))
+        wanted = record or any("." in name for name in only or ())
+        record_of = geo.record if wanted else None
+        write = stack.enter_context(output.answers(form, only, ranges=_has_ranges(addresses), record_of=record_of))
         without_city = False
         reached = interrupt.Progress("address")
         with tally.sums() if is_stream else contextlib.nullcontext():

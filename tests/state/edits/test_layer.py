@@ -4,7 +4,7 @@ from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.layer import Laid, lay_over
 from geolookup.state.edits.outbox.kept import Kept
 from geolookup.state.edits.outbox.operations import AddBlock, Delete, Edit
-from geolookup.state.edits.outbox.payload import content_of, described
+from geolookup.state.edits.outbox.payload import content_of
 from geolookup.state.edits.outbox.row import OutboxRow, State
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Place, Request
@@ -22,7 +22,7 @@ def kept(shown: Geolocation, *edits: Edit, number: int | None = -1, seen: int = 
     rows, requests, now = {}, [], content_of(shown)
     for at, edit in enumerate(edits, 1):
         state = State.DONE if at <= sent else State.QUEUED
-        rows[at] = OutboxRow(id=at, locid=-1, edit=edit, base=described(now), state=state, attempts=0, created_at="")
+        rows[at] = OutboxRow(id=at, locid=-1, edit=edit, against=now, state=state, attempts=0, created_at="")
         what = "delete" if isinstance(edit, Delete) else "add"
         if at <= sent:
             requests.append(Request(what=what, before=now, new=rows[at].intent.new, known=True, upto=at))

@@ -5,6 +5,7 @@ start and never jumps, which says how much time has passed within one boot. `mac
 was copied from another machine.
 """
 
+import functools
 import hashlib
 import json
 import platform
@@ -34,10 +35,7 @@ class Mark:
 
         :raises ValueError: if it is not what was written
         """
-        try:
-            return cls.of(json.loads(text))
-        except ValueError as error:
-            raise ValueError(f"a mark is not what was written: {text!r:.60}") from error
+        return cls.of(_read(text))
 
     @classmethod
     def of(cls, found: Any) -> Self:
@@ -94,6 +92,15 @@ class Begun:
         """When the list of a generation began, by its record."""
         found = record.get("mark")
         return cls(counter=0 if found is None else Mark.of(found).counter, at=str(record.get("began_at", "")))
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(text: str) -> Any:
+    """What stands in a text: all requests of a lot have the same one."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"a mark is not what was written: {text!r:.60}") from error
 
 
 def is_conclusive(listed: Mark, written: Mark, settle_s: float) -> bool:

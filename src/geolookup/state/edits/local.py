@@ -57,7 +57,7 @@ class LocalEdits:
         Something was sent, or a newer list than that has spoken of a place: that it is as it was proves nothing.
         """
         where = f"id IN (SELECT place FROM requests WHERE NOT over) OR {ABOVE}"  # noqa: S608 - our names
-        return self._ask(lambda ledger: bool(ledger.read(where, (begun.counter,))), otherwise=False)
+        return self._ask(lambda ledger: ledger.has(where, (begun.counter,)), otherwise=False)
 
     def deleted_here(self) -> set[int]:
         """The service's locids of the geolocations that this machine deleted there, or may have."""

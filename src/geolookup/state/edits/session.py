@@ -14,7 +14,7 @@ from geolookup.state.edits.outbox.baselines import keep_published
 from geolookup.state.edits.outbox.history import begin_step, insert_in_step
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
-from geolookup.state.edits.outbox.payload import content_of, described, geolocation, read_content
+from geolookup.state.edits.outbox.payload import content_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
 from geolookup.state.edits.places.place import Content as PlaceContent
 from geolookup.state.edits.steps import SITES, Content, Steps
@@ -151,7 +151,7 @@ class EditSession:
         return [
             shown
             for shown, laid in sorted(self.layer.items(), reverse=True)
-            if shown not in listed and laid.edits and laid.edits[0].base is not None
+            if shown not in listed and laid.edits and laid.edits[0].against is not None
         ]
 
     @property
@@ -252,7 +252,7 @@ class EditSession:
         base = None if before is None else content_of(before.place)
         if base is not None:
             local = self.ledger.place_of(shown, base, seen=self.listed.begun.counter)
-        row = self.outbox.add(edit, local, base=described(base))
+        row = self.outbox.add(edit, local, base=base)
         content = row.intent.applied(base)
         self.layer.pop(shown, None)
         after = None if content is None else geolocation(shown, content)
@@ -274,8 +274,8 @@ class EditSession:
         found = {}
         for local, row in newest.items():
             shown = self.shown(local)
-            if isinstance(row.edit, Delete) and row.never_sent and row.base is not None and shown not in self.layer:
-                found[shown] = geolocation(shown, read_content(row.base))
+            if isinstance(row.edit, Delete) and row.never_sent and row.against is not None and shown not in self.layer:
+                found[shown] = geolocation(shown, row.against)
         return found
 
     def before_unsent(self) -> dict[int, Content | None]:
@@ -322,7 +322,7 @@ class EditSession:
                     self.outbox.change(row.id, state=State.DROPPED, problem="taken back before it was sent")
                     continue
                 if content != row.intent.base:
-                    self.outbox.change(row.id, base=described(content))
+                    self.outbox.change(row.id, base=content)
                 content = self.outbox.row(row.id).intent.applied(content)
         self._left = self._layer = self._owners = None
         for shown, was in before.items():

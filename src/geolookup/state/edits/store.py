@@ -58,7 +58,7 @@ class Edits:
     def __init__(self, home: str, name: str = "edits.db") -> None:
         self.path = os.path.join(home, name)
         self._keeper: int | None = None
-        self._kept: tuple[sqlite3.Connection, int] | None = None
+        self._kept: tuple[seal.Sealed, int] | None = None
 
     def stamp(self) -> tuple[Stamp | None, ...]:
         """The stamps of the files, which change with every change of the edits: views need not read them again."""
@@ -94,25 +94,27 @@ class Edits:
             self._kept = None
 
     @contextlib.contextmanager
-    def _connected(self, wait_s: float) -> Iterator[sqlite3.Connection]:
+    def _connected(self, wait_s: float) -> Iterator[seal.Sealed]:
         """A connection that may write: that which is kept, unless it is in use, or another file is there by now."""
         is_keeper = self._keeper == threading.get_ident()
         is_in_use = is_keeper and self._kept is not None and self._kept[0].in_transaction
         if is_keeper and not is_in_use and self._kept is not None and self._kept[1] != self._inode():
             self._let_go()
         if not is_keeper or is_in_use:
-            with contextlib.closing(sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)) as connection:
+            with contextlib.closing(self._connect(wait_s)) as connection:
                 yield connection
             return
         if self._kept is None:
-            connection = sqlite3.connect(self.path, timeout=wait_s, isolation_level=None)
-            self._kept = connection, self._inode()
+            self._kept = self._connect(wait_s), self._inode()
         self._kept[0].execute(f"PRAGMA busy_timeout = {wait_s * 1000:.0f}")
         try:
             yield self._kept[0]
         except BaseException:
             self._let_go()  # with what may be left of its transaction
             raise
+
+    def _connect(self, wait_s: float) -> seal.Sealed:
+        return sqlite3.connect(self.path, timeout=wait_s, isolation_level=None, factory=seal.Sealed)
 
     def _inode(self) -> int:
         return os.stat(self.path).st_ino if self.exists() else 0
@@ -156,6 +158,7 @@ class Edits:
                 seal.keep(connection)
                 with self._explained(database):
                     yield database
+                seal.write(connection)
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")

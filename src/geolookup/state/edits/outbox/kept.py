@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.base.marks import Mark, is_conclusive
-from geolookup.state.edits.outbox.payload import block_of, described, ends_of, read_content
-from geolookup.state.edits.outbox.row import OutboxRow, State, damaged, decoded, read_row
+from geolookup.state.edits.outbox.payload import (
+    DESCRIBED,
+    as_content,
+    block_of,
+    content_column,
+    ends_of,
+    read_content,
+    reader,
+)
+from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
 from geolookup.state.edits.places.place import Content, Place, Request
 from geolookup.state.edits.places.reconcile import Hold
 
@@ -21,7 +29,8 @@ OPEN = f"id IN ({_OPEN_EDITS}) OR id IN (SELECT place FROM requests WHERE NOT ov
 
 
 #: Places whose number the service was not told to delete: it may be another's.
-LIVING = "id NOT IN (SELECT place FROM requests WHERE what = 'delete' AND known AND NOT over)"
+LIVING = """NOT EXISTS
+    (SELECT 1 FROM requests WHERE place = places.id AND what = 'delete' AND known AND NOT over)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,21 +100,18 @@ def read_places(database: "Database", where: str, parameters: Sequence[object] =
     among = f"(SELECT id FROM places WHERE {where})"  # noqa: S608 - our names
     rows: dict[int, dict[int, OutboxRow]] = {}
     open_ = f"concluded IS NULL AND state <> 'dropped' AND locid IN {among}"
-    for found in database.query(f"SELECT * FROM outbox WHERE {open_} ORDER BY id", parameters):  # noqa: S608 - our names
+    sql = f"SELECT {COLUMNS} FROM outbox WHERE {open_} ORDER BY id"  # noqa: S608 - our names
+    for found in database.execute(sql, parameters):
         row = read_row(found)
         rows.setdefault(row.locid, {})[row.id] = row
     requests: dict[int, list[tuple[Request, Sent]]] = {}
-    sql = f"SELECT * FROM requests WHERE place IN {among} AND NOT over ORDER BY id"  # noqa: S608 - our names
-    for found in database.query(sql, parameters):
-        requests.setdefault(found["place"], []).append(_read_request(found))
+    sql = f"SELECT {_REQUEST} FROM requests WHERE place IN {among} AND NOT over ORDER BY id"  # noqa: S608 - our names
+    for place, *columns in database.execute(sql, parameters):
+        requests.setdefault(place, []).append(_read_request(*columns))
     return {
-        found["id"]: _read_place(found, rows.get(found["id"], {}), requests.get(found["id"], []))
-        for found in database.query(f"SELECT * FROM places WHERE {where}", parameters)  # noqa: S608 - our names
+        place: _read_place(place, rows.get(place, {}), requests.get(place, []), *columns)
+        for place, *columns in database.execute(f"SELECT {_PLACE} FROM places WHERE {where}", parameters)  # noqa: S608 - our names
     }
-
-
-def content_column(content: Content | None) -> str | None:
-    return None if content is None else json.dumps(described(content))
 
 
 def request_columns(request: Request) -> dict[str, Any]:
@@ -124,57 +130,79 @@ def _block_column(block: Any) -> str | None:
 
 
 _KINDS = ("create", "put", "add", "replace", "clear", "delete")
+_REQUEST = "place, id, what, before, fields, old, new, upto, known, put_off, key, attempted, ended, misnamed"
+_PLACE = "id, number, lost, baseline, seen, refused, said, hold, doubted, made, before"
+_read_values = reader(list[str | float | None])
+_read_ends = reader(tuple[str, str])
+_read_refused = reader(dict[str, str | None])
+_read_hold = reader(tuple[str, DESCRIBED | None, int | None, list[tuple[int, DESCRIBED]]])
 
 
-def _request(found: Mapping[str, Any]) -> Request:
-    if found["what"] not in _KINDS:
-        raise ValueError(f"a request is of an unknown kind: {found['what']!r:.40}")
-    old, new = (None if found[name] is None else block_of(decoded(found[name])) for name in ("old", "new"))
-    values = () if found["fields"] is None else tuple(decoded(found["fields"]))
+def _request(what: str, before: Any, fields: Any, old: Any, new: Any, **more: Any) -> Request:
+    if what not in _KINDS:
+        raise ValueError(f"a request is of an unknown kind: {what!r:.40}")
+    values = () if fields is None else tuple(_read_values(fields))
     if len(values) not in (0, len(FIELD_NAMES)):
         raise ValueError("a request has another number of fields")
-    before = None if found["before"] is None else read_content(decoded(found["before"]))
-    return Request(what=found["what"], before=before, values=values, old=old, new=new)
+    return Request(
+        what=what,  # type: ignore[arg-type] # it is among them
+        before=read_content(before),
+        values=values,
+        old=None if old is None else block_of(_read_ends(old)),
+        new=None if new is None else block_of(_read_ends(new)),
+        **more,
+    )
 
 
-def _read_request(found: Mapping[str, Any]) -> tuple[Request, Sent]:
+def _read_request(
+    number: int, what: str, before: Any, fields: Any, old: Any, new: Any, upto: int, known: int, put_off: int,
+    key: Any, attempted: str, ended: str | None, misnamed: int,
+) -> tuple[Request, Sent]:  # fmt: skip
     try:
-        known, put_off = bool(found["known"]), bool(found["put_off"])
-        request = replace(_request(found), id=found["id"], upto=int(found["upto"]), known=known, put_off=put_off)
-        ended = None if found["ended"] is None else Mark.read(found["ended"])
-        attempted = Mark.read(found["attempted"])
-        return request, Sent(key=str(found["key"]), attempted=attempted, ended=ended, misnamed=bool(found["misnamed"]))
+        flags = {"id": number, "upto": int(upto), "known": bool(known), "put_off": bool(put_off)}
+        return _request(what, before, fields, old, new, **flags), Sent(
+            key=str(key),
+            attempted=Mark.read(attempted),
+            ended=None if ended is None else Mark.read(ended),
+            misnamed=bool(misnamed),
+        )
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise damaged("requests", found["id"], error) from error
+        raise damaged("requests", number, error) from error
 
 
 def _read_place(
-    found: Mapping[str, Any], rows: Mapping[int, OutboxRow], requests: Iterable[tuple[Request, Sent]]
-) -> Kept:
+    place: int, rows: Mapping[int, OutboxRow], requests: Iterable[tuple[Request, Sent]], number: int | None,
+    lost: int | None, baseline: Any, seen: int, refused: Any, said: str | None, hold: Any, doubted: int,
+    made: int | None, before: int | None,
+) -> Kept:  # fmt: skip
     try:
-        for name in ("number", "lost"):
-            if found[name] is not None and not (type(found[name]) is int and found[name] < 0):
+        for name, value in (("number", number), ("lost", lost)):
+            if value is not None and not (type(value) is int and value < 0):
                 raise ValueError(f"{name} is not a number below zero")
-        hold = None
-        if found["hold"] is not None:
-            reason, theirs, number, also = decoded(found["hold"])
-            others = tuple((each, read_content(content)) for each, content in also)
-            hold = Hold(reason, None if theirs is None else read_content(theirs), number, others)
-        place = Place(
-            id=found["id"],
-            number=found["number"],
-            lost=found["lost"] if rows or requests else None,
-            baseline=None if found["baseline"] is None else read_content(decoded(found["baseline"])),
-            intents=tuple(row.intent for row in rows.values()),
-            requests=tuple(request for request, _ in requests),
-            refused=None if found["refused"] is None else _request(decoded(found["refused"])),
-            doubted=bool(found["doubted"]),
-        )
-        sent = {request.id: sent for request, sent in requests}
         return Kept(
-            place=place, rows=rows, hold=hold, seen=int(found["seen"]), made=found["made"], before=found["before"],
-            sent=sent, gone=found["lost"],
-            said=found["said"],
-        )  # fmt: skip
+            place=Place(
+                id=place,
+                number=number,
+                lost=lost if rows or requests else None,
+                baseline=read_content(baseline),
+                intents=tuple(row.intent for row in rows.values()),
+                requests=tuple(request for request, _ in requests),
+                refused=None if refused is None else _request(**_read_refused(refused)),
+                doubted=bool(doubted),
+            ),
+            rows=rows,
+            hold=None if hold is None else _hold(*_read_hold(hold)),
+            seen=int(seen),
+            made=made,
+            before=before,
+            sent={request.id: sent for request, sent in requests},
+            gone=lost,
+            said=said,
+        )
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise damaged("places", found["id"], error) from error
+        raise damaged("places", place, error) from error
+
+
+def _hold(reason: Any, theirs: Any, number: int | None, also: Iterable[tuple[int, Any]]) -> Hold:
+    others = tuple((each, as_content(content)) for each, content in also)
+    return Hold(reason, None if theirs is None else as_content(theirs), number, others)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from geolookup.model.types import is_provisional
 from geolookup.state.base.clock import now_text
-from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, Sent, content_column, read_places, request_columns
+from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, Sent, read_places, request_columns
 from geolookup.state.edits.outbox.operations import edit_of
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.payload import content_column, described
 from geolookup.state.edits.outbox.row import OutboxRow, State, decoded
 from geolookup.state.edits.outbox.stations import concerns, stations
 from geolookup.state.edits.places.likeness import Forms
@@ -47,6 +47,11 @@ class Ledger:
     def read(self, where: str, parameters: Sequence[object] = ()) -> dict[int, Kept]:
         """The places for which this holds, by their ids; see `read_places`."""
         return read_places(self.database, where, parameters)
+
+    def has(self, where: str, parameters: Sequence[object] = ()) -> bool:
+        """True if this holds for a place."""
+        sql = f"SELECT 1 FROM places WHERE {where} LIMIT 1"  # noqa: S608 - our names
+        return self.database.execute(sql, parameters).fetchone() is not None
 
     def of(self, place: int) -> Kept:
         """One place."""
@@ -85,7 +90,7 @@ class Ledger:
         sql = f"SELECT id FROM places WHERE (number = ? OR id = ?) AND {LIVING}"  # noqa: S608 - our names
         for (found,) in self.database.execute(sql, (shown, shown)):
             return int(found)
-        values = {"id": shown, "number": shown, "baseline": json.dumps(described(content)), "seen": seen}
+        values = {"id": shown, "number": shown, "baseline": content_column(content), "seen": seen}
         self._insert("places", values)
         return shown
 
@@ -173,7 +178,7 @@ class Ledger:
         for row in kept.rows.values():
             state = found.get(row.id)
             if row.id in intents and row.intent != intents[row.id]:  # it is made against what a list has shown
-                edit, base = edit_of(intents[row.id]), described(intents[row.id].base)
+                edit, base = edit_of(intents[row.id]), intents[row.id].base
                 self.outbox.change(row.id, operation=str(edit.operation), payload=edit.payload, base=base)
                 row = self.outbox.row(row.id)
             changes: dict[str, Any] = {}
@@ -217,7 +222,7 @@ class Ledger:
         if place.id != kept.place.id:
             kept = self.of(place.id)
         for intent in place.intents:
-            edit, base = edit_of(intent), described(intent.base)
+            edit, base = edit_of(intent), intent.base
             if intent.id in kept.rows and intent.id not in used:
                 row = kept.rows[intent.id]
                 if row.intent != intent:

@@ -15,9 +15,11 @@ from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import LIVING
 from geolookup.state.edits.outbox.operations import Edit
-from geolookup.state.edits.outbox.row import OutboxRow, State, as_column, read_row
+from geolookup.state.edits.outbox.payload import content_column
+from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_column, read_row
 from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
 from geolookup.state.edits.outbox.untold import Untold
+from geolookup.state.edits.places.place import Content
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -57,7 +59,7 @@ class Outbox:
 
     # Edits
 
-    def add(self, edit: Edit, locid: int, *, base: dict[str, Any] | None) -> OutboxRow:
+    def add(self, edit: Edit, locid: int, *, base: Content | None) -> OutboxRow:
         """Add an edit of a place, queued."""
         if self.setting(MACHINE) is None:  # so that a copy of the state is noticed, though nothing was pushed before
             self.keep_setting(MACHINE, marks.machine_id())
@@ -66,13 +68,13 @@ class Outbox:
             **values,
             "operation": str(edit.operation),
             "payload": json.dumps(edit.payload),
-            "base": None if base is None else json.dumps(base),
+            "base": content_column(base),
             "state": str(State.QUEUED),
         }
         sql = f"INSERT INTO outbox ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our names
         number = self._database.conn.execute(sql, tuple(columns.values())).lastrowid
         self.touch()
-        return OutboxRow(**values, id=int(number or 0), edit=edit, base=base, state=State.QUEUED)
+        return OutboxRow(**values, id=int(number or 0), edit=edit, against=base, state=State.QUEUED)
 
     def row(self, number: int) -> OutboxRow:
         """One edit.
@@ -97,8 +99,8 @@ class Outbox:
 
     def where(self, condition: str, parameters: Sequence[object] = ()) -> list[OutboxRow]:
         """The edits for which this holds, oldest first."""
-        sql = f"SELECT * FROM outbox WHERE {condition} ORDER BY id"  # noqa: S608 - no values in it
-        return [read_row(columns) for columns in self._database.query(sql, parameters)]
+        sql = f"SELECT {COLUMNS} FROM outbox WHERE {condition} ORDER BY id"  # noqa: S608 - no values in it
+        return [read_row(found) for found in self._database.execute(sql, parameters)]
 
     def count(self, *states: State) -> int:
         """How many edits are in these states."""
@@ -175,7 +177,12 @@ class Outbox:
     def numbers(self) -> frozenset[int]:
         """The numbers that are bound to places of ours."""
         sql = f"SELECT number FROM places WHERE number IS NOT NULL AND {LIVING}"  # noqa: S608 - our names
-        return frozenset(row["number"] for row in self._database.query(sql))
+        return frozenset(number for (number,) in self._database.execute(sql))
+
+    def has_number(self, number: int) -> bool:
+        """True if a number is bound to a place of ours."""
+        sql = f"SELECT 1 FROM places WHERE number = ? AND {LIVING}"  # noqa: S608 - our names
+        return self._database.execute(sql, (number,)).fetchone() is not None
 
     # The history, and what is kept by name
 

@@ -1,8 +1,12 @@
 """Geolocations and blocks as edits.db holds them: fields by name, and a block as the texts of its two ends."""
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+
+from geolookup.base.reasons import reason
 from geolookup.model.fields import FIELD_NAMES, UNKNOWN
 from geolookup.model.types import Geolocation, IPBlock
 from geolookup.state.edits.places.place import Content, Values
@@ -54,6 +58,47 @@ def described(content: Content | Geolocation | None) -> dict[str, Any] | None:
     }
 
 
-def read_content(found: Mapping[str, Any]) -> Content:
-    """The content that `described` wrote."""
-    return Content(values_of(found["fields"]), frozenset(block_of(ends) for ends in found["blocks"]))
+#: The form of a content; an edit from before a field was there says nothing of it.
+_FIELDS: Any = msgspec.defstruct("Fields", [(name, str | float | None, UNKNOWN[name]) for name in FIELD_NAMES])
+DESCRIBED: Any = msgspec.defstruct("Described", [("fields", _FIELDS), ("blocks", list[tuple[str, str]])])
+
+
+def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
+    """A function that reads the JSON of a column (called ``name``) as this kind, and raises ValueError if it is none."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(text: Any) -> Any:
+        try:
+            return decode(text)  # four times as fast, and stricter than what wrote it
+        except (TypeError, ValueError):
+            try:
+                return msgspec.convert(json.loads(text), kind)
+            except (TypeError, ValueError) as error:
+                if not name:
+                    raise
+                raise ValueError(f"{name}: {reason(error)}") from error
+
+    return read
+
+
+def as_content(found: Any) -> Content:
+    """The content of what was read as `DESCRIBED`."""
+    return Content(msgspec.structs.astuple(found.fields), frozenset(IPBlock.from_ends(*ends) for ends in found.blocks))
+
+
+def content_column(content: Content | None) -> str | None:
+    """A content as a column has it; see `read_content`."""
+    return None if content is None else json.dumps(described(content))
+
+
+_base, _baseline = reader(DESCRIBED, "base"), reader(DESCRIBED)
+
+
+def read_base(text: Any) -> Content | None:
+    """The content that an edit's ``base`` has; see `content_column`."""
+    return None if text is None else as_content(_base(text))
+
+
+def read_content(text: Any) -> Content | None:
+    """The content that another column has."""
+    return None if text is None else as_content(_baseline(text))

@@ -1,9 +1,9 @@
 """A row of the outbox: one edit, the station that it has reached on its way, and how edits.db holds it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -12,9 +12,9 @@ from geolookup.base.reasons import reason
 from geolookup.model.errors import EditsDamagedError
 from geolookup.model.types import is_provisional
 from geolookup.state.edits.outbox.operations import Create, Edit, Operation, read_edit
-from geolookup.state.edits.outbox.payload import read_content
+from geolookup.state.edits.outbox.payload import content_column, described, read_base, reader
 from geolookup.state.edits.outbox.schema import RESTORING
-from geolookup.state.edits.places.place import Intent
+from geolookup.state.edits.places.place import Content, Intent
 
 
 class State(StrEnum):
@@ -51,7 +51,7 @@ class OutboxRow:
     """One edit.
 
     ``locid`` is the number that the geolocation has on this machine (provisional for one created here, for ever).
-    ``edit`` is what shall be done; ``base`` what it was made against (``fields`` and ``blocks``), None for a create.
+    ``edit`` is what shall be done; ``against`` what it was made against, None for a create.
     ``state`` follows from what was sent for its geolocation, and ``attempts`` counts the requests for it.
     Moments are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
 
@@ -63,7 +63,7 @@ class OutboxRow:
     id: int
     locid: int
     edit: Edit
-    base: dict[str, Any] | None
+    against: Content | None
     state: State
     attempts: int
     created_at: str
@@ -84,10 +84,18 @@ class OutboxRow:
         """The data of its kind: ``fields`` (the eight), ``block`` and ``new_block`` (two addresses each)."""
         return self.edit.payload
 
-    @cached_property
+    @property
+    def base(self) -> dict[str, Any] | None:
+        """What it was made against: ``fields`` and ``blocks``."""
+        return described(self.against)
+
+    @property
     def intent(self) -> Intent:
         """The edit as an intent of its place."""
-        return self.edit.intent(self.id, None if self.base is None else read_content(self.base))
+        found: Intent | None = self.__dict__.get("_intent")
+        if found is None:  # made once, and not by `cached_property`, whose lock takes longer than that
+            found = self.__dict__["_intent"] = self.edit.intent(self.id, self.against)
+        return found
 
     @property
     def never_sent(self) -> bool:
@@ -109,17 +117,12 @@ SHOWN = (
     *("acknowledged_at", "problem", "stored"),
 )
 _JSON = ("payload", "base", "stored")
-_COLUMNS = (*SHOWN, "concluded", "number")
-
-
-_Fields = dict[str, str | float | None]
-
-
-class Described(msgspec.Struct):
-    """A geolocation as a row's ``base`` holds it."""
-
-    fields: _Fields
-    blocks: list[tuple[str, str]]
+#: Of a row in a query.
+COLUMNS = (
+    "id, locid, attempts, created_at, operation, payload, base, state, stored, attempted_at, acknowledged_at, problem, "
+    "concluded, number"
+)
+_NAMES = COLUMNS.split(", ")
 
 
 class _Row(msgspec.Struct):
@@ -127,13 +130,20 @@ class _Row(msgspec.Struct):
     locid: int
     attempts: int
     created_at: str
-    base: Described | None
-    stored: _Fields | None
+    operation: str
+    payload: str
+    base: str | None
+    state: str
+    stored: str | None
     attempted_at: str | None
     acknowledged_at: str | None
     problem: str | None
     concluded: int | None
     number: int | None
+
+
+_stored = reader(dict[str, str | float | None], "stored")
+_STATES = {str(state): state for state in State}
 
 
 def damaged(table: str, key: Any, error: Exception) -> EditsDamagedError:
@@ -143,40 +153,35 @@ def damaged(table: str, key: Any, error: Exception) -> EditsDamagedError:
     return EditsDamagedError(f"edits.db: {what} is damaged ({reason(error)}): nothing is done with it; {RESTORING}")
 
 
-def read_row(found: dict[str, Any]) -> OutboxRow:
-    """An edit from the columns of its row.
+def read_row(found: Sequence[Any]) -> OutboxRow:
+    """An edit from its `COLUMNS`.
 
     :raises EditsDamagedError: if the row is not what was written
     """
-    values = {name: found[name] for name in _COLUMNS}
     try:
-        for name in _JSON:
-            values[name] = None if values[name] is None else decoded(values[name])
-        msgspec.convert(values, _Row)
-        edit = read_edit(values.pop("operation"), values.pop("payload"))
-        if isinstance(edit, Create) and not is_provisional(values["locid"]):
+        row = msgspec.convert(dict(zip(_NAMES, found, strict=True)), _Row)
+        edit = read_edit(row.operation, decoded(row.payload))
+        if isinstance(edit, Create) and not is_provisional(row.locid):
             # Its other edits would wait for ever for a number that this create gives to another geolocation.
-            raise ValueError(f"locid: {values['locid']} was not given here, as that of a create is")
-        if values["base"] is not None:
-            read_content(values["base"])
-        return OutboxRow(**{**values, "edit": edit, "state": State(values["state"])})
-    except (ValueError, TypeError) as error:
-        raise damaged("outbox", found["id"], error) from error
+            raise ValueError(f"locid: {row.locid} was not given here, as that of a create is")
+        return OutboxRow(
+            id=row.id, locid=row.locid, edit=edit, against=read_base(row.base), state=_STATES[row.state],
+            attempts=row.attempts, created_at=row.created_at, attempted_at=row.attempted_at,
+            acknowledged_at=row.acknowledged_at, problem=row.problem, concluded=row.concluded, number=row.number,
+            stored=None if row.stored is None else _stored(row.stored),
+        )  # fmt: skip
+    except (ValueError, TypeError, LookupError) as error:
+        raise damaged("outbox", found[0], error) from error
 
 
 def as_column(name: str, value: Any) -> Any:
     """A value of a row as its column holds it."""
     if name == "state":
         return str(value)
+    if name == "base":
+        return content_column(value)
     return json.dumps(value) if name in _JSON and value is not None else value
 
 
-def decoded(text: Any) -> Any:
-    """The value that a column's JSON holds.
-
-    :raises ValueError: if it is none
-    """
-    try:
-        return msgspec.json.decode(text)  # four times as fast, and stricter than what wrote it
-    except (msgspec.MsgspecError, TypeError, ValueError):
-        return json.loads(text)
+#: The value that a column's JSON holds.
+decoded = reader(Any)

@@ -1,11 +1,13 @@
 """The seal of edits.db: a digest of all rows, kept by each transaction of ours, so that any other change is noticed.
 
-It is a sum over the rows, so an edit costs the digests of the rows that it changes, however many there are. It tells
+It is a sum over the rows, so an edit costs the digests of the rows that it changes, however many there are. Triggers
+collect them, and the sum is written once a transaction. It tells
 damage and other programs; who knows this code can make another seal.
 """
 
 import hashlib
 import sqlite3
+import weakref
 from typing import Any
 
 _TABLES = (
@@ -20,23 +22,47 @@ def _digest(values: tuple[Any, ...]) -> int:
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")
 
 
-def _added(seal: int, sign: int, *values: Any) -> int:
-    return (seal + sign * _digest(values)) % _MODULUS
+class Sealed(sqlite3.Connection):
+    """A connection whose transactions keep the seal: ``change`` is what the one that is open adds to it."""
+
+    change: int | None = None
+
+    def add(self, sign: int, table: str, *values: Any) -> None:
+        """Count a row that came (1) or went (-1), or that became another one (0: ``values`` have the old one first)."""
+        assert self.change is not None
+        if sign:
+            self.change += sign * _digest((table, *values))
+            return
+        old, new = values[: len(values) // 2], values[len(values) // 2 :]
+        if old != new:
+            self.change += _digest((table, *new)) - _digest((table, *old))
 
 
-def keep(connection: sqlite3.Connection) -> None:
+def keep(connection: Sealed) -> None:
     """Have the transaction that just began keep the seal, and make one if there is none."""
-    connection.create_function("geolookup_seal", -1, _added)
-    connection.execute("PRAGMA recursive_triggers = on")  # else nothing tells of a row that another one replaces
+    if connection.change is None:
+        weak = weakref.ref(connection)  # SQLite holds the function, and the connection holds SQLite
+        connection.create_function("geolookup_seal", -1, lambda *given: weak().add(*given))  # type: ignore[union-attr]
+        connection.execute("PRAGMA recursive_triggers = on")  # else nothing tells of a row that another one replaces
+        for trigger in _triggers(connection):
+            connection.execute(trigger)
+    connection.change = 0
     if connection.execute("SELECT 1 FROM counters WHERE name = ?", (_NAME,)).fetchone() is None:
         renew(connection)
-    for trigger in _triggers(connection):
-        connection.execute(trigger)
+
+
+def write(connection: Sealed) -> None:
+    """Seal what the transaction has changed, right before its commit."""
+    if connection.change:
+        sql = "UPDATE counters SET value = (value + ?) % ? WHERE name = ?"
+        connection.execute(sql, (connection.change % _MODULUS, _MODULUS, _NAME))
 
 
 def renew(connection: sqlite3.Connection) -> None:
     """Seal the rows as they are."""
     connection.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (_NAME, _sum(connection)))
+    if isinstance(connection, Sealed):
+        connection.change = 0
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:
@@ -67,15 +93,12 @@ def _triggers(connection: sqlite3.Connection) -> list[str]:
     """The triggers of one connection. They are temporary: another program may write the file, and is noticed."""
     found = []
     for table, columns in _columns(connection):
-        steps = {"INSERT": (("NEW", 1),), "DELETE": (("OLD", -1),), "UPDATE": (("OLD", -1), ("NEW", 1))}
-        for event, changes in steps.items():
-            value = "value"
-            for row, sign in changes:
-                value = f"geolookup_seal({value}, {sign}, '{table}', {', '.join(f'{row}.{each}' for each in columns)})"
-            when = f"WHEN {changes[0][0]}.name <> '{_NAME}'" if table == "counters" else ""
-            body = f"UPDATE counters SET value = {value} WHERE name = '{_NAME}'"  # noqa: S608 - our names
-            name = f"seal_{table}_{event}"
+        old, new = (", ".join(f"{row}.{each}" for each in columns) for row in ("OLD", "NEW"))
+        for event, values in (("INSERT", f"1, '{table}', {new}"), ("DELETE", f"-1, '{table}', {old}"),
+                              ("UPDATE", f"0, '{table}', {old}, {new}")):  # fmt: skip
+            when = f"WHEN {'OLD' if event == 'DELETE' else 'NEW'}.name <> '{_NAME}'" if table == "counters" else ""
             found.append(
-                f"CREATE TEMP TRIGGER IF NOT EXISTS {name} AFTER {event} ON main.{table} {when} BEGIN {body}; END"
+                f"CREATE TEMP TRIGGER seal_{table}_{event} AFTER {event} ON main.{table} {when} "
+                f"BEGIN SELECT geolookup_seal({values}); END"
             )
     return found

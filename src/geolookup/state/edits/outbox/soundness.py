@@ -8,7 +8,7 @@ from geolookup.base.reasons import reason
 from geolookup.model.errors import EditsDamagedError
 from geolookup.state.base.marks import Mark
 from geolookup.state.edits.outbox.kept import read_places
-from geolookup.state.edits.outbox.row import read_row
+from geolookup.state.edits.outbox.row import COLUMNS, read_row
 from geolookup.state.edits.outbox.schema import RESTORING
 from geolookup.state.edits.outbox.untold import UNTOLD, read_untold
 
@@ -57,8 +57,8 @@ def require_sound(database: "Database") -> None:
 
     :raises EditsDamagedError: naming the table and the row that is not what was written
     """
-    for columns in database.query("SELECT * FROM outbox"):
-        read_row(columns)
+    for found in database.execute(f"SELECT {COLUMNS} FROM outbox"):  # noqa: S608 - our names
+        read_row(found)
     for table, check in _SOUND.items():
         for row in database.query(f"SELECT * FROM {table}"):  # noqa: S608 - our names
             try:

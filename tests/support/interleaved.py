@@ -20,11 +20,23 @@ class Interleaved:
 
     def __init__(self, client: Any, most: int, random: Random) -> None:
         self._client, self.most, self._random = client, most, random
+        self._begun: tuple[Sequence[Request], float] = (), 0.0
 
     @property
     def width(self) -> int:
         """How many are under way together."""
         return self.most
+
+    def begin(self, requests: Sequence[Request], longest_s: float) -> None:
+        """Remember a batch: nothing of it reaches the service before the push waits for it."""
+        self._begun = requests, longest_s
+
+    def finish(self) -> bool:
+        """Send what was begun."""
+        return self.ask_all(*self._begun)
+
+    def cut(self) -> None:
+        """Nothing is under way any more."""
 
     def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
         """Send a batch; an exception leaves what was taken as a process that died would."""

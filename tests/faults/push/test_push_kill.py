@@ -22,4 +22,4 @@ def test_a_push_killed_anywhere_is_finished_by_the_next_and_makes_nothing_twice(
         arguments = [str(tmp_path), service.url, str(points), str(delays), keys]
         found = swept("tests.faults.push.push_sweep", *arguments)
     check(found, points=points, delays=delays)
-    assert found["calls"] > 50
+    assert found["calls"] > 40

@@ -1,9 +1,10 @@
 """Edits that go out over several connections at the same time: how many, their threads, and what a failure leaves."""
 
+import _thread
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from geolookup.state.base import clock
 from geolookup.sync.push import connections as connections_module
 from geolookup.sync.push import courier
 from geolookup.sync.push import push as push_module
-from geolookup.sync.push.connections import Batch, Connections
+from geolookup.sync.push.connections import Batch, Connections, Request
 from geolookup.upstream.geolocations import GeolocationsClient
 from tests.support.interleaved import interleave
 from tests.sync.push.machine import A, Machine
@@ -89,10 +90,10 @@ def test_more_are_under_way_together_only_once_the_service_answers_soon(
 def test_one_connection_if_that_is_all_that_is_allowed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.settings = replace(machine.settings, push_connections=1)
     offices(machine, 40)
-    names: set[str] = set()
-    watched = Watched(monkeypatch, lambda _number: names.update(thread.name for thread in threading.enumerate()))
+    threads: set[int] = set()
+    watched = Watched(monkeypatch, lambda _number: threads.add(threading.get_ident()))
     assert of_push(machine.push()) == 0
-    assert "geolookup-push" not in names
+    assert len(threads) == 1
     assert set(watched.together) == {1}
 
 
@@ -218,12 +219,18 @@ def test_a_service_that_becomes_slow_under_many_requests_is_asked_for_fewer(
     class OneAfterTheOther(Connections):
         """Answers one request in 0.2 s, and several after each other."""
 
-        def ask(self, batch: Batch, at_most: int) -> None:
-            used.append(at_most)
+        def begin(self, requests: Sequence[Request], longest_s: float) -> None:
+            used.append(at_most := min(self._at_most, len(requests)))
+            batch = Batch(requests, longest_s)
             while (request := batch.take()) is not None:
                 request.ask(self._client)
                 request.took_s = 0.2 * at_most
                 now[0] += 0.2
+            self._adapt([request for request in requests if request.begun], at_most)
+            self._in_time = batch.in_time
+
+        def finish(self) -> bool:
+            return self._in_time
 
     monkeypatch.setattr(push_module, "Connections", OneAfterTheOther)
     monkeypatch.setattr(connections_module, "_EACH", 1)
@@ -293,11 +300,11 @@ def test_ctrl_c_cuts_what_is_under_way_and_keeps_what_was_answered(
 ) -> None:
     monkeypatch.setattr(connections_module, "_FIRST", 8)
     offices(machine, 60)
-    main, endless = threading.current_thread(), threading.Event()
+    endless = threading.Event()
 
     def interrupt(number: int) -> None:
-        if number > 20 and threading.current_thread() is main:
-            raise KeyboardInterrupt
+        if number == 21:
+            _thread.interrupt_main()
         if number > 20:
             endless.wait(0.05)
 
@@ -337,6 +344,8 @@ class Client:
 class Asked:
     """A request that is answered as it is told."""
 
+    took_s: float | None = None
+
     def __init__(self, answer: Callable[[Client], None] = lambda _client: None, *, ends: bool = False) -> None:
         self.begun, self.ended, self.ends_batch, self._answer = False, False, ends, answer
 
@@ -354,8 +363,9 @@ def test_what_fails_in_a_thread_fails_where_it_was_asked_for() -> None:
         by.is_cut.wait(0.1)
 
     several = Connections(client, 4)  # type: ignore[arg-type]
+    several._at_most = 3
     with pytest.raises(ZeroDivisionError):
-        several.ask(Batch([Asked(fail) for _ in range(20)], 9.0), 3)
+        several.ask_all([Asked(fail) for _ in range(20)], 9.0)
     several.close()
     assert [other.is_closed for other in client.others] == [True, True]
 
@@ -370,14 +380,15 @@ def test_an_interruption_cuts_the_others_and_does_not_wait_for_one_that_hangs(
         if by is client:
             while len(client.others) < 2 or not begun[1].begun or not begun[2].begun:
                 time.sleep(0.001)
-            raise KeyboardInterrupt
+            _thread.interrupt_main()
         (hanging if by is client.others[0] else by.is_cut).wait(10)
 
-    begun = [Asked(ask) for _ in range(9)]
+    begun = [Asked(ask) for _ in range(12)]
     several = Connections(client, 3)  # type: ignore[arg-type]
+    several._at_most = 3
     try:
         with pytest.raises(KeyboardInterrupt):
-            several.ask(Batch(begun, 9.0), 3)
+            several.ask_all(begun, 9.0)
         assert [other.is_cut.is_set() for other in client.others] == [True, True]
         assert sum(each.begun for each in begun) == 3
     finally:

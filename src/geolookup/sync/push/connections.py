@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from geolookup.state.base import clock
@@ -88,6 +89,21 @@ class _Helper(threading.Thread):
                 ended.release()
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """A batch that was begun over so many connections; ``left`` of them have not ended yet."""
+
+    requests: Sequence[Request]
+    batch: Batch
+    ended: threading.Semaphore
+    errors: list[BaseException]
+    at_most: int
+    left: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left = self.at_most
+
+
 #: An answer that comes this soon is never slow, however many are asked for at the same time.
 _SOON_S = 0.1
 #: Connections at the beginning of a push, and the requests that are worth one more.
@@ -96,7 +112,7 @@ _EACH = 4
 
 
 class Connections:
-    """The connections of one push: the given client's, which is this thread's, and up to ``most`` in all.
+    """The connections of one push: the given client's, and up to ``most`` in all; each has a thread.
 
     They grow in number as long as the service answers as soon as when it is asked for one thing at a time.
     """
@@ -108,22 +124,56 @@ class Connections:
         #: How long an answer takes if nothing else is asked for meanwhile.
         self._alone_s: float | None = None
         self._helpers: list[_Helper] = []
+        self._under_way: _UnderWay | None = None
 
     @property
     def width(self) -> int:
         """How many may be asked at the same time now."""
         return self._at_most
 
-    def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
-        """Ask for these in their order, until one ends it or the time is over; false if the latter.
-
-        One connection takes no thread.
-        """
-        batch = Batch(requests, longest_s)
+    def begin(self, requests: Sequence[Request], longest_s: float) -> None:
+        """Begin to ask for these in their order, until one ends it or the time is over, and go on with other work."""
         at_most = max(1, min(self._at_most, len(requests) // _EACH))
-        self.ask(batch, at_most)
-        self._adapt([request for request in requests if request.begun], at_most)
-        return batch.in_time
+        batch, ended, errors = Batch(requests, longest_s), threading.Semaphore(0), list[BaseException]()
+        for helper in self._helpers_to(at_most):
+            helper.jobs.put((batch, ended, errors))
+        self._under_way = _UnderWay(requests, batch, ended, errors, at_most)
+
+    def finish(self) -> bool:
+        """Wait for what was begun; false if the time was over.
+
+        If this is interrupted, what is under way is cut, and left without an answer.
+        """
+        under_way = self._under_way
+        assert under_way is not None
+        try:
+            while under_way.left:
+                under_way.ended.acquire()
+                under_way.left -= 1
+        except BaseException:
+            self.cut()
+            raise
+        self._under_way = None
+        if under_way.errors:
+            raise under_way.errors[0]
+        self._adapt([request for request in under_way.requests if request.begun], under_way.at_most)
+        return under_way.batch.in_time
+
+    def cut(self) -> None:
+        """Cut what is under way, and leave it without an answer."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is None:
+            return
+        under_way.batch.end()
+        for helper in self._helpers[: under_way.at_most]:
+            helper.client.cut()
+        while under_way.left and under_way.ended.acquire(timeout=_END_S):
+            under_way.left -= 1
+
+    def ask_all(self, requests: Sequence[Request], longest_s: float) -> bool:
+        """`begin` and `finish`."""
+        self.begin(requests, longest_s)
+        return self.finish()
 
     def _adapt(self, asked: Sequence[Request], at_most: int) -> None:
         if any(request.ends_batch for request in asked):
@@ -138,39 +188,16 @@ class Connections:
         elif len(asked) >= at_most:
             self._at_most = min(self._most, 2 * self._at_most)
 
-    def ask(self, batch: Batch, at_most: int) -> None:
-        """Ask for a batch over so many connections at the same time.
-
-        If this is interrupted, what is under way is cut, and left without an answer.
-        """
-        helpers = self._helpers_to(at_most - 1)
-        ended, errors = threading.Semaphore(0), list[BaseException]()
-        for helper in helpers:
-            helper.jobs.put((batch, ended, errors))
-        left = len(helpers)
-        try:
-            batch.drain(self._client)
-            while left:
-                ended.acquire()
-                left -= 1
-        except BaseException:
-            batch.end()
-            for helper in helpers:
-                helper.client.cut()
-            while left and ended.acquire(timeout=_END_S):
-                left -= 1
-            raise
-        if errors:
-            raise errors[0]
-
     def _helpers_to(self, count: int) -> list[_Helper]:
         while len(self._helpers) < count:
-            self._helpers.append(_Helper(self._client.another()))
+            # The first has the connection over which lists are read: nothing is asked over that meanwhile.
+            self._helpers.append(_Helper(self._client.another() if self._helpers else self._client))
         return self._helpers[:count]
 
     def close(self) -> None:
-        """End the threads, and close their connections."""
+        """End the threads, and close their connections but the given one."""
         for helper in self._helpers:
             helper.jobs.put(None)
+        for helper in self._helpers[1:]:
             helper.client.close()
         self._helpers.clear()

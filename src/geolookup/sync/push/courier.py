@@ -51,7 +51,10 @@ class Asking(Protocol):
 
     @property
     def width(self) -> int: ...
-    def ask_all(self, requests: Sequence[Errand] | Sequence[Looking], longest_s: float, /) -> bool: ...
+    def ask_all(self, requests: Sequence[Looking], longest_s: float, /) -> bool: ...
+    def begin(self, requests: Sequence[Errand], longest_s: float, /) -> None: ...
+    def finish(self) -> bool: ...
+    def cut(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -72,7 +75,7 @@ class Job:
     ``conclusive`` is true if a conclusive list said so, and nothing was sent since. ``refused`` is the request that the
     service said no to, with its words, until a look has told whether that is so. ``banned`` are blocks that it does not
     take back. ``put_off`` is true if the newest request was to be sent at another time, ``repeated`` if it was
-    sent before, and nobody knows what became of that.
+    sent before, and nobody knows what became of that. ``away`` is true until the answer to its request is noted.
     """
 
     kept: Kept
@@ -83,6 +86,7 @@ class Job:
     tries: int = 0
     put_off: bool = False
     repeated: bool = False
+    away: bool = False
     refused: tuple[Request, UpstreamRefusedError] | None = None
     banned: dict[Any, tuple[Request, UpstreamRefusedError]] = field(default_factory=dict)
 
@@ -115,6 +119,9 @@ class Courier:
         self._lot = _FIRST_LOT
         self._before: int | None = None
         self._head = -1
+        #: The lot that is under way, and what was sent before and is not noted yet.
+        self._under_way: list[Errand] = []
+        self._answered: list[Errand] = []
         #: The numbers that we deleted, and that may be given again.
         self._freed: set[int] = set()
         #: Which places have a block that they shall give up.
@@ -180,7 +187,11 @@ class Courier:
             self._report.service_refuses = _refuses_everything(why)
             self._report.lacks_permission = isinstance(why, UpstreamAuthError)
         finally:
-            self._connections.close()
+            try:
+                self._abandon()
+            finally:
+                self._report.edits.sort(key=lambda line: int(line["edit"]))  # whichever was answered first
+                self._connections.close()
 
     def _wait_for_this_boot(self) -> None:
         """Wait if the machine has just been started: the age of an earlier boot's requests is not known.
@@ -256,27 +267,67 @@ class Courier:
     # One lot
 
     def _round(self) -> bool:
-        """Bring a lot of places one request further; false if none can go on."""
-        self._waiting = waiting = [job for job in self._waiting if not job.over]
-        ready = []
-        for job in waiting:
-            if self._is_ready(job):
-                ready.append(job)
-                if len(ready) >= self._lot:
-                    break
-        if not ready:
-            return self._break_circle(waiting)
+        """Bring a lot of places one request further; false if none can go on.
+
+        While a lot is under way, one transaction notes the answers to the lot before, and that the next one leaves.
+        """
+        if self._under_way or self._answered:
+            return self._go_on()
+        if not (ready := self._ready()):
+            return self._break_circle([job for job in self._waiting if not job.over])
         if unseen := [job for job in ready if not job.looked and job.kept.place.number is not None]:
             self._look(unseen)
         creates = [job for job in ready if job.kept.place.number is None and not job.kept.place.requests]
         if creates and self._view.listed is None:
             self._read_list(freely=False)
-        lines, begin = self._report.edits, len(self._report.edits)
-        try:
-            self._send([job for job in ready if not job.over])
-        finally:
-            lines[begin:] = sorted(lines[begin:], key=lambda line: int(line["edit"]))  # whichever was answered first
+        self._leave_with(self._note(ready))
         return True
+
+    def _go_on(self) -> bool:
+        """Note a lot, wait for that which is under way, and let the noted one leave if all went well."""
+        errands = self._note(None)
+        under_way, self._under_way = self._under_way, []
+        if not under_way:
+            self._leave_with(errands)
+            return True
+        try:
+            in_time = self._connections.finish()
+        finally:
+            self._answered += under_way
+        self._adapt(under_way, in_time=in_time)
+        if any(errand.ends_batch for errand in under_way):
+            self._answered += errands  # none of them has left
+            self._note([])
+        else:
+            self._leave_with(errands)
+        self._patience.after([errand.answer for errand in under_way if errand.begun])
+        return True
+
+    def _abandon(self) -> None:
+        """Note what was answered before an interruption."""
+        if self._under_way:
+            self._connections.cut()
+            self._answered += self._under_way
+            self._under_way = []
+        if self._answered:
+            self._note([])
+
+    def _ready(self, *, at_once: bool = False) -> list[Job]:
+        """The next places, as many as a lot has; ``at_once``: of which nothing must be read before."""
+        self._waiting = [job for job in self._waiting if not job.over]
+        ready: list[Job] = []
+        for job in self._waiting:
+            if len(ready) >= self._lot:
+                break
+            if job.away or (at_once and not self._can_be_sent(job)):
+                continue
+            if self._is_ready(job):
+                ready.append(job)
+        return ready
+
+    def _can_be_sent(self, job: Job) -> bool:
+        place = job.kept.place
+        return job.looked or (place.number is None and (bool(place.requests) or self._view.listed is not None))
 
     def _is_ready(self, job: Job) -> bool:
         """True unless a place has to wait; if it has to for longer than this push, it is over."""
@@ -369,33 +420,50 @@ class Courier:
 
     # Sending
 
-    def _send(self, jobs: list[Job]) -> None:
-        """Decide on each of these places, and send what follows."""
-        errands = []
+    def _note(self, ready: list[Job] | None) -> list[Errand]:
+        """Note what was answered, and the next requests of these places, or of those that are ready then.
+
+        :returns: the requests, which may leave now
+        """
+        if not self._answered and ready is None and not (ready := self._ready(at_once=True)):
+            return []
+        answered, self._answered = self._answered, []
+        jobs = [self._jobs[errand.place] for errand in answered]
+        before = [replace(job) for job in jobs]
         told: list[tuple[OutboxRow, str]] = []
-        with self._ledger() as ledger:
-            if self._forms.learned:
-                ledger.keep_forms(self._forms)
-            for job in jobs:
-                if not job.over and (job.looked or job.kept.place.number is None):
-                    errand = self._next(ledger, job, told)
-                    if errand is not None:
+        errands: list[Errand] = []
+        try:
+            with self._ledger() as ledger:
+                again = self._record(ledger, answered, told)
+                if self._forms.learned:
+                    ledger.keep_forms(self._forms)
+                for job in self._ready(at_once=True) if ready is None else ready:
+                    is_known = job.looked or job.kept.place.number is None
+                    if is_known and not job.over and (errand := self._next(ledger, job, told)) is not None:
                         errands.append(errand)
+        except BaseException:
+            for job, was in zip(jobs, before, strict=True):
+                for name in Job.__slots__:
+                    setattr(job, name, getattr(was, name))
+            self._answered = answered
+            raise
         for row, reason in told:
             self._log(row, reason)
-        if not errands:
-            return
-        self._view.unmodified = None
-        try:
-            in_time = self._connections.ask_all(errands, _MOST_S)
-            self._adapt(errands, in_time=in_time)
-        finally:
-            again = self._record(errands)
         for job in again:
             job.tries += 1
             if job.tries >= self._settings.attempts:
                 self._leave(job, f"{job.kept.pending[0].problem}: left for the next push")
-        self._patience.after([errand.answer for errand in errands if errand.begun])
+        return errands
+
+    def _leave_with(self, errands: list[Errand]) -> None:
+        """Begin to send a lot that is noted."""
+        if not errands:
+            return
+        for errand in errands:
+            self._jobs[errand.place].away = True
+        self._under_way = errands
+        self._view.unmodified = None
+        self._connections.begin(errands, _MOST_S)
 
     def _adapt(self, errands: list[Errand], *, in_time: bool) -> None:
         asked = sum(errand.begun for errand in errands)
@@ -536,51 +604,49 @@ class Courier:
 
     # Answers
 
-    def _record(self, errands: Sequence[Errand]) -> list[Job]:
+    def _record(self, ledger: Ledger, errands: Sequence[Errand], told: list[tuple[OutboxRow, str]]) -> list[Job]:
         """Write what was answered; those that may be sent again."""
-        told: list[tuple[OutboxRow, str]] = []
         again = []
-        with self._ledger() as ledger:
-            # Two that were under way together and were given one number: nobody can tell which of them made it.
-            given = Counter(errand.answer for errand in errands if errand.request.what == "create" and errand.ended)
-            numbers = ledger.outbox.numbers() | {number for number, times in given.items() if times > 1}
-            for errand in errands:
-                job = self._jobs[errand.place]
-                self._report.requests += errand.begun
-                match errand.outcome:
-                    case Outcome.KNOWN:
-                        self._known(ledger, job, errand, numbers, told)
-                        if job.kept.place.number is not None:
-                            numbers |= {job.kept.place.number}
-                    case Outcome.NOT_SENT | Outcome.NOT_APPLIED if job.repeated:
-                        self._unknown(ledger, job, errand.answer, told)  # it says nothing of the time before
-                    case Outcome.NOT_SENT:
-                        job.kept = self._withdrawn(ledger, job.kept)
-                    case Outcome.NOT_APPLIED if errand.may_have_been_applied:
-                        # What a proxy sent again may have been applied all the same: what tells of that stays.
-                        job.kept = ledger.end(job.kept, put_off=True)
-                        self._save(ledger, job, job.kept, job.kept.place, str(errand.answer), [])
-                        job.put_off = True
-                        again.append(job)
-                    case Outcome.NOT_APPLIED:
-                        job.kept = self._withdrawn(ledger, job.kept, problem=str(errand.answer))
-                        again.append(job)
-                    case Outcome.REFUSED:
-                        self._refused(ledger, job, errand, told)
-                    case Outcome.UNKNOWN:
-                        self._unknown(ledger, job, errand.answer, told)
-        for row, reason in told:
-            self._log(row, reason)
+        # Two that were under way together and were given one number: nobody can tell which of them made it.
+        given = Counter(errand.answer for errand in errands if errand.request.what == "create" and errand.ended)
+        twice = {number for number, times in given.items() if times > 1}
+        for errand in errands:
+            job = self._jobs[errand.place]
+            job.away = False
+            self._report.requests += errand.begun
+            match errand.outcome:
+                case Outcome.KNOWN:
+                    self._known(ledger, job, errand, twice, told)
+                case Outcome.NOT_SENT | Outcome.NOT_APPLIED if job.repeated:
+                    self._unknown(ledger, job, errand.answer, told)  # it says nothing of the time before
+                case Outcome.NOT_SENT:
+                    job.kept = self._withdrawn(ledger, job.kept)
+                case Outcome.NOT_APPLIED if errand.may_have_been_applied:
+                    # What a proxy sent again may have been applied all the same: what tells of that stays.
+                    job.kept = ledger.end(job.kept, put_off=True)
+                    self._save(ledger, job, job.kept, job.kept.place, str(errand.answer), [])
+                    job.put_off = True
+                    again.append(job)
+                case Outcome.NOT_APPLIED:
+                    job.kept = self._withdrawn(ledger, job.kept, problem=str(errand.answer))
+                    again.append(job)
+                case Outcome.REFUSED:
+                    self._refused(ledger, job, errand, told)
+                case Outcome.UNKNOWN:
+                    self._unknown(ledger, job, errand.answer, told)
         return again
 
     def _known(
-        self, ledger: Ledger, job: Job, errand: Errand, numbers: frozenset[int], told: list[tuple[OutboxRow, str]]
+        self, ledger: Ledger, job: Job, errand: Errand, twice: set[int], told: list[tuple[OutboxRow, str]]
     ) -> None:
         kept = ledger.end(job.kept)
         request = kept.place.requests[-1]
         if request.what == "create":
-            taken = {*numbers, *ledger.outbox.baselines.of(kept.before)} - self._freed
-            place = answered(kept.place, number=errand.answer, taken=taken)
+            number = errand.answer
+            is_taken = number in twice or ledger.outbox.has_number(number)
+            is_taken = is_taken or number in ledger.outbox.baselines.of(kept.before)
+            taken = {number} - self._freed if is_taken else ()
+            place = answered(kept.place, number=number, taken=taken)
             if place == kept.place:
                 kept = ledger.end(kept, misnamed=True)
                 words = f"the service answered with locid {errand.answer}, which is another geolocation's"

@@ -111,7 +111,7 @@ def _plan(
     rehearsed = _Rehearsed(settings, service, start)
     if directory.edits.exists():
         with directory.edits.rehearsing() as database:
-            rehearsed.begin(Ledger(database))
+            rehearsed.remember(Ledger(database))
             courier = Courier(
                 lambda: contextlib.nullcontext(Ledger(database)), rehearsed, rehearsed, settings, report,
                 on_conflict=on_conflict,
@@ -145,7 +145,7 @@ class _Rehearsed:
         self.asked_freely = True
         self.unmodified: Start | None = None
 
-    def begin(self, ledger: Ledger) -> None:
+    def remember(self, ledger: Ledger) -> None:
         """Remember the edits as they are."""
         self._edits = {row.id: row for row in ledger.outbox.rows(*PENDING_STATES)}
         for row in self._edits.values():
@@ -179,21 +179,29 @@ class _Rehearsed:
 
     width = 1
 
-    def ask_all(self, asked: Sequence[Errand] | Sequence[Looking], longest_s: float) -> bool:  # noqa: ARG002 - nothing takes time
-        """Answer looks and errands."""
-        for each in asked:
-            each.begun = True
-            if isinstance(each, Looking):
-                each.found = self._service.get(each.number)
-            else:
-                self._ask(each)
+    def ask_all(self, looks: Sequence[Looking], longest_s: float) -> bool:  # noqa: ARG002 - nothing takes time
+        """Answer looks."""
+        for look in looks:
+            look.begun, look.found = True, self._service.get(look.number)
         return True
+
+    def begin(self, errands: Sequence[Errand], longest_s: float) -> None:  # noqa: ARG002 - nothing takes time
+        """Answer errands."""
+        for errand in errands:
+            self._ask(errand)
+
+    def finish(self) -> bool:
+        """Nothing is under way."""
+        return True
+
+    def cut(self) -> None:
+        """Nothing is under way."""
 
     def close(self) -> None:
         """Nothing is open."""
 
     def _ask(self, errand: Errand) -> None:
-        request = errand.request
+        request, errand.begun = errand.request, True
         errand.answer = send(_Written(self, errand), request, errand.number, errand.key)
         errand.ended = True
         number = errand.answer if errand.number is None else errand.number

@@ -17,7 +17,7 @@ from geolookup.state.edits.outbox.payload import (
     reader,
 )
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
-from geolookup.state.edits.places.place import Content, Place, Request
+from geolookup.state.edits.places.place import Place, Request
 from geolookup.state.edits.places.reconcile import Hold
 
 if TYPE_CHECKING:

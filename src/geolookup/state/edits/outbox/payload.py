@@ -64,7 +64,7 @@ DESCRIBED: Any = msgspec.defstruct("Described", [("fields", _FIELDS), ("blocks",
 
 
 def reader(kind: Any, name: str = "") -> Callable[[Any], Any]:
-    """A function that reads the JSON of a column (called ``name``) as this kind, and raises ValueError if it is none."""
+    """A function that reads the JSON of a column (called ``name``) as this kind; it raises ValueError if it is none."""
     decode = msgspec.json.Decoder(kind).decode
 
     def read(text: Any) -> Any:

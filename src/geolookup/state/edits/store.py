@@ -159,9 +159,11 @@ class Edits:
                 with self._explained(database):
                     yield database
                 seal.write(connection)
-            except BaseException:
+            except BaseException as error:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+                if seal.was_interrupted(error):
+                    raise KeyboardInterrupt from error
                 raise
             connection.execute("COMMIT")
 

@@ -199,7 +199,8 @@ def _write(ledger: Ledger, kept: Kept, place: Place, hold: Any, start: Start, na
     counter = start.mark.counter
     if hold is not None and hold.reason == "conflict" and kept.hold is None:
         hold = None  # a push looks again, and decides
-    if hold is None and place == kept.place and not kept.rows:
+    is_new = place.number is None and all(row.never_sent for row in kept.rows.values())
+    if hold is None and kept.hold is None and place == kept.place and (is_new or not kept.rows):
         return
     problem = None if hold is None else why_held(replace(kept, place=place), hold, names, said=kept.said)
     after = ledger.save(kept, place, hold=hold, problem=problem, counter=counter)

@@ -11,6 +11,8 @@ from geolookup.upstream.geolocations import GeolocationsClient
 
 #: How long a push that was told to end waits for connections that it has cut.
 _END_S = 2.0
+#: How long it takes at most until Ctrl-C is met that came to another thread than the one that waits.
+_LOOK_S = 0.2
 
 
 class Request(Protocol):
@@ -148,8 +150,7 @@ class Connections:
         assert under_way is not None
         try:
             while under_way.left:
-                under_way.ended.acquire()
-                under_way.left -= 1
+                under_way.left -= under_way.ended.acquire(timeout=_LOOK_S)
         except BaseException:
             self.cut()
             raise

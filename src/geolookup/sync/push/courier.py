@@ -119,7 +119,8 @@ class Courier:
         self._lot = _FIRST_LOT
         self._before: int | None = None
         self._head = -1
-        #: The lot that is under way, and what was sent before and is not noted yet.
+        #: The lot that was noted and leaves next, that which is under way, and that whose answers are not noted yet.
+        self._noted: list[Errand] = []
         self._under_way: list[Errand] = []
         self._answered: list[Errand] = []
         #: The numbers that we deleted, and that may be given again.
@@ -237,10 +238,11 @@ class Courier:
         assert self._view.start is not None
         start = self._view.start
         with self._ledger() as ledger:
-            freely = self._view.asked_freely
+            freely, head = self._view.asked_freely, ledger.outbox.head
             found = conclude(ledger, start, listed, self._settings.settle_s, asked_freely=freely)
-            self._take(ledger)
-            self._before = None
+            if ledger.outbox.head != head:
+                self._take(ledger)
+            self._forms, self._before = ledger.forms(), None
         self._tell(found)
         for job in self._jobs.values():
             place = job.kept.as_of(start.mark, self._settings.settle_s)
@@ -280,35 +282,32 @@ class Courier:
         creates = [job for job in ready if job.kept.place.number is None and not job.kept.place.requests]
         if creates and self._view.listed is None:
             self._read_list(freely=False)
-        self._leave_with(self._note(ready))
+        self._note(ready)
+        self._leave()
         return True
 
     def _go_on(self) -> bool:
         """Note a lot, wait for that which is under way, and let the noted one leave if all went well."""
-        errands = self._note(None)
-        under_way, self._under_way = self._under_way, []
-        if not under_way:
-            self._leave_with(errands)
+        self._note(None)
+        if not (under_way := self._under_way):
+            self._leave()
             return True
-        try:
-            in_time = self._connections.finish()
-        finally:
-            self._answered += under_way
+        in_time = self._connections.finish()
+        self._answered, self._under_way = self._answered + under_way, []
         self._adapt(under_way, in_time=in_time)
         if any(errand.ends_batch for errand in under_way):
-            self._answered += errands  # none of them has left
-            self._note([])
+            self._abandon()
         else:
-            self._leave_with(errands)
+            self._leave()
         self._patience.after([errand.answer for errand in under_way if errand.begun])
         return True
 
     def _abandon(self) -> None:
-        """Note what was answered before an interruption."""
+        """Let nothing more leave, cut what is under way, and note what was answered."""
         if self._under_way:
             self._connections.cut()
-            self._answered += self._under_way
-            self._under_way = []
+        self._answered += self._under_way + self._noted
+        self._under_way, self._noted = [], []
         if self._answered:
             self._note([])
 
@@ -410,9 +409,9 @@ class Courier:
             self._read_list(freely=in_doubt)
             for job in jobs:
                 if not job.looked and not job.over:
-                    self._leave(job, "the service does not show it: the next push looks again")
+                    self._put_off(job, "the service does not show it: the next push looks again")
 
-    def _leave(self, job: Job, reason: str) -> None:
+    def _put_off(self, job: Job, reason: str) -> None:
         """Leave a place for the next push."""
         job.over = True
         for row in job.kept.pending[:1]:
@@ -420,13 +419,10 @@ class Courier:
 
     # Sending
 
-    def _note(self, ready: list[Job] | None) -> list[Errand]:
-        """Note what was answered, and the next requests of these places, or of those that are ready then.
-
-        :returns: the requests, which may leave now
-        """
+    def _note(self, ready: list[Job] | None) -> None:
+        """Note what was answered, and the next requests of these places, or of those that are ready then."""
         if not self._answered and ready is None and not (ready := self._ready(at_once=True)):
-            return []
+            return
         answered, self._answered = self._answered, []
         jobs = [self._jobs[errand.place] for errand in answered]
         before = [replace(job) for job in jobs]
@@ -447,16 +443,17 @@ class Courier:
                     setattr(job, name, getattr(was, name))
             self._answered = answered
             raise
+        self._noted = errands
         for row, reason in told:
             self._log(row, reason)
         for job in again:
             job.tries += 1
             if job.tries >= self._settings.attempts:
-                self._leave(job, f"{job.kept.pending[0].problem}: left for the next push")
-        return errands
+                self._put_off(job, f"{job.kept.pending[0].problem}: left for the next push")
 
-    def _leave_with(self, errands: list[Errand]) -> None:
-        """Begin to send a lot that is noted."""
+    def _leave(self) -> None:
+        """Begin to send the lot that is noted."""
+        errands, self._noted = self._noted, []
         if not errands:
             return
         for errand in errands:
@@ -499,14 +496,12 @@ class Courier:
             case Hold():
                 self._hold(ledger, job, decision, told)
             case Done() | Wait("conclusive") if look.content is not None and not look.another:
-                if not place.requests:
-                    kept = replace(kept, place=replace(kept.place, baseline=look.content))
+                seen = kept.place if place.requests else replace(kept.place, baseline=look.content)
                 words = "the service has these values already"
-                self._save(ledger, job, kept, kept.place, words, told, theirs=look.content)
+                self._save(ledger, job, kept, seen, words, told, theirs=look.content)
                 job.over = True
             case Done():
-                kept = replace(kept, place=replace(kept.place, baseline=None))
-                self._save(ledger, job, kept, kept.place, "it is gone already", told)
+                self._save(ledger, job, kept, replace(kept.place, baseline=None), "it is gone already", told)
                 job.over = True
             case Wait("others"):
                 pass
@@ -639,21 +634,19 @@ class Courier:
     def _known(
         self, ledger: Ledger, job: Job, errand: Errand, twice: set[int], told: list[tuple[OutboxRow, str]]
     ) -> None:
-        kept = ledger.end(job.kept)
+        kept, number = job.kept, None
         request = kept.place.requests[-1]
         if request.what == "create":
             number = errand.answer
             is_taken = number in twice or ledger.outbox.has_number(number)
             is_taken = is_taken or number in ledger.outbox.baselines.of(kept.before)
-            taken = {number} - self._freed if is_taken else ()
-            place = answered(kept.place, number=number, taken=taken)
-            if place == kept.place:
-                kept = ledger.end(kept, misnamed=True)
-                words = f"the service answered with locid {errand.answer}, which is another geolocation's"
-                self._unknown(ledger, replace_kept(job, kept), words, told, ended=True)
+            if is_taken and number not in self._freed:
+                job.kept = ledger.end(kept, misnamed=True)
+                words = f"the service answered with locid {number}, which is another geolocation's"
+                self._unknown(ledger, job, words, told, ended=True)
                 return
-        else:
-            place = answered(kept.place)
+        place = answered(kept.place, number=number)
+        kept = ledger.end(kept, known=True)
         if request.what == "delete" and kept.place.number is not None:
             self._freed.add(kept.place.number)
         if request.what == "clear":

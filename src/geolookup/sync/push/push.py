@@ -1,6 +1,7 @@
 """Push: send the outbox to the service, exactly as meant, through lost answers and crashes."""
 
 import contextlib
+import json
 import time
 from collections.abc import Callable
 
@@ -11,7 +12,6 @@ from geolookup.settings.table import Settings
 from geolookup.state.base import failures
 from geolookup.state.base.files import open_to_all
 from geolookup.state.base.marks import Start
-from geolookup.state.edits.outbox.kept import OPEN
 from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.row import PENDING_STATES, PERSON_STATES, OutboxRow, State
@@ -132,9 +132,12 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
         named = _Named(outbox, SiteNames(database))
         told = {line["edit"] for line in report.edits}
         report.edits += [line_of(row) for row in rows if row.state in PERSON_STATES and row.id not in told]
+        among = json.dumps([line["edit"] for line in report.edits])
+        of_lines = {row.id: row for row in outbox.where("id IN (SELECT value FROM json_each(?))", (among,))}
         for line in report.edits:
-            line["what"] = named.describe(outbox.row(line["edit"]))
-        half_done = {intent.id for kept in ledger.read(OPEN).values() for intent in half_taken(kept.place)}
+            line["what"] = named.describe(of_lines[line["edit"]])
+        cleared = ledger.read("id IN (SELECT place FROM requests WHERE what = 'clear' AND NOT over)")
+        half_done = {intent.id for kept in cleared.values() for intent in half_taken(kept.place)}
     for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
         setattr(report, state.value, sum(row.state == state for row in rows))
     report.half_done = [

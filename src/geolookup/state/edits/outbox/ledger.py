@@ -30,6 +30,11 @@ EDIT = "{edit}"
 _PUT_BACK = "an older copy of the edits was put back: what became of this one is read from the service"
 
 
+def _bound(place: Place) -> tuple[Any, ...]:
+    """The part of a place that follows from lists and answers."""
+    return place.number, place.lost, place.baseline, place.doubted
+
+
 def _hold_column(hold: Hold) -> str:
     also = [[number, described(content)] for number, content in hold.also]
     return json.dumps([hold.reason, described(hold.theirs), hold.number, also])
@@ -127,19 +132,20 @@ class Ledger:
         :param theirs: what the service was seen to have, if that is more than its answers say
         """
         seen = kept.seen if counter is None else counter
-        values = {
-            "number": place.number,
-            "lost": place.lost,
-            "baseline": content_column(place.baseline),
-            "refused": None if place.refused is None else json.dumps(request_columns(place.refused)),
-            "said": None if place.refused is None else kept.said,
-            "hold": None if hold is None else _hold_column(hold),
-            "doubted": int(place.doubted),
-            "seen": seen,
-        }
-        if place.number is None and kept.place.number is not None and place.lost is None:
-            values["lost"] = kept.place.number
-        self._update("places", kept.place.id, values)
+        held = place.refused or kept.place.refused or hold or kept.hold
+        if held or seen != kept.seen or _bound(place) != _bound(kept.place):
+            lost = kept.place.number if place.number is None and place.lost is None else place.lost
+            values = {
+                "number": place.number,
+                "lost": lost,
+                "baseline": content_column(place.baseline),
+                "refused": None if place.refused is None else json.dumps(request_columns(place.refused)),
+                "said": None if place.refused is None else kept.said,
+                "hold": None if hold is None else _hold_column(hold),
+                "doubted": int(place.doubted),
+                "seen": seen,
+            }
+            self._update("places", kept.place.id, values)
         left = {request.id for request in place.requests}
         # Of a create that was answered, or of which a list has shown what it made, nothing can come any more.
         sent_once = place.number is not None
@@ -258,9 +264,9 @@ class Ledger:
         number = self._insert_request(kept.place.id, request, sent)
         request = replace(request, id=number)
         place = replace(kept.place, requests=(*kept.place.requests, request))
-        if before is not None:
-            self._update("places", place.id, {"before": before})
-            kept = replace(kept, before=before)
+        if before is not None or kept.hold is not None:
+            kept = replace(kept, before=kept.before if before is None else before)
+            self._update("places", place.id, {"before": kept.before, "hold": None})
         rows = dict(kept.rows)
         for row in kept.pending:
             if concerns(request, row.intent):
@@ -273,15 +279,17 @@ class Ledger:
         self.outbox.touch()
         return replace(kept, place=place, rows=rows, hold=None, sent={**kept.sent, number: sent})
 
-    def end(self, kept: Kept, *, misnamed: bool = False, put_off: bool = False) -> Kept:
+    def end(self, kept: Kept, *, known: bool = False, misnamed: bool = False, put_off: bool = False) -> Kept:
         """Note that the newest request is over, whatever became of it: from now on it settles."""
         request = kept.place.requests[-1]
         ended = self.outbox.mark()
         changes: dict[str, Any] = {"ended": ended.text, **({"misnamed": 1} if misnamed else {})}
-        if put_off:
-            changes["put_off"] = 1
-            requests = (*kept.place.requests[:-1], replace(request, put_off=True))
-            kept = replace(kept, place=replace(kept.place, requests=requests))
+        for name, is_so in (("known", known), ("put_off", put_off)):
+            if is_so:
+                changes[name] = 1
+                request = replace(request, **{name: True})  # type: ignore[arg-type] # either is a bool
+        if request is not kept.place.requests[-1]:
+            kept = replace(kept, place=replace(kept.place, requests=(*kept.place.requests[:-1], request)))
         self._update("requests", request.id, changes)
         sent = replace(kept.sent[request.id], ended=ended, misnamed=misnamed)
         return replace(kept, sent={**kept.sent, request.id: sent})

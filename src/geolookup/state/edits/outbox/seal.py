@@ -58,6 +58,11 @@ def write(connection: Sealed) -> None:
         connection.execute(sql, (connection.change % _MODULUS, _MODULUS, _NAME))
 
 
+def was_interrupted(error: BaseException) -> bool:
+    """True if this is how SQLite tells of an exception in `Sealed.add`: that raises none, so it was a signal's."""
+    return isinstance(error, sqlite3.OperationalError) and str(error) == "user-defined function raised exception"
+
+
 def renew(connection: sqlite3.Connection) -> None:
     """Seal the rows as they are."""
     connection.execute("INSERT OR REPLACE INTO counters (name, value) VALUES (?, ?)", (_NAME, _sum(connection)))

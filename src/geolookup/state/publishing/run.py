@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from geolookup.base.garbage import rarely_collected
 from geolookup.model.errors import NoStateError, StateDamagedError, StateError
 from geolookup.state.base import files, marks
 from geolookup.state.base.candidate import HELD_MARK, Candidate
@@ -43,7 +44,7 @@ def running(directory: StateDirectory, *, wait_s: float | None = None, to_look: 
     :raises StateBusyError: if another run holds it for longer than ``wait_s`` seconds, else the directory's own wait
     :raises StateTooNewError: if a newer release wrote CURRENT: nothing was touched
     """
-    with directory.locks.run(wait_s=wait_s) as read:
+    with directory.locks.run(wait_s=wait_s) as read, rarely_collected():
         run = Run(directory, read)
         try:
             if not to_look:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias
 
 from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
@@ -89,6 +90,9 @@ class Job:
     away: bool = False
     refused: tuple[Request, UpstreamRefusedError] | None = None
     banned: dict[Any, tuple[Request, UpstreamRefusedError]] = field(default_factory=dict)
+
+
+_as_it_is: Callable[[Job], tuple[Any, ...]] = attrgetter(*Job.__slots__)
 
 
 class Courier:
@@ -425,7 +429,7 @@ class Courier:
             return
         answered, self._answered = self._answered, []
         jobs = [self._jobs[errand.place] for errand in answered]
-        before = [replace(job) for job in jobs]
+        before = [_as_it_is(job) for job in jobs]
         told: list[tuple[OutboxRow, str]] = []
         errands: list[Errand] = []
         try:
@@ -439,8 +443,8 @@ class Courier:
                         errands.append(errand)
         except BaseException:
             for job, was in zip(jobs, before, strict=True):
-                for name in Job.__slots__:
-                    setattr(job, name, getattr(was, name))
+                for name, value in zip(Job.__slots__, was, strict=True):
+                    setattr(job, name, value)
             self._answered = answered
             raise
         self._noted = errands
@@ -476,7 +480,8 @@ class Courier:
             job.kept, job.put_off, job.repeated = ledger.repeat(kept), False, job.repeated or not job.put_off
             return Errand(kept.place.id, request, kept.place.number, kept.sent[request.id].key)
         place = self._as_looked(job)
-        look = replace(self._looked(job, place), busy=self._busy(job))
+        look, busy = self._looked(job, place), self._busy(job)
+        look = replace(look, busy=busy) if busy else look
         decision = reconcile(place, look)
         if job.refused is not None:
             self._after_refusal(ledger, job, look, told)

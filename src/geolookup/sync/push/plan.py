@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
+from geolookup.base.garbage import rarely_collected
 from geolookup.http.transport import Transport
 from geolookup.model.errors import PlanError
 from geolookup.model.types import Geolocation
@@ -49,7 +50,7 @@ def make(
     :raises WrongUpstreamError: if the state belongs to another URL
     """
     url = require_same_upstream(directory, settings, url_moved=url_moved)
-    with Transport(settings) as transport:
+    with Transport(settings) as transport, rarely_collected():
         view = ServiceView(directory, settings, GeolocationsClient(transport))
         return _plan(directory, settings, view, url, on_conflict)
 

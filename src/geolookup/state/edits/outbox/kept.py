@@ -80,12 +80,11 @@ class Kept:
 
     def as_of(self, moment: Mark, settle_s: float) -> Place:
         """The place, with what has settled until then."""
-        return replace(
-            self.place,
-            requests=tuple(
-                replace(request, settled=self._is_settled(request, moment, settle_s)) for request in self.place.requests
-            ),
-        )
+        settled = [request for request in self.place.requests if self._is_settled(request, moment, settle_s)]
+        if not settled:
+            return self.place
+        requests = (replace(each, settled=each in settled) for each in self.place.requests)
+        return replace(self.place, requests=tuple(requests))
 
     def _is_settled(self, request: Request, moment: Mark, settle_s: float) -> bool:
         ended = self.sent[request.id].ended

@@ -35,7 +35,7 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
         gone = any(intent.what == "delete" for intent in place.intents)
         return list(strays(place.intents) if gone else place.intents)
     owed = owed_blocks(place.requests)
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed))
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed) if owed else theirs)
     if wanted is None:
         known = max((request.upto for request in place.requests if request.known), default=0)
         return [intent for intent in place.intents if intent.what == "delete" or intent.id > known]

@@ -1,7 +1,8 @@
 """Edits at any station of their way, without a service: what a push, a list or a refusal would have left."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from geolookup.state.base.marks import Mark, Start
 from geolookup.state.edits.outbox.kept import OPEN, Kept

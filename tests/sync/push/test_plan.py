@@ -2,11 +2,11 @@
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from geolookup.cli.app import run
 from geolookup.cli.exit_codes import of_push

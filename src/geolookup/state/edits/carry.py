@@ -6,7 +6,8 @@ geolocations of this state, which number each of them had there. Nothing is crea
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from geolookup.model.types import Geolocation
 from geolookup.state.edits.layer import Laid

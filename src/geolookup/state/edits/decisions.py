@@ -1,8 +1,9 @@
 """Decisions of a person about edits of the outbox: each within one session of the editor."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from geolookup.model.errors import EditError
 from geolookup.model.types import is_provisional
@@ -67,7 +68,7 @@ def amend(
     if fields:
         if not isinstance(edit, SettingFields):
             raise EditError(f"edit {number} is to {row.describe()}: it has no fields")
-        edit = replace(edit, fields=meant_fields({**edit.fields, **fields}, edit.fields))
+        edit = type(edit)(fields=meant_fields({**edit.fields, **fields}, edit.fields))
     if block is not None:
         if not isinstance(edit, TakingBlock):
             raise EditError(f"edit {number} is to {row.describe()}: drop it, and make a new edit")

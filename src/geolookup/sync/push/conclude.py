@@ -1,8 +1,10 @@
 """Hold a complete list against every place of this machine: what it shows is over, and a person is told of the rest."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.model.types import Geolocation

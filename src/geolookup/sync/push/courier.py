@@ -8,9 +8,11 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec.structs import replace
 
 from geolookup.model.errors import UpstreamAuthError, UpstreamError, UpstreamRefusedError
 from geolookup.model.fields import FIELD_NAMES
@@ -184,7 +186,7 @@ class Courier:
                 self._read_list(freely=True)
             total = len(self._jobs)
             while self._round():
-                progress(sum(job.over for job in self._jobs.values()), total)
+                progress(total - len(self._waiting), total)
             progress(total, total)
         except LeaveError as error:
             self._report.stopped = str(error)
@@ -317,15 +319,19 @@ class Courier:
 
     def _ready(self, *, at_once: bool = False) -> list[Job]:
         """The next places, as many as a lot has; ``at_once``: of which nothing must be read before."""
-        self._waiting = [job for job in self._waiting if not job.over]
         ready: list[Job] = []
-        for job in self._waiting:
+        left, at = list[Job](), 0
+        for at, job in enumerate(self._waiting):
             if len(ready) >= self._lot:
                 break
-            if job.away or (at_once and not self._can_be_sent(job)):
+            if job.over:
                 continue
-            if self._is_ready(job):
+            left.append(job)
+            if not job.away and (not at_once or self._can_be_sent(job)) and self._is_ready(job):
                 ready.append(job)
+        else:
+            at = len(self._waiting)
+        self._waiting = left + self._waiting[at:]  # only what was looked at: there may be thousands
         return ready
 
     def _can_be_sent(self, job: Job) -> bool:
@@ -490,7 +496,7 @@ class Courier:
             words = f"the service has changed it, and {self._on_conflict} was chosen"
             job.kept = ledger.rewrite(kept, chosen(place, decision, self._on_conflict))
             gone = [row for row in kept.pending if row.id not in job.kept.rows]
-            told += [(replace(row, state=State.DROPPED), words) for row in gone]
+            told += [(row.changed(state=State.DROPPED), words) for row in gone]
             if not job.kept.pending:
                 job.over = True
                 return None

@@ -1,10 +1,10 @@
 """Every small world, played by the one function that decides; each idea is broken once, and a story tells so."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from geolookup.state.edits.places import concluding
 from geolookup.state.edits.places import reconcile as deciding

@@ -1,8 +1,9 @@
 """A small world that is played exhaustively: a service, its network, colleagues, and a person's places."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from geolookup.state.edits.places.choosing import CHOICES, chosen
 from geolookup.state.edits.places.concluding import Before, answered, concluded, look_at, sent, settled

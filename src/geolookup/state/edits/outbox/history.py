@@ -1,10 +1,11 @@
 """The history: a line for everything that was done on this machine."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from geolookup.state.base import actor
 from geolookup.state.base.clock import now_text
+from geolookup.state.edits.outbox.payload import written
+from geolookup.state.edits.outbox.schema import insert
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -28,16 +29,14 @@ def insert_history(
         "at": at or now_text(),
         "what": what,
         "locid": locid,
-        "before": None if before is None else json.dumps(before, sort_keys=True),
-        "after": None if after is None else json.dumps(after, sort_keys=True),
+        "before": None if before is None else written(before),
+        "after": None if after is None else written(after),
         "outcome": outcome,
         "step": step,
         "who": actor.who(),
         "via": actor.via(),
     }
-    # Not sqlite-utils, which looks through the schema first.
-    places = ", ".join("?" * len(values))
-    database.execute(f"INSERT INTO history ({', '.join(values)}) VALUES ({places})", tuple(values.values()))  # noqa: S608 - our names
+    insert(database, "history", values)
 
 
 def insert_in_step(

@@ -1,9 +1,10 @@
 """Places as edits.db has them: their rows, read and checked."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
 
 from geolookup.model.fields import FIELD_NAMES
 from geolookup.state.base.marks import Mark, is_conclusive
@@ -15,6 +16,7 @@ from geolookup.state.edits.outbox.payload import (
     ends_of,
     read_content,
     reader,
+    written,
 )
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
 from geolookup.state.edits.places.place import Place, Request
@@ -33,8 +35,7 @@ LIVING = """NOT EXISTS
     (SELECT 1 FROM requests WHERE place = places.id AND what = 'delete' AND known AND NOT over)"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of a request besides its content: ``ended`` is None as long as it is on its way."""
 
     key: str
@@ -43,8 +44,7 @@ class Sent:
     misnamed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """A place as edits.db has it, with its open edits; ``seen`` is the counter of the list that its baseline is from.
 
     ``made`` and ``before`` number the baselines of the moment when it was made here, and of its first create. ``gone``
@@ -52,12 +52,12 @@ class Kept:
     """
 
     place: Place
-    rows: Mapping[int, OutboxRow] = field(default_factory=dict)
+    rows: Mapping[int, OutboxRow] = msgspec.field(default_factory=dict)
     hold: Hold | None = None
     seen: int = 0
     made: int | None = None
     before: int | None = None
-    sent: Mapping[int, Sent] = field(default_factory=dict)
+    sent: Mapping[int, Sent] = msgspec.field(default_factory=dict)
     gone: int | None = None
     #: The words of the service about what it refused.
     said: str | None = None
@@ -118,14 +118,14 @@ def request_columns(request: Request) -> dict[str, Any]:
     return {
         "what": request.what,
         "before": content_column(request.before),
-        "fields": json.dumps(request.values) if request.values else None,
+        "fields": written(request.values) if request.values else None,
         "old": _block_column(request.old),
         "new": _block_column(request.new),
     }
 
 
 def _block_column(block: Any) -> str | None:
-    return None if block is None else json.dumps(ends_of(block))
+    return None if block is None else written(ends_of(block))
 
 
 _KINDS = ("create", "put", "add", "replace", "clear", "delete")

@@ -1,18 +1,18 @@
 """The places of edits.db: what is bound to which number, what is open, and the requests that were sent for it."""
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from geolookup.model.types import is_provisional
-from geolookup.state.base.clock import now_text
 from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, Sent, read_places, request_columns
 from geolookup.state.edits.outbox.operations import edit_of
 from geolookup.state.edits.outbox.outbox import Outbox
-from geolookup.state.edits.outbox.payload import content_column, described
+from geolookup.state.edits.outbox.payload import content_column, described, written
 from geolookup.state.edits.outbox.row import OutboxRow, State, decoded
+from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.stations import concerns, stations
 from geolookup.state.edits.places.likeness import Forms
 from geolookup.state.edits.places.place import Content, Place, Request, Values, target
@@ -37,7 +37,7 @@ def _bound(place: Place) -> tuple[Any, ...]:
 
 def _hold_column(hold: Hold) -> str:
     also = [[number, described(content)] for number, content in hold.also]
-    return json.dumps([hold.reason, described(hold.theirs), hold.number, also])
+    return written([hold.reason, described(hold.theirs), hold.number, also])
 
 
 class Ledger:
@@ -85,7 +85,7 @@ class Ledger:
     def keep_forms(self, forms: Forms) -> None:
         """Keep what was learned since."""
         for pair in forms.learned:
-            self._insert("forms", {"sent": json.dumps(pair[0]), "stored": json.dumps(pair[1])})
+            insert(self.database, "forms", {"sent": written(pair[0]), "stored": written(pair[1])})
         forms.learned.clear()
 
     # Places
@@ -96,13 +96,13 @@ class Ledger:
         for (found,) in self.database.execute(sql, (shown, shown)):
             return int(found)
         values = {"id": shown, "number": shown, "baseline": content_column(content), "seen": seen}
-        self._insert("places", values)
+        insert(self.database, "places", values)
         return shown
 
     def create(self, *, made: int | None) -> int:
         """The id of a new place: a provisional number that was never given before on this machine."""
         number = self.outbox.next_provisional()
-        self._insert("places", {"id": number, "made": made})
+        insert(self.database, "places", {"id": number, "made": made})
         return number
 
     def take_as_stored(self, kept: Kept, theirs: Content) -> None:
@@ -114,12 +114,12 @@ class Ledger:
 
     def made_since(self, kept: Kept, made: int) -> None:
         """Note the baseline of the moment when a place was wanted anew."""
-        self._update("places", kept.place.id, {"made": made, "before": None})
+        update(self.database, "places", kept.place.id, {"made": made, "before": None})
 
     def not_made(self, kept: Kept, shown: Mapping[int, str]) -> None:
         """Add geolocations to what the create of a place is known not to have made."""
         known = {**self.outbox.baselines.of(kept.before or kept.made), **shown}
-        self._update("places", kept.place.id, {"before": self.outbox.baselines.keep(known)})
+        update(self.database, "places", kept.place.id, {"before": self.outbox.baselines.keep(known)})
 
     def save(
         self, kept: Kept, place: Place, *, hold: Hold | None = None, problem: str | None = None,
@@ -139,13 +139,13 @@ class Ledger:
                 "number": place.number,
                 "lost": lost,
                 "baseline": content_column(place.baseline),
-                "refused": None if place.refused is None else json.dumps(request_columns(place.refused)),
+                "refused": None if place.refused is None else written(request_columns(place.refused)),
                 "said": None if place.refused is None else kept.said,
                 "hold": None if hold is None else _hold_column(hold),
                 "doubted": int(place.doubted),
                 "seen": seen,
             }
-            self._update("places", kept.place.id, values)
+            update(self.database, "places", kept.place.id, values)
         left = {request.id for request in place.requests}
         # Of a create that was answered, or of which a list has shown what it made, nothing can come any more.
         sent_once = place.number is not None
@@ -159,7 +159,7 @@ class Ledger:
             was = before[request.id]
             if (request.known, request.before) != (was.known, was.before):
                 changes = {"known": int(request.known), "before": content_column(request.before)}
-                self._update("requests", request.id, changes)
+                update(self.database, "requests", request.id, changes)
         sent = {number: known for number, known in kept.sent.items() if number in left}
         rows = self._stationed(kept, place, hold, problem, counter, theirs=theirs, words=words or {})
         place = self._renumbered(place)
@@ -197,12 +197,12 @@ class Ledger:
             elif row.id in words:
                 changes = {"problem": words[row.id]}
             if changes.get("state") == State.DONE and row.acknowledged_at is None:
-                changes["acknowledged_at"] = now_text()
+                changes["acknowledged_at"] = self.outbox.moment
                 if row.intent.what == "delete":
                     changes["number"] = kept.place.number
             if changes:
                 self.outbox.change(row.id, **changes)
-                row = replace(row, **changes)
+                row = row.changed(**changes)
             if state is not None:
                 rows[row.id] = row
         return rows
@@ -215,9 +215,7 @@ class Ledger:
         self.database.execute("UPDATE OR IGNORE sites SET locid = ? WHERE locid = ?", (kept.place.id, other.place.id))
         self.database.execute("DELETE FROM sites WHERE locid = ?", (other.place.id,))
         self.database.execute("DELETE FROM places WHERE id = ?", (other.place.id,))
-        rows = {
-            number: replace(row, locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())
-        }
+        rows = {number: row.changed(locid=kept.place.id) for number, row in sorted({**kept.rows, **other.rows}.items())}
         return replace(kept, rows=rows, sent={**kept.sent, **other.sent})
 
     def rewrite(self, kept: Kept, place: Place) -> Kept:
@@ -266,16 +264,16 @@ class Ledger:
         place = replace(kept.place, requests=(*kept.place.requests, request))
         if before is not None or kept.hold is not None:
             kept = replace(kept, before=kept.before if before is None else before)
-            self._update("places", place.id, {"before": kept.before, "hold": None})
+            update(self.database, "places", place.id, {"before": kept.before, "hold": None})
         rows = dict(kept.rows)
         for row in kept.pending:
             if concerns(request, row.intent):
                 changes = {
                     "state": State.SENDING, "problem": None, "attempts": row.attempts + 1,
-                    "attempted_at": row.attempted_at or now_text(),
+                    "attempted_at": row.attempted_at or self.outbox.moment,
                 }  # fmt: skip
                 self.outbox.change(row.id, **changes)
-                rows[row.id] = replace(row, **changes)  # type: ignore[arg-type] # of many types
+                rows[row.id] = row.changed(**changes)
         self.outbox.touch()
         return replace(kept, place=place, rows=rows, hold=None, sent={**kept.sent, number: sent})
 
@@ -287,10 +285,10 @@ class Ledger:
         for name, is_so in (("known", known), ("put_off", put_off)):
             if is_so:
                 changes[name] = 1
-                request = replace(request, **{name: True})  # type: ignore[arg-type] # either is a bool
+                request = replace(request, **{name: True})
         if request is not kept.place.requests[-1]:
             kept = replace(kept, place=replace(kept.place, requests=(*kept.place.requests[:-1], request)))
-        self._update("requests", request.id, changes)
+        update(self.database, "requests", request.id, changes)
         sent = replace(kept.sent[request.id], ended=ended, misnamed=misnamed)
         return replace(kept, sent={**kept.sent, request.id: sent})
 
@@ -298,7 +296,7 @@ class Ledger:
         """Note that an older copy of the edits was put back: what is open may have been sent, and undone, since."""
         now = self.outbox.mark()
         for kept in self.read(OPEN).values():
-            self._update("places", kept.place.id, {"doubted": 1})
+            update(self.database, "places", kept.place.id, {"doubted": 1})
             place = kept.place
             create = next((intent for intent in place.intents if intent.what == "create"), None)
             if create is not None and place.number is None and not place.requests:
@@ -306,18 +304,18 @@ class Ledger:
                 wanted = target(place.intents, None)  # a create takes the later edits of its fields with it
                 values = create.values if wanted is None else wanted.values
                 self._insert_request(place.id, Request(what="create", values=values, upto=create.id), sent)
-                self._update("places", place.id, {"before": kept.before or kept.made})
+                update(self.database, "places", place.id, {"before": kept.before or kept.made})
                 self.outbox.change(create.id, state=State.UNKNOWN, problem=_PUT_BACK)
 
     def repeat(self, kept: Kept) -> Kept:
         """Note that the newest request leaves again, as it was, with its key."""
         request = kept.place.requests[-1]
-        self._update("requests", request.id, {"ended": None, "put_off": 0})
+        update(self.database, "requests", request.id, {"ended": None, "put_off": 0})
         rows = dict(kept.rows)
         for row in kept.pending:
             if concerns(request, row.intent):
                 self.outbox.change(row.id, attempts=row.attempts + 1)
-                rows[row.id] = replace(row, attempts=row.attempts + 1)
+                rows[row.id] = row.changed(attempts=row.attempts + 1)
         requests = (*kept.place.requests[:-1], replace(request, put_off=False))
         kept = replace(kept, place=replace(kept.place, requests=requests), rows=rows)
         sent = replace(kept.sent[request.id], ended=None)
@@ -329,7 +327,7 @@ class Ledger:
         for number, row in kept.rows.items():
             if row.state in (State.UNKNOWN, State.SENDING):
                 self.outbox.change(number, state=state, problem=problem)
-                rows[number] = replace(row, state=state, problem=problem)
+                rows[number] = row.changed(state=state, problem=problem)
         return replace(kept, rows=rows)
 
     def found_interrupted(self) -> None:
@@ -347,15 +345,4 @@ class Ledger:
             "attempted": sent.attempted.text, "ended": None if sent.ended is None else sent.ended.text,
             **request_columns(request),
         }  # fmt: skip
-        return self._insert("requests", values)
-
-    # SQL
-
-    def _insert(self, table: str, values: Mapping[str, Any]) -> int:
-        marks = ", ".join("?" * len(values))
-        sql = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})"  # noqa: S608 - our names
-        return int(self.database.conn.execute(sql, tuple(values.values())).lastrowid or 0)
-
-    def _update(self, table: str, number: int, values: Mapping[str, Any]) -> None:
-        sql = f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in values)} WHERE id = ?"  # noqa: S608 - our names
-        self.database.execute(sql, (*values.values(), number))
+        return insert(self.database, "requests", values)

@@ -1,7 +1,6 @@
 """The outbox: the journal of the edits made here, its marks and counters, and what is kept by name."""
 
 import functools
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,9 @@ from geolookup.state.edits.outbox.baselines import Baselines, Twins
 from geolookup.state.edits.outbox.history import insert_history
 from geolookup.state.edits.outbox.kept import LIVING
 from geolookup.state.edits.outbox.operations import Edit
-from geolookup.state.edits.outbox.payload import content_column
+from geolookup.state.edits.outbox.payload import content_column, written
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, as_column, read_row
+from geolookup.state.edits.outbox.schema import insert, update
 from geolookup.state.edits.outbox.soundness import is_custom, newest_mark, require_sound
 from geolookup.state.edits.outbox.untold import Untold
 from geolookup.state.edits.places.place import Content
@@ -47,6 +47,11 @@ class Outbox:
         """The geolocations that creates are known not to have made."""
         return Baselines(self._database)
 
+    @functools.cached_property
+    def moment(self) -> str:
+        """This moment, the same for all that a push notes in this transaction."""
+        return now_text()
+
     @property
     def twins(self) -> Twins:
         """The geolocations that creates made in addition to their own."""
@@ -67,14 +72,13 @@ class Outbox:
         columns = {
             **values,
             "operation": str(edit.operation),
-            "payload": json.dumps(edit.payload),
+            "payload": written(edit.payload),
             "base": content_column(base),
             "state": str(State.QUEUED),
         }
-        sql = f"INSERT INTO outbox ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - our names
-        number = self._database.conn.execute(sql, tuple(columns.values())).lastrowid
+        number = insert(self._database, "outbox", columns)
         self.touch()
-        return OutboxRow(**values, id=int(number or 0), edit=edit, against=base, state=State.QUEUED)
+        return OutboxRow(**values, id=number, edit=edit, against=base, state=State.QUEUED)
 
     def row(self, number: int) -> OutboxRow:
         """One edit.
@@ -109,10 +113,7 @@ class Outbox:
 
     def change(self, number: int, /, **changes: Any) -> None:
         """Change members of one edit, and count it as a new edit for the overlay."""
-        values = [as_column(name, value) for name, value in changes.items()]
-        # Not sqlite-utils, which looks through the schema first; a push does this twice for each edit.
-        sql = f"UPDATE outbox SET {', '.join(f'{name} = ?' for name in changes)} WHERE id = ?"  # noqa: S608 - our names
-        self._database.execute(sql, (*values, number))
+        update(self._database, "outbox", number, {name: as_column(name, value) for name, value in changes.items()})
         self.touch()
 
     def deleted_here(self) -> dict[int, int]:
@@ -197,7 +198,9 @@ class Outbox:
         step: int | None = None,
     ) -> None:
         """Add a line to the history in this same transaction; see `Edits.record`."""
-        insert_history(self._database, what, outcome, locid=locid, before=before, after=after, step=step)
+        insert_history(
+            self._database, what, outcome, locid=locid, before=before, after=after, step=step, at=self.moment
+        )
 
     def notice(self, edit: int, place: int, number: int, reason: str) -> dict[str, Any]:
         """Note what a person must be told of a place, in the history, and until a run has ended that tells it.

@@ -86,9 +86,17 @@ def as_content(found: Any) -> Content:
     return Content(msgspec.structs.astuple(found.fields), frozenset(IPBlock.from_ends(*ends) for ends in found.blocks))
 
 
+def written(value: Any) -> str:
+    """A value as JSON for a column; see `reader`."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError):  # half of a pair of surrogates
+        return json.dumps(value)
+
+
 def content_column(content: Content | None) -> str | None:
     """A content as a column has it; see `read_content`."""
-    return None if content is None else json.dumps(described(content))
+    return None if content is None else written(described(content))
 
 
 _base, _baseline = reader(DESCRIBED, "base"), reader(DESCRIBED)

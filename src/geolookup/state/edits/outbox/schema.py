@@ -1,6 +1,12 @@
 """The schema of edits.db: all of its tables, made at once, and the mark by which the file is known."""
 
+import functools
 import sqlite3
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 SCHEMA_VERSION = 1
 #: SQLite's ``application_id``: the letters "GeoL".
@@ -68,6 +74,26 @@ CREATE TABLE sites (
     applied_at TEXT NOT NULL
 );
 """
+
+
+def insert(database: "Database", table: str, values: Mapping[str, Any]) -> int:
+    """Insert a row: its number. Not by sqlite-utils, which looks through the schema first."""
+    return int(database.conn.execute(_insert(table, *values), tuple(values.values())).lastrowid or 0)
+
+
+def update(database: "Database", table: str, number: int, values: Mapping[str, Any]) -> None:
+    """Change columns of the row with this ``id``."""
+    database.conn.execute(_update(table, *values), (*values.values(), number))
+
+
+@functools.cache
+def _insert(table: str, *names: str) -> str:
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608 - our names
+
+
+@functools.cache
+def _update(table: str, *names: str) -> str:
+    return f"UPDATE {table} SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?"  # noqa: S608 - our names
 
 
 def version_of(connection: sqlite3.Connection) -> int | None:

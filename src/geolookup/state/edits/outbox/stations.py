@@ -1,7 +1,8 @@
 """The station of each edit of a place: it follows from what was sent, and from why the place is held."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from geolookup.state.edits.outbox.row import State
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, strays, target

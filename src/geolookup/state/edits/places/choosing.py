@@ -1,7 +1,8 @@
 """What a person may choose for a place that is held, and what becomes of it then."""
 
-from dataclasses import replace
 from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from geolookup.state.edits.places.place import Blocks, Content, Intent, Place, in_order, made_against, strays, target
 from geolookup.state.edits.places.reconcile import (

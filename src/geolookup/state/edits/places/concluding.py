@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values, lacked, made_against
 from geolookup.state.edits.places.reconcile import Done, Hold, Look, Send, owed_blocks, reconcile

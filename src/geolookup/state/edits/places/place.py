@@ -5,8 +5,10 @@ open intents applied; nothing that no open intent touches is ever written.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 #: The values of the eight fields, in their order.
 Values: TypeAlias = tuple[Any, ...]
@@ -14,16 +16,14 @@ Block: TypeAlias = Hashable
 Blocks: TypeAlias = frozenset[Block]
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(msgspec.Struct, frozen=True):
     """The content of a place: the values of its fields, and its blocks."""
 
     values: Values
     blocks: Blocks = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class Intent(msgspec.Struct, frozen=True, kw_only=True):
     """One edit of a person, and the ``base`` that it was made against (None of a create).
 
     ``values`` are wanted by "create" and "set", of which the latter touches those alone that differ from the base.
@@ -60,8 +60,7 @@ class Intent:
         return target((self,), content)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request that was sent for a place since the last conclusive list; see `Sent.what`.
 
     ``before`` is the place as the service had it when this was sent, ``upto`` the newest intent then. ``known`` is true
@@ -94,8 +93,7 @@ class Request:
         return replace(content, blocks=content.blocks - taken | {self.new})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place: its number at the service, if it has one, and all that is open.
 
     ``baseline`` is what the last conclusive list had of it, None if none had it. ``intents`` are those that no

@@ -1,23 +1,24 @@
 """The one decision of a push: what follows for a place from what the service has of it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from geolookup.state.edits.places.place import Block, Blocks, Content, Intent, Place, Request, in_order, strays, target
 
 Reason: TypeAlias = Literal["conflict", "gone", "another", "not shown", "unclear", "refused", "doubted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send this request, and decide again after its answer."""
 
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Nothing can be told, or sent, before ``until``: requests have settled, a list is conclusive, or others are done.
 
     The latter take blocks away that this place shall have.
@@ -26,8 +27,7 @@ class Wait:
     until: Literal["settled", "conclusive", "others"]
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     """Nothing is sent until a person decides; ``theirs`` is what the service has under ``number``, None if nothing.
 
     ``also`` are other numbers that may be meant, with what they show.
@@ -39,8 +39,7 @@ class Hold:
     also: tuple[tuple[int, Content], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """Nothing is left to send; ``content`` is what the service has, None if the place is gone as was meant."""
 
     content: Content | None
@@ -49,8 +48,7 @@ class Done:
 Decision: TypeAlias = Send | Wait | Hold | Done
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What a list shows under the number of a place: None if nothing.
 
     ``conclusive`` says that the list was complete, was asked for without conditions, and began after everything that

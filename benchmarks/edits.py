@@ -17,16 +17,20 @@ from benchmarks.common import ROOT, arguments, environment, load_average, print_
 from benchmarks.data import FULL, SMALL, DataSet
 from benchmarks.figures import record
 from benchmarks.sync import service
+from geolookup.http.transport import Transport
 from geolookup.settings.table import Settings
 from geolookup.state.editor import Editor
 from geolookup.state.publishing.directory import StateDirectory
 from geolookup.sync.pull.pull import pull
+from geolookup.sync.push import plan
 from geolookup.sync.push.push import push
+from geolookup.upstream.geolocations import GeolocationsClient
 
 CUSTOM = 2_000
 EDITS = 200
 PUSHED = 1_000
 CHANGED = 200
+GROWING = (2_000, 4_000, 10_000)
 #: Edits a second: before edits went out in groups (on the machine of RESULTS.md), and what is wanted.
 ONE_AT_A_TIME, GOAL = 83, 400
 _PLACE: dict[str, Any] = {
@@ -162,8 +166,36 @@ def _push(data: DataSet) -> list[Pushed]:
         return [*found, timed("deletes")]
 
 
+def _grown() -> list[Pushed]:
+    """The same with more and more edits: the plan, the push, and the two lists that are read after it."""
+    found = []
+    for edits in GROWING:
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            url = stack.enter_context(service(os.path.join(folder, "service.db"), []))
+            (process,) = _children(os.getpid())
+            settings = Settings(url=url)
+            with Transport(settings) as transport:  # a service without any geolocation is not believed
+                GeolocationsClient(transport).create({**_PLACE, "city": "first"}, idempotency_key="first")
+            directory = StateDirectory(os.path.join(folder, "state"))
+            pull(directory, settings)
+            with Editor(directory.home).transaction() as editor:
+                for number in range(edits // 2):
+                    here = {"latitude": number % 160 - 80.0, "longitude": number % 350 - 170.0}
+                    editor.add_block(editor.create(**{**_PLACE, **here}, city=f"office {number}"), _network(number))
+            for what, action in (
+                ("plan (--dry-run)", plan.make), ("push", push), ("first sync after it", pull), ("next sync", pull),
+            ):  # fmt: skip
+                service_s, client_s, began = _processor_s(process), time.process_time(), time.perf_counter()
+                report: Any = action(directory, settings)
+                took_s, client_s = time.perf_counter() - began, time.process_time() - client_s
+                if action is push:
+                    assert (report.done, report.requests) == (edits, edits + 1), report.as_dict()
+                found.append(Pushed(what, edits, took_s, client_s, _processor_s(process) - service_s))
+    return sorted(found, key=lambda each: each.what)
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     options = arguments(__doc__).parse_args()
     if options.child:
         _child(*options.child)
@@ -190,6 +222,14 @@ def main() -> None:
         "each edit is durable at the service before it is answered; up to 64 share the two commits of edits.db",
         "of each update and delete the service is first asked what it has: a list that is filtered by its fields",
         f"one at a time: {ONE_AT_A_TIME} creates or blocks a second; goal {GOAL}; load average {load_average()}",
+    )
+    print()
+    print_table(
+        "Half creates, half blocks, over loopback to a service that has nothing else, on the same machine",
+        ("what", "edits", "seconds", "edits a second", *each),
+        [grown.cells() for grown in _grown()],
+        "wanted of 10,000: a push in 30 s, its plan in 3 s, the first sync after it in 5 s, and all of it linear",
+        f"load average {load_average()}",
     )
 
 

@@ -320,18 +320,14 @@ class Courier:
     def _ready(self, *, at_once: bool = False) -> list[Job]:
         """The next places, as many as a lot has; ``at_once``: of which nothing must be read before."""
         ready: list[Job] = []
-        left, at = list[Job](), 0
-        for at, job in enumerate(self._waiting):
-            if len(ready) >= self._lot:
-                break
-            if job.over:
-                continue
-            left.append(job)
-            if not job.away and (not at_once or self._can_be_sent(job)) and self._is_ready(job):
-                ready.append(job)
-        else:
-            at = len(self._waiting)
-        self._waiting = left + self._waiting[at:]  # only what was looked at: there may be thousands
+        left: list[Job] = []
+        jobs = iter(self._waiting)
+        while len(ready) < self._lot and (job := next(jobs, None)) is not None:
+            if not job.over:
+                left.append(job)
+                if not job.away and (not at_once or self._can_be_sent(job)) and self._is_ready(job):
+                    ready.append(job)
+        self._waiting = [*left, *jobs]  # only some were looked at: there may be thousands
         return ready
 
     def _can_be_sent(self, job: Job) -> bool:

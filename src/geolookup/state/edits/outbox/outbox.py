@@ -73,7 +73,7 @@ class Outbox:
             **values,
             "operation": str(edit.operation),
             "payload": written(edit.payload),
-            "base": content_column(base),
+            "base": base and content_column(base),
             "state": str(State.QUEUED),
         }
         number = insert(self._database, "outbox", columns)

@@ -13,7 +13,7 @@ from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.outbox.operations import Create, Update
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow
-from geolookup.state.edits.steps import Content
+from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.superfluous import superfluous
 
 

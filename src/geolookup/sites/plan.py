@@ -21,9 +21,9 @@ from geolookup.state.base.actor import acting
 from geolookup.state.editor import Editor
 from geolookup.state.edits.fields import checked_fields
 from geolookup.state.edits.layer import Laid
-from geolookup.state.edits.outbox.payload import values_of
+from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.places.likeness import may_be_stored
-from geolookup.state.edits.steps import Content
+from geolookup.state.edits.places.place import Content
 
 _MOST_NAMED = 20
 
@@ -224,7 +224,7 @@ class _Planner:
         known = {name: locid for name, locid in self._editor.sites().items() if locid in layer or locid in deleted}
         names = {name: locid for name, locid in known.items() if name in in_file}
         governed = known.values() | deleted.keys()
-        then = {locid: Content.of(place) for locid, place in layer.items()} | unsent
+        then = {locid: content_of(place) for locid, place in layer.items()} | unsent
         served = {locid: content for locid, content in then.items() if content is not None and locid in governed}
         claims = _sent_as(sites, names, served, unsent=unsent, layer=layer)
         if not claims:
@@ -237,7 +237,7 @@ class _Planner:
         former = {locid: name for name, locid in known.items() if locid not in names.values()}
         claims |= _claims_of(layer, names, [site for site in sites if site.name not in names])
         names |= claims
-        gone = {locid: Content.of(place) for locid, place in deleted.items() if locid not in names.values()}
+        gone = {locid: content_of(place) for locid, place in deleted.items() if locid not in names.values()}
         claims |= _reclaims_of(gone, [site for site in sites if site.name not in names])
         return names | claims, claims, former
 
@@ -246,7 +246,7 @@ class _Planner:
         wanted: dict[int, Content | None] = dict.fromkeys(doomed)
         for name, locid in names.items():
             site, (sent, kept) = in_file[name], self._stored.get(locid, ({}, {}))
-            wanted[locid] = Content(fields=kept if sent == site.fields else site.fields, blocks=frozenset(site.blocks))
+            wanted[locid] = Content(values_of(kept if sent == site.fields else site.fields), frozenset(site.blocks))
         taken_back = take_back(self._editor, wanted, {locid: name for name, locid in names.items()} | former)
         if taken_back:
             self._layer = custom_layer(self._editor)
@@ -352,7 +352,7 @@ def _reclaims_of(before: Mapping[int, Content], unknown: list[Site]) -> dict[str
     free = sorted(before.items(), reverse=True)
     claims = {}
     for site in unknown:
-        described = Content(fields=site.fields, blocks=frozenset(site.blocks))
+        described = Content(values_of(site.fields), frozenset(site.blocks))
         for each in free:
             if each[1] == described:
                 claims[site.name] = each[0]
@@ -375,7 +375,7 @@ def _sent_as(
     that were not sent (of ``unsent``), and that is no reason to send anything. Without such edits names stay where they
     are, and differences in the file are edits.
     """
-    described = {site.name: Content(fields=site.fields, blocks=frozenset(site.blocks)) for site in sites}
+    described = {site.name: Content(values_of(site.fields), frozenset(site.blocks)) for site in sites}
     if all(name in names and _is(layer.get(names[name]), content) for name, content in described.items()):
         return {}
     stay = {name: names[name] for name in described if name in names and served.get(names[name]) == described[name]}
@@ -388,7 +388,7 @@ def _sent_as(
 
 
 def _is(place: Geolocation | None, content: Content) -> bool:
-    return place is not None and Content.of(place) == content
+    return place is not None and content_of(place) == content
 
 
 def _claims_by_block(layer: Mapping[int, Geolocation], taken: set[int], unknown: list[Site]) -> dict[str, int]:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from geolookup.model.errors import EditError
-from geolookup.model.types import IPBlock
 from geolookup.sites.changes import Change, Kind, block_changes, custom_layer, in_order, make, take_back
 from geolookup.sites.site import block_text
 from geolookup.sites.summary import Elsewhere, Owner
 from geolookup.state.editor import Editor
-from geolookup.state.edits.outbox.payload import described
+from geolookup.state.edits.outbox.payload import content_of, values_of
 from geolookup.state.edits.outbox.row import PERSON_STATES, OutboxRow, State
+from geolookup.state.edits.places.place import Content
 from geolookup.state.edits.session import EditSession
-from geolookup.state.edits.steps import Content, LayerChange, Step
+from geolookup.state.edits.steps import LayerChange, Step
 
 _MOST_NAMED = 20
 
@@ -68,7 +68,7 @@ class _Target:
             else:
                 self.notes.append(f"{name} of {who} was changed again since: it stays {fields[name]!r}")
         added, removed = change.after.blocks - change.before.blocks, change.before.blocks - change.after.blocks
-        self.layer[locid] = Content(fields=fields, blocks=(now.blocks - added) | removed)
+        self.layer[locid] = Content(values_of(fields), (now.blocks - added) | removed)
 
     def who(self, locid: int) -> str:
         """The name of a geolocation in messages."""
@@ -80,7 +80,7 @@ class _Target:
 
         :raises EditError: names the blocks and who has them by now
         """
-        owners: dict[IPBlock, list[int]] = {}
+        owners: dict[Any, list[int]] = {}
         for locid, content in self.layer.items():
             for block in () if content is None else content.blocks:
                 owners.setdefault(block, []).append(locid)
@@ -117,7 +117,7 @@ def undo(editor: Editor, *, edits: Sequence[int] = (), last: int = 1) -> Undone:
         changes = [_of_row(row) for row in rows] + [change for step in steps for change in reversed(step.changes)]
         before = custom_layer(editor)
         names = {locid: name for name, locid in editor.sites().items()}
-        target = _Target({locid: Content.of(place) for locid, place in before.items()}, editor.stored(), names)
+        target = _Target({locid: content_of(place) for locid, place in before.items()}, editor.stored(), names)
         for change in changes:
             target.reverse(session.now_shown(change.locid), change)
         target.require_blocks_free()
@@ -155,9 +155,9 @@ def _undoable(row: OutboxRow) -> OutboxRow:
 
 
 def _of_row(row: OutboxRow) -> LayerChange:
-    before = None if row.base is None else Content.read(row.base)
-    became = described(row.intent.applied(row.intent.base))
-    return LayerChange(locid=row.locid, before=before, after=None if became is None else Content.read(became))
+    before = row.against
+    became = row.intent.applied(row.against)
+    return LayerChange(locid=row.locid, before=before, after=became)
 
 
 def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten: set[int]) -> list[Change]:
@@ -170,16 +170,17 @@ def _changes(editor: Editor, target: _Target, touched: Iterable[int], forgotten:
             if place is not None:
                 found.append(Change(kind=Kind.DELETE, site=site, locid=locid, place=place))
             continue
+        blocks: Iterable[Any] = content.blocks
         if place is None:
             # By its number, which is not used for anything else in here, so that its blocks find it.
             name, number = site or f"geolocation {locid}", locid if locid in forgotten else None
-            found.append(Change(kind=Kind.CREATE, site=name, locid=number, fields=dict(content.fields), former=locid))
-            found += block_changes(name, None, (), content.blocks)
+            found.append(Change(kind=Kind.CREATE, site=name, locid=number, fields=content.fields, former=locid))
+            found += block_changes(name, None, (), blocks)
             continue
         if place.fields() != content.fields:
-            fields = dict(content.fields)
+            fields = content.fields
             found.append(Change(kind=Kind.UPDATE, site=site, locid=locid, fields=fields, before=place.fields()))
-        found += block_changes(site, locid, place.ipblocks, content.blocks)
+        found += block_changes(site, locid, place.ipblocks, blocks)
     return found
 
 

@@ -16,8 +16,8 @@ from geolookup.state.edits.outbox.ledger import Ledger
 from geolookup.state.edits.outbox.operations import Create, Delete, Edit
 from geolookup.state.edits.outbox.payload import content_of, described, geolocation
 from geolookup.state.edits.outbox.row import PENDING_STATES, OutboxRow, State
-from geolookup.state.edits.places.place import Content as PlaceContent
-from geolookup.state.edits.steps import SITES, Content, Steps
+from geolookup.state.edits.places.place import Content
+from geolookup.state.edits.steps import SITES, Steps
 from geolookup.state.generations.cache import Cache, digest
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class EditSession:
         return row
 
     @staticmethod
-    def content(place: Geolocation) -> PlaceContent:
+    def content(place: Geolocation) -> Content:
         """The content of a geolocation, as a place has it."""
         return content_of(place)
 
@@ -290,7 +290,7 @@ class EditSession:
             if not row.never_sent:
                 sent.add(shown)
             elif shown not in found:
-                found[shown] = None if row.base is None else Content.read(row.base)
+                found[shown] = row.against
         return {shown: content for shown, content in found.items() if shown not in sent}
 
     def forgotten(self) -> set[int]:

@@ -4,39 +4,19 @@ An edit of the history says what the geolocation was before it and after it, so 
 regardless of what became of its edits since.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from geolookup.model.fields import FIELD_NAMES
-from geolookup.model.types import Geolocation, IPBlock
-from geolookup.state.edits.outbox.payload import blocks_of
+from geolookup.state.edits.outbox.payload import read_content
+from geolookup.state.edits.outbox.row import decoded
+from geolookup.state.edits.places.place import Content
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
 #: The line that says which names a file of sites gave.
 SITES = "sites"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """The content of a geolocation: all of its fields, and its blocks."""
-
-    fields: Mapping[str, Any]
-    blocks: frozenset[IPBlock]
-
-    @classmethod
-    def of(cls, place: Geolocation) -> "Content":
-        """The content of a geolocation."""
-        return cls(fields=place.fields(), blocks=frozenset(place.ipblocks))
-
-    @classmethod
-    def read(cls, described: Mapping[str, Any]) -> "Content":
-        """The content that `payload.described` wrote."""
-        fields = {name: described["fields"][name] for name in FIELD_NAMES}
-        return cls(fields=fields, blocks=frozenset(blocks_of(described["blocks"])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +64,11 @@ class Steps:
         at = ""
         for line in self._database.query("SELECT * FROM history WHERE step = ? ORDER BY id", (number,)):
             at = line["at"]
-            was, became = (json.loads(line[name] or "null") for name in ("before", "after"))
             if line["what"] == SITES:
+                was, became = decoded(line["before"]), decoded(line["after"])
                 for name in was:
                     names[name] = names.get(name, (was[name],))[0], became[name]
                 continue
-            before, after = (None if each is None else Content.read(each) for each in (was, became))
+            before, after = (read_content(line[name]) for name in ("before", "after"))
             changes.append(LayerChange(locid=line["locid"], before=before, after=after))
         return Step(number=number, at=at, changes=tuple(changes), names=names)

@@ -6,22 +6,13 @@ was added only to be removed is seen by everybody in between.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from geolookup.model.types import IPBlock
-from geolookup.state.edits.outbox.operations import (
-    AddBlock,
-    ClearBlocks,
-    Create,
-    Delete,
-    RemoveBlock,
-    ReplaceBlock,
-    Update,
-)
-from geolookup.state.edits.outbox.payload import blocks_of
+from geolookup.state.edits.outbox.operations import Create, Delete, Update
 from geolookup.state.edits.outbox.row import OutboxRow
-from geolookup.state.edits.steps import Content
+from geolookup.state.edits.places.place import Blocks, Content
 
-_ANY = Content(fields={}, blocks=frozenset())
+_ANY = Content(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +23,9 @@ class _Group:
     rows: tuple[OutboxRow, ...]
 
     @property
-    def freed(self) -> dict[IPBlock, int]:
+    def freed(self) -> dict[Any, int]:
         """The blocks that they take from the geolocation, each with the first edit that does."""
-        found: dict[IPBlock, int] = {}
+        found: dict[Any, int] = {}
         for row in self.rows:
             for block in _freed(row):
                 found.setdefault(block, row.id)
@@ -63,7 +54,7 @@ def superfluous(rows: Sequence[OutboxRow], wanted: Mapping[int, Content | None])
 def _stuck(groups: Iterable[_Group], left: Iterable[OutboxRow]) -> set[int]:
     """The geolocations that would get back a block which an edit of another one takes, and which stays."""
     freed = [(group.locid, block, number) for group in groups for block, number in group.freed.items()]
-    takers: dict[IPBlock, list[OutboxRow]] = {}
+    takers: dict[Any, list[OutboxRow]] = {}
     for row in left:
         if row.edit.takes is not None:
             takers.setdefault(row.edit.takes, []).append(row)
@@ -88,7 +79,7 @@ def _groups(locid: int, rows: Iterable[OutboxRow], content: Content | None) -> l
     found = [_Group(locid, (row,)) for row in unsent if isinstance(row.edit, Delete)]
     updates = [row for row in unsent if isinstance(row.edit, Update)]
     for at, row in enumerate(updates):
-        if row.base is not None and row.base["fields"] == content.fields:
+        if row.against is not None and row.against.values == content.values:
             found.append(_Group(locid, tuple(updates[at:])))
             break
     return [*found, *_block_groups(locid, unsent, content)]
@@ -99,7 +90,7 @@ def _block_groups(locid: int, unsent: list[OutboxRow], content: Content) -> Iter
 
     Edits that have a block in common belong together; the others are independent of them.
     """
-    parts: list[tuple[set[IPBlock], list[OutboxRow]]] = []
+    parts: list[tuple[set[Any], list[OutboxRow]]] = []
     for row in unsent:
         concerned = _concerned(row)
         if concerned:
@@ -109,29 +100,18 @@ def _block_groups(locid: int, unsent: list[OutboxRow], content: Content) -> Iter
             parts.append((concerned.union(*(blocks for blocks, _ in touched)), [*members, row]))
     for blocks, members in parts:
         for at, row in enumerate(members):
-            had = set() if row.base is None else set(blocks_of(row.base["blocks"]))
+            had = frozenset() if row.against is None else row.against.blocks
             if blocks & had == blocks & content.blocks:
                 yield _Group(locid, tuple(members[at:]))
                 break
 
 
-def _concerned(row: OutboxRow) -> set[IPBlock]:
-    match row.edit:
-        case AddBlock(block=block) | RemoveBlock(block=block):
-            return {block}
-        case ReplaceBlock(block=block, new_block=new):
-            return {block, new}
-        case ClearBlocks():
-            return set(_freed(row))
-        case _:
-            return set()
+def _concerned(row: OutboxRow) -> set[Any]:
+    given = row.intent.new
+    return set(row.intent.takes) if given is None else {*row.intent.takes, given}
 
 
-def _freed(row: OutboxRow) -> tuple[IPBlock, ...]:
-    match row.edit:
-        case RemoveBlock(block=block) | ReplaceBlock(block=block):
-            return (block,)
-        case ClearBlocks() | Delete():
-            return () if row.base is None else blocks_of(row.base["blocks"])
-        case _:
-            return ()
+def _freed(row: OutboxRow) -> Blocks:
+    if row.intent.what == "delete":
+        return frozenset() if row.against is None else row.against.blocks
+    return row.intent.takes

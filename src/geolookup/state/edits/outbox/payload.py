@@ -35,11 +35,6 @@ def block_of(ends: Iterable[str]) -> IPBlock:
     return IPBlock.from_ends(*ends)
 
 
-def blocks_of(many: Iterable[Iterable[str]]) -> tuple[IPBlock, ...]:
-    """Blocks from their ends, sorted."""
-    return tuple(sorted(block_of(ends) for ends in many))
-
-
 def ends_of(block: IPBlock) -> list[str]:
     """A block as a row holds it."""
     return [block.startip, block.endip]

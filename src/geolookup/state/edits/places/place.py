@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from geolookup.model.fields import FIELD_NAMES
+
 #: The values of the eight fields, in their order.
 Values: TypeAlias = tuple[Any, ...]
 Block: TypeAlias = Hashable
@@ -21,6 +23,11 @@ class Content(msgspec.Struct, frozen=True):
 
     values: Values
     blocks: Blocks = frozenset()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its fields by name."""
+        return dict(zip(FIELD_NAMES, self.values, strict=True))
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):

@@ -227,3 +227,54 @@ def test_a_restored_outbox_does_not_send_again_what_was_added_and_removed_since(
     settle()
     person("push", exits=None)
     assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+
+
+# A second trial: removals and additions in turn, and colleagues who take back what nobody has seen here
+
+
+def test_blocks_that_a_lost_delete_all_took_come_back_though_the_removed_one_was_given_again(person: Person) -> None:
+    locid = person.has("10.1.0.0/24", "10.2.0.0/24")
+    person("custom", "remove-block", locid, "10.2.0.0/24")
+    person.upstream.faults = ["after"]  # all blocks are deleted, and nobody is told
+    person("push", exits=1)
+    assert person.there == {-1: ("Berlin", [])}
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    settle()
+    person("sync")
+    assert person.looks_up("10.1.0.1", "10.2.0.1") == [-1, -1]
+    person.pushes_for_all_to_see()
+    assert person.there == {-1: ("Berlin", ["10.1.0.0", "10.2.0.0"])}
+    person("push")
+    assert json.loads(person("outbox", "list", "--json")) == []
+
+
+def test_an_edit_that_a_colleague_took_back_is_not_sent_again_with_the_next_one(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    place = person.upstream.places[-1]
+    fields = tuple("Berlin" if value == "Potsdam" else value for value in place.fields)
+    person.upstream.colleague_changes(-1, type(place)(fields, place.blocks), who="colleague")
+    settle()
+    person("custom", "add-block", locid, "10.2.0.0/24")
+    person("push", exits=3)
+    assert "does not show them" in person.said
+    assert person.there == {-1: ("Berlin", ["10.1.0.0"])}
+    edit = min(row["id"] for row in json.loads(person("outbox", "list", "--json")) if row["state"] == "held")
+    person("outbox", "drop", edit)
+    person.pushes_for_all_to_see()
+    assert person.there[-1][0] == "Berlin"
+
+
+def test_a_name_that_a_colleague_took_back_is_a_conflict_with_the_next_name(person: Person) -> None:
+    locid = person.has("10.1.0.0/24")
+    person("custom", "update", locid, "--city", "Potsdam")
+    person("push")
+    person("custom", "update", locid, "--city", "Spandau")
+    place = person.upstream.places[-1]
+    fields = tuple("Berlin" if value == "Potsdam" else value for value in place.fields)
+    person.upstream.colleague_changes(-1, type(place)(fields, place.blocks), who="colleague")
+    settle()
+    person("push", exits=3)
+    assert "has changed Berlin" in person.said or "has changed Spandau" in person.said
+    assert person.there[-1][0] == "Berlin"

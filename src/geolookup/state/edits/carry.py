@@ -57,7 +57,9 @@ def carry_over(
         if kept.place.id in here:
             _assign(ledger, kept, here[kept.place.id], theirs)
         else:
-            ledger.rewrite(kept, replace(kept.place, intents=(), requests=(), baseline=None, number=None))
+            ledger.rewrite(
+                kept, replace(kept.place, intents=(), requests=(), owed=frozenset(), baseline=None, number=None)
+            )
     for address, numbers in ((origin, there), (url, here)):
         outbox.keep_setting(f"numbers {address}", json.dumps({str(local): number for local, number in numbers.items()}))
     outbox.keep_setting(_CARRIED, f"{origin} {url}")
@@ -74,6 +76,6 @@ def _numbers(outbox: Outbox, url: str) -> dict[int, int]:
 def _assign(ledger: Ledger, kept: Kept, number: int, theirs: Mapping[int, Geolocation]) -> None:
     """Have a place be what another service has under a number, with what neither has been sent yet."""
     left = tuple(row.intent for row in kept.pending)
-    place = replace(kept.place, number=number, lost=None, intents=left, requests=(), refused=None)
+    place = replace(kept.place, number=number, lost=None, intents=left, requests=(), owed=frozenset(), refused=None)
     content = content_of(theirs[number]) if number in theirs else None
     ledger.rewrite(kept, rebased(replace(place, baseline=content), content))

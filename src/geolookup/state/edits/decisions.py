@@ -44,7 +44,7 @@ def _choose(session: EditSession, row: OutboxRow, kept: Kept, hold: Hold, choice
         session.ledger.take_as_stored(kept, hold.theirs)
         kept = session.ledger.of(kept.place.id)
     place = chosen(kept.place, hold, choice)
-    if not place.intents and (owed := owed_blocks(place.requests)):
+    if not place.intents and (owed := owed_blocks(place)):
         place = put_back(place, owed)
     session.ledger.rewrite(kept, place)
     after = session.outbox.row(row.id)
@@ -110,7 +110,7 @@ def drop(session: EditSession, number: int) -> list[OutboxRow]:
         given_up += [each for each in kept.pending if each.id > number]
     ids = {each.id for each in given_up}
     place = replace(kept.place, intents=tuple(intent for intent in kept.place.intents if intent.id not in ids))
-    owed = owed_blocks(place.requests)
+    owed = owed_blocks(place)
     session.ledger.rewrite(kept, put_back(place, owed))
     if owed:
         session.outbox.change(number, problem="it was half done: the next push puts back what was there before")

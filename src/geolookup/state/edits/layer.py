@@ -6,6 +6,8 @@ A place of this machine is what the last conclusive list had of it, with every o
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from geolookup.model.types import Geolocation
 from geolookup.state.base.marks import Begun
 from geolookup.state.edits.outbox.kept import OPEN, Kept
@@ -61,7 +63,8 @@ def lay_over(places: Iterable[Geolocation], ours: Iterable[Kept], forms: Forms, 
             if place.number is None or not another:
                 del layer[number]
             if not another and not place.requests and listed >= kept.seen and place.number is not None:
-                content = target(place.intents, found)  # nothing is under way: the list is what the service has
+                # Nothing is under way: the list is what the service has, but for what a delete-all of ours took.
+                content = target(place.intents, replace(found, blocks=found.blocks | place.owed))
         if content is not None:
             shown[kept.shown] = Laid(place=geolocation(kept.shown, content), edits=kept.pending)
     return {**layer, **shown}

@@ -79,6 +79,7 @@ class Job:
     service said no to, with its words, until a look has told whether that is so. ``banned`` are blocks that it does not
     take back. ``put_off`` is true if the newest request was to be sent at another time, ``repeated`` if it was
     sent before, and nobody knows what became of that. ``away`` is true until the answer to its request is noted.
+    ``listed`` is true once a complete list was read for it alone.
     """
 
     kept: Kept
@@ -86,6 +87,7 @@ class Job:
     looked: bool = False
     conclusive: bool = False
     over: bool = False
+    listed: bool = False
     tries: int = 0
     put_off: bool = False
     repeated: bool = False
@@ -131,6 +133,8 @@ class Courier:
         self._answered: list[Errand] = []
         #: The numbers that we deleted, and that may be given again.
         self._freed: set[int] = set()
+        #: True if only a complete list can tell what becomes of some places.
+        self._must_list = False
         #: Which places have a block that they shall give up.
         self._leaving: dict[Any, set[int]] = {}
 
@@ -215,14 +219,14 @@ class Courier:
         if left_s and max(left_s) > 0:
             clock.sleep(max(left_s))
 
-    def _unsettled_s(self, job: Job) -> float:
-        """The seconds for which the outcome of a request may still change."""
+    def _unsettled_s(self, job: Job, *, known: bool = False) -> float:
+        """The seconds for which the outcome of a request may still change; ``known``: for which lists may lack any."""
         now = Mark.now(0)
         return max(
             (
                 self._settings.settle_s - ended.age_s(now)
                 for request in job.kept.place.requests
-                if not request.known and (ended := job.kept.sent[request.id].ended) is not None
+                if (known or not request.known) and (ended := job.kept.sent[request.id].ended) is not None
             ),
             default=0.0,
         )
@@ -281,6 +285,10 @@ class Courier:
         """
         if self._under_way or self._answered:
             return self._go_on()
+        if self._must_list:
+            self._must_list = False
+            self._read_list(freely=True)
+            return True
         if not (ready := self._ready()):
             return self._break_circle([job for job in self._waiting if not job.over])
         if unseen := [job for job in ready if not job.looked and job.kept.place.number is not None]:
@@ -502,7 +510,9 @@ class Courier:
                 return self._begin(ledger, job, request)
             case Hold():
                 self._hold(ledger, job, decision, told)
-            case Done() | Wait("conclusive") if look.content is not None and not look.another:
+            case Wait("conclusive") if not job.listed and all(request.settled for request in place.requests):
+                job.listed, job.looked, self._must_list = True, False, True
+            case Done() | Wait("shown") if look.content is not None:
                 seen = kept.place if place.requests else replace(kept.place, baseline=look.content)
                 words = "the service has these values already"
                 self._save(ledger, job, kept, seen, words, told, theirs=look.content)
@@ -515,7 +525,9 @@ class Courier:
             case _:
                 job.over = True
                 if kept.pending:
-                    told.append((kept.pending[0], "what the service shows is not conclusive yet: push again later"))
+                    left_s = max(self._unsettled_s(job, known=True), 0)
+                    words = f"the service may not show yet what it has: push again in {left_s:.0f} s or later"
+                    told.append((kept.pending[0], words))
         return None
 
     def _as_looked(self, job: Job) -> Place:

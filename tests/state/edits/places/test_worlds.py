@@ -55,7 +55,7 @@ BROKEN = {
     "any list proves everything": (((worlds,), "concluding", lambda world: world.window), (2, 1, 0)),
     "what was acknowledged need not be shown": (((deciding,), "lacking", lambda *_: False), (2, 1, 0)),
     "what a delete-all took is gone": (
-        ((deciding,), "_owed_and_promised", lambda _requests: (frozenset(), deciding._Promised({}, {}, {}))),
+        ((deciding,), "_owed_and_promised", lambda _place: (frozenset(), deciding._Promised({}, {}, {}))),
         (2, 1, 0),
     ),
     "every number in an answer is right": (((worlds,), "answered", _believed), (2, 1, 1)),

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from geolookup.state.edits.outbox.stations import pending
 from geolookup.state.edits.places.choosing import CHOICES, chosen
 from geolookup.state.edits.places.concluding import Before, answered, concluded, look_at, sent, settled
 from geolookup.state.edits.places.place import Content, Intent, Place, Request, Values
@@ -70,6 +71,8 @@ class World(NamedTuple):
     faults: int = 0
     moves: int = 0
     colleagues: int = 0
+    #: Numbers whose name a colleague took back to the one before, which no person here was told of.
+    taken_back: frozenset[int] = frozenset()
     #: Whether anything happened that does not happen on a plain service, where answers can only be lost.
     odd: bool = False
 
@@ -176,6 +179,17 @@ def colleagues(world: World) -> Iterator[tuple[str, World]]:
         if owner > 0:
             if is_known and content.values != ("z",):
                 yield f"a colleague names {number} z", after((owner, replace(content, values=("z",))), 0)
+            ours = next((place for place in world.places if place.id == owner), None)
+            was = None if ours is None else ours.baseline
+            # If its answer was lost, nobody could tell that from an update that was never carried out.
+            if was is not None and any(
+                each.known and each.values == content.values != was.values for each in ours.requests
+            ):
+                back = after((owner, replace(content, values=was.values)), 0)
+                yield (
+                    f"a colleague takes back the name of {number}",
+                    back._replace(taken_back=back.taken_back | {number}),
+                )
             if 3 not in content.blocks:
                 entry = owner, replace(content, blocks=content.blocks | {3})
                 yield f"a colleague adds block 3 to {number}", after(entry, ("b", 3))
@@ -220,6 +234,10 @@ def applied(
     # What a replica does not show yet, or came while a request was under way, nobody can know of.
     if undone and not late and len(world.window) == 1 and not _knows(place, "z"):
         raise Violated(f"{request.what} of place {place.id} undoes what a colleague named {number}, and nobody saw it")
+    if number in world.taken_back and (after is None or after.values != content.values):
+        if not late and len(world.window) == 1:
+            raise Violated(f"{request.what} of place {place.id} repeats what a colleague took back at {number}")
+        world = world._replace(taken_back=world.taken_back - {number})
     return changed(world, shelved(world.shelf, number, None if after is None else (owner, after))), number
 
 
@@ -234,8 +252,10 @@ def put(world: World, place: Place) -> World:
 
 def pushes(world: World) -> Iterator[tuple[str, World]]:
     for place in world.places:
-        # A list that began before everything settled may be any of a replica's.
-        conclusive = all(request.settled for request in place.requests)
+        if not pending(place, place.acknowledged):
+            continue  # a push goes by the edits that the service does not have yet
+        # A list that began before everything settled may be any of a replica's; a short one is never conclusive.
+        settled = all(request.settled for request in place.requests)
         seen = set()
         for shelf in world.window:
             theirs = None if place.number is None else contents(shelf).get(place.number)
@@ -243,10 +263,13 @@ def pushes(world: World) -> Iterator[tuple[str, World]]:
                 continue
             seen.add(theirs)
             claimed = place.number is not None and sum(each.number == place.number for each in world.places) > 1
-            look = look_at(place, theirs, EXACT, conclusive=conclusive and not claimed)
-            decision = reconcile(place, replace(look, claimed=claimed))
-            if isinstance(decision, Send):
-                yield from _sends(world, place, decision.request)
+            sent = set()
+            for conclusive in {settled and not claimed, False}:
+                look = look_at(place, theirs, EXACT, conclusive=conclusive)
+                decision = reconcile(place, replace(look, claimed=claimed))
+                if isinstance(decision, Send) and decision.request not in sent:
+                    sent.add(decision.request)
+                    yield from _sends(world, place, decision.request)
 
 
 def _sends(world: World, place: Place, request: Request) -> Iterator[tuple[str, World]]:
@@ -309,6 +332,7 @@ def synced(world: World, shelf: Shelf) -> World:
         places=found.places,
         held=tuple(sorted(found.held.items(), key=lambda each: each[0])),
         told=world.told | twins | set(found.ended),
+        taken_back=frozenset(),  # whoever edits from here on has seen it, and what is held was told
     )
 
 
@@ -327,7 +351,9 @@ def steps(world: World) -> Iterator[tuple[str, World]]:
     if world.faults and len(world.window) > 1 and not world.late and not goes_back:
         yield (
             "the service fails over, to how it was when all had settled",
-            world._replace(shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True),
+            world._replace(
+                shelf=lost, window=(*world.window, lost), faults=world.faults - 1, odd=True, taken_back=frozenset()
+            ),
         )
     shelves = concluding(world)
     if world.shelf not in shelves:

@@ -170,7 +170,8 @@ class Judge:
         service, memory = self._world.service, self._memory
         assert len(self._world.rows()) >= memory.rows_seen
         # What was acknowledged of something that was taken for lost later was done under the number that it had.
-        memory.numbers |= self._world.aliases()
+        lost = {kept.place.id: kept.place.lost for kept in self._world.places() if kept.place.lost is not None}
+        memory.numbers |= lost | self._world.aliases()
         aliases = memory.numbers
         rows, decided = self._world.rows(), memory.places_of(memory.decided)
         for row in rows:

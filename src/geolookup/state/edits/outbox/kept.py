@@ -19,7 +19,7 @@ from geolookup.state.edits.outbox.payload import (
     written,
 )
 from geolookup.state.edits.outbox.row import COLUMNS, OutboxRow, State, damaged, read_row
-from geolookup.state.edits.places.place import Place, Request
+from geolookup.state.edits.places.place import Blocks, Place, Request, in_order
 from geolookup.state.edits.places.reconcile import Hold
 
 if TYPE_CHECKING:
@@ -124,15 +124,21 @@ def request_columns(request: Request) -> dict[str, Any]:
     }
 
 
+def blocks_column(blocks: Blocks) -> str | None:
+    """Blocks as JSON, None if there are none."""
+    return written([ends_of(block) for block in in_order(blocks)]) if blocks else None
+
+
 def _block_column(block: Any) -> str | None:
     return None if block is None else written(ends_of(block))
 
 
 _KINDS = ("create", "put", "add", "replace", "clear", "delete")
 _REQUEST = "place, id, what, before, fields, old, new, upto, known, put_off, key, attempted, ended, misnamed"
-_PLACE = "id, number, lost, baseline, seen, refused, said, hold, doubted, made, before"
+_PLACE = "id, number, lost, baseline, owed, seen, refused, said, hold, doubted, made, before"
 _read_values = reader(list[str | float | None])
 _read_ends = reader(tuple[str, str])
+_read_blocks = reader(list[tuple[str, str]])
 _read_refused = reader(dict[str, str | None])
 _read_hold = reader(tuple[str, DESCRIBED | None, int | None, list[tuple[int, DESCRIBED]]])
 
@@ -171,7 +177,7 @@ def _read_request(
 
 def _read_place(
     place: int, rows: Mapping[int, OutboxRow], requests: Iterable[tuple[Request, Sent]], number: int | None,
-    lost: int | None, baseline: Any, seen: int, refused: Any, said: str | None, hold: Any, doubted: int,
+    lost: int | None, baseline: Any, owed: Any, seen: int, refused: Any, said: str | None, hold: Any, doubted: int,
     made: int | None, before: int | None,
 ) -> Kept:  # fmt: skip
     try:
@@ -186,6 +192,7 @@ def _read_place(
                 baseline=read_content(baseline),
                 intents=tuple(row.intent for row in rows.values()),
                 requests=tuple(request for request, _ in requests),
+                owed=frozenset() if owed is None else frozenset(map(block_of, _read_blocks(owed))),
                 refused=None if refused is None else _request(**_read_refused(refused)),
                 doubted=bool(doubted),
             ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from geolookup.model.types import is_provisional
-from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, Sent, read_places, request_columns
+from geolookup.state.edits.outbox.kept import LIVING, OPEN, Kept, Sent, blocks_column, read_places, request_columns
 from geolookup.state.edits.outbox.operations import edit_of
 from geolookup.state.edits.outbox.outbox import Outbox
 from geolookup.state.edits.outbox.payload import content_column, described, written
@@ -32,7 +32,7 @@ _PUT_BACK = "an older copy of the edits was put back: what became of this one is
 
 def _bound(place: Place) -> tuple[Any, ...]:
     """The part of a place that follows from lists and answers."""
-    return place.number, place.lost, place.baseline, place.doubted
+    return place.number, place.lost, place.baseline, place.owed, place.doubted
 
 
 def _hold_column(hold: Hold) -> str:
@@ -139,6 +139,7 @@ class Ledger:
                 "number": place.number,
                 "lost": lost,
                 "baseline": content_column(place.baseline),
+                "owed": blocks_column(place.owed),
                 "refused": None if place.refused is None else written(request_columns(place.refused)),
                 "said": None if place.refused is None else kept.said,
                 "hold": None if hold is None else _hold_column(hold),

@@ -32,12 +32,12 @@ CREATE INDEX history_step ON history (step);
 CREATE TABLE steps (id INTEGER PRIMARY KEY, undoes INTEGER, undone_by INTEGER);
 
 -- A place: `id` is its number on this machine, the service's own as long as that is bound to it, else a provisional
--- one. `baseline` is what the list with the counter `seen` had of it. `refused` is a request that the service said no
--- to, `said` its words. `made` and `before` are baselines: of the moment when a person made it, and of the first
--- request to create it.
+-- one. `baseline` is what the list with the counter `seen` had of it, with the blocks that are `owed`: a delete-all of
+-- ours took them. `refused` is a request that the service said no to, `said` its words. `made` and `before` are
+-- baselines: of the moment when a person made it, and of the first request to create it.
 CREATE TABLE places (
-    id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, seen INTEGER NOT NULL DEFAULT 0, refused TEXT,
-    said TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER
+    id INTEGER PRIMARY KEY, number INTEGER, lost INTEGER, baseline TEXT, seen INTEGER NOT NULL DEFAULT 0, owed TEXT,
+    refused TEXT, said TEXT, hold TEXT, doubted INTEGER NOT NULL DEFAULT 0, made INTEGER, before INTEGER
 );
 CREATE INDEX places_number ON places (number);
 CREATE INDEX places_lost ON places (lost);
@@ -106,7 +106,8 @@ def version_of(connection: sqlite3.Connection) -> int | None:
 
 def is_of_an_unreleased_build(connection: sqlite3.Connection) -> bool:
     """Tell whether a file is the edits.db of a build before the first release, which had other tables."""
-    sql = "SELECT 1 FROM sqlite_master WHERE name IN ('_sqlite_migrations', 'custom')"
+    other = "name = 'places' AND sql NOT LIKE '% owed %'"
+    sql = f"SELECT 1 FROM sqlite_master WHERE name IN ('_sqlite_migrations', 'custom') OR {other}"  # noqa: S608 - ours
     return connection.execute(sql).fetchone() is not None
 
 

@@ -35,7 +35,7 @@ def pending(place: Place, theirs: Content | None) -> list[Intent]:
             return list(place.intents)  # it may have been made
         gone = any(intent.what == "delete" for intent in place.intents)
         return list(strays(place.intents) if gone else place.intents)
-    owed = owed_blocks(place.requests)
+    owed = owed_blocks(place)
     wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed) if owed else theirs)
     if wanted is None:
         known = max((request.upto for request in place.requests if request.known), default=0)
@@ -61,7 +61,7 @@ def _owner(place: Place, at: int) -> int:
 
 def half_taken(place: Place) -> list[Intent]:
     """The edits that take blocks away of which the service lacks others, too, that must come back."""
-    theirs, owed = place.acknowledged, owed_blocks(place.requests)
+    theirs, owed = place.acknowledged, owed_blocks(place)
     if theirs is None or not owed:
         return []
     wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed))

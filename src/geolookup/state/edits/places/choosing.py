@@ -32,7 +32,9 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
     """A place after a person's choice about it: what is open next is sent by the next push."""
     match choice:
         case "mine":
-            return replace(rebased(place, hold.theirs), doubted=False)  # they know now what is there
+            # They know now what is there: what was acknowledged before counts no more.
+            counting = tuple(request for request in place.requests if request.what != "put")
+            return replace(rebased(place, hold.theirs), requests=counting, doubted=False)
         case "theirs":
             against = {intent.id for intent in conflicting(place, hold.theirs)} if hold.theirs is not None else set()
             if hold.theirs is not None and strange_blocks(place, hold.theirs):
@@ -42,7 +44,9 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
             return _as_it_is(given_up, hold.theirs) if hold.theirs is not None else given_up
         case "same":
             left = tuple(intent for intent in place.intents if intent.what != "create")  # it is there, as it is
-            bound = replace(place, number=hold.number, lost=None, requests=(), baseline=hold.theirs, intents=left)
+            bound = replace(
+                place, number=hold.number, lost=None, requests=(), owed=frozenset(), baseline=hold.theirs, intents=left
+            )
             return rebased(bound, hold.theirs)
         case "anew":
             return anew(place)
@@ -55,7 +59,7 @@ def chosen(place: Place, hold: Hold, choice: Choice) -> Place:
         case "drop":
             return replace(
                 place, lost=None, number=None if hold.theirs is None or hold.reason != "not shown" else place.number,
-                baseline=hold.theirs if hold.reason == "not shown" else None, intents=(), requests=(),
+                baseline=hold.theirs if hold.reason == "not shown" else None, intents=(), requests=(), owed=frozenset(),
             )  # fmt: skip
 
 
@@ -65,7 +69,7 @@ def anew(place: Place) -> Place:
     if wanted is None and (left := strays(place.intents) or place.intents):
         wanted = target(left, left[0].base)
     if wanted is None:
-        return replace(place, number=None, lost=None, baseline=None, intents=(), requests=())
+        return replace(place, number=None, lost=None, baseline=None, intents=(), requests=(), owed=frozenset())
     # Under the numbers that a person knows: the create under the first, and each block under that which gave it.
     ids = [intent.id for intent in place.intents] or [0]
     given = {intent.new: intent.id for intent in place.intents if intent.new is not None}
@@ -74,7 +78,7 @@ def anew(place: Place) -> Place:
         Intent(id=given.get(block, ids[-1]), what="add", base=Content(wanted.values), new=block)
         for block in in_order(wanted.blocks)
     ]
-    return replace(place, number=None, lost=None, baseline=None, intents=tuple(intents), requests=())
+    return replace(place, number=None, lost=None, baseline=None, intents=tuple(intents), requests=(), owed=frozenset())
 
 
 def rebased(place: Place, theirs: Content | None) -> Place:
@@ -82,18 +86,19 @@ def rebased(place: Place, theirs: Content | None) -> Place:
     if theirs is None:
         return place
     intents = (replace(intent, what="set") if intent.what == "create" else intent for intent in place.intents)
-    return replace(place, baseline=theirs, intents=made_against(theirs, intents))
+    baseline = replace(theirs, blocks=theirs.blocks | place.owed)
+    return replace(place, baseline=baseline, intents=made_against(theirs, intents))
 
 
 def _restored(place: Place, theirs: Content) -> Place:
     """A place of which all that was acknowledged, and is not there, is wanted anew."""
     newest = max((intent.id for intent in place.intents), default=0)
-    again = replace(rebased(place, theirs), requests=())
+    again = rebased(replace(place, requests=(), owed=frozenset()), theirs)
     wanted = again.shown
     if wanted is None:
         return again
     taken = frozenset().union(*(intent.takes for intent in place.intents))
-    lost = (promised_blocks(place.requests) | owed_blocks(place.requests)) - taken - wanted.blocks
+    lost = (promised_blocks(place) | owed_blocks(place)) - taken - wanted.blocks
     extra = tuple(Intent(id=newest, what="add", base=theirs, new=block) for block in in_order(lost))
     return replace(again, intents=(*again.intents, *extra))
 
@@ -104,8 +109,8 @@ def _as_it_is(place: Place, theirs: Content) -> Place:
     if known is None:
         return place
     left = tuple(each for each in place.intents if each.what != "create" and each.applied(known) != known)
-    owed = owed_blocks(place.requests) - theirs.blocks
-    return put_back(rebased(replace(place, intents=left, requests=()), theirs), owed)
+    owed = owed_blocks(place) - theirs.blocks
+    return put_back(rebased(replace(place, intents=left, requests=(), owed=frozenset()), theirs), owed)
 
 
 def put_back(place: Place, owed: Blocks) -> Place:

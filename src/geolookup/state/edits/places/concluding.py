@@ -214,7 +214,7 @@ def concluded(
                 if content is None and place.shown is not None:
                     ended.append(place.id)
                 place = replace(
-                    place, number=number, lost=None, intents=(), requests=(), doubted=False,
+                    place, number=number, lost=None, intents=(), requests=(), owed=frozenset(), doubted=False,
                     baseline=None if content is None else shown,
                 )  # fmt: skip
             case Send() if look.content is not None and not look.another:
@@ -229,14 +229,22 @@ def _shown(place: Place, theirs: Content, listed: Content) -> Place:
 
     ``theirs`` is in our words, and ``listed`` in those of the service.
     """
-    owed = owed_blocks(place.requests) - theirs.blocks
+    owed = owed_blocks(place) - theirs.blocks
     baseline = replace(theirs, blocks=theirs.blocks | owed)
-    intents = lacked(_without_create(place), baseline)
-    clears = [request for request in place.requests if request.what == "clear"] if owed else []
-    taken = tuple(replace(request, before=replace(theirs, blocks=owed), known=True) for request in clears[-1:])
+    left = tuple(_without_create(place))
+    intents = lacked(left, baseline)
+    if owed and not any(intent.takes for intent in intents):
+        # A block that was removed was given again before the delete-all was known: both stay until the others are back.
+        *_, taking = (intent for intent in left if intent.takes)
+        intents = tuple(
+            intent
+            for intent in left
+            if intent in (*intents, taking) or (intent.id > taking.id and intent.new in taking.takes)
+        )
+    given = frozenset(intent.new for intent in place.intents)
     return replace(
-        place, baseline=replace(baseline, values=listed.values), requests=taken,
-        intents=made_against(baseline, intents, keep_blocks=True),
+        place, baseline=replace(baseline, values=listed.values), requests=(), owed=owed,
+        intents=made_against(baseline, intents, given=given),
     )  # fmt: skip
 
 

@@ -105,6 +105,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     ``baseline`` is what the last conclusive list had of it, None if none had it. ``intents`` are those that no
     conclusive list has shown yet, ``requests`` all that were sent since, both oldest first.
+    ``owed`` are blocks that a delete-all of ours took before that list and that must come back: the baseline has them.
     ``refused`` is what the service said no to for good. ``lost`` is the number that it had before a list showed
     something else under it. ``doubted`` is true if an older copy of the edits was put back: what is open may have been
     sent, and undone, since.
@@ -116,6 +117,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Content | None = None
     intents: tuple[Intent, ...] = ()
     requests: tuple[Request, ...] = ()
+    owed: Blocks = frozenset()
     refused: Request | None = None
     doubted: bool = False
 
@@ -130,7 +132,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def acknowledged(self) -> Content | None:
         """The place as the service has it, as far as its answers say."""
         known = [request for request in self.requests if request.known]
-        return known[-1].applied(known[-1].before) if known else self.baseline
+        if known or self.baseline is None:
+            return known[-1].applied(known[-1].before) if known else None
+        return replace(self.baseline, blocks=self.baseline.blocks - self.owed)
 
     def was(self) -> Iterator[Content]:
         """Every content that it had at the service or was asked to have; what only waits to be sent proves nothing."""
@@ -169,14 +173,17 @@ def target(intents: Iterable[Intent], content: Content | None) -> Content | None
     return Content(tuple(values), frozenset(blocks)) if is_there else None
 
 
-def made_against(content: Content, intents: Iterable[Intent], *, keep_blocks: bool = False) -> tuple[Intent, ...]:
-    """Intents with this content as the base, each after those before it; ``keep_blocks``: with their own blocks."""
+def made_against(content: Content, intents: Iterable[Intent], *, given: Blocks | None = None) -> tuple[Intent, ...]:
+    """Intents with this content as the base, each after those before it.
+
+    With blocks that edits have ``given``, only these are new to who made them; None stands for all that are there.
+    """
     found: list[Intent] = []
     base: Content | None = content
     for intent in intents:
         if base is not None:
             values = tuple(intent.touched.get(at, value) for at, value in enumerate(base.values))
-            own = base.blocks if intent.base is None or not keep_blocks else intent.base.blocks
+            own = base.blocks if intent.base is None or given is None else intent.base.blocks | given & base.blocks
             intent = replace(intent, base=replace(base, blocks=own), values=values if intent.what == "set" else ())
             base = intent.applied(base)
         found.append(intent)

@@ -19,12 +19,13 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Nothing can be told, or sent, before ``until``: requests have settled, a list is conclusive, or others are done.
+    """Nothing can be told, or sent, before ``until``.
 
-    The latter take blocks away that this place shall have.
+    "settled": requests can be under way no longer; "conclusive": a conclusive list says what there is; "shown": one
+    shows what the service has already; "others": other places have given up blocks that this one shall have.
     """
 
-    until: Literal["settled", "conclusive", "others"]
+    until: Literal["settled", "conclusive", "shown", "others"]
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -82,13 +83,13 @@ def reconcile(place: Place, look: Look) -> Decision:
         return _absent(place, look)
     if any(request.what == "delete" and request.known for request in place.requests):
         return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
-    if look.conclusive and lacking(place, theirs):
-        return Hold("not shown", theirs, _number(place))
+    if lacking(place, theirs):  # else an edit that somebody took back would be sent again with the next one
+        return Hold("not shown", theirs, _number(place)) if look.conclusive else Wait("conclusive")
     if conflicting(place, theirs):
         return Hold("conflict", theirs, _number(place))
-    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place.requests)))
+    wanted = target(place.intents, replace(theirs, blocks=theirs.blocks | owed_blocks(place)))
     if theirs == wanted:
-        return Done(theirs) if look.conclusive else Wait("conclusive")
+        return Done(theirs) if look.conclusive else Wait("shown")
     if place.doubted:
         return Hold("doubted", theirs, _number(place))
     request = _next(place, theirs, wanted, look.busy)
@@ -149,29 +150,31 @@ def _absent(place: Place, look: Look) -> Decision:
 class _Promised:
     """What the service said yes to and must therefore show, each with the newest intent that it was sent for.
 
-    ``values`` are by the position of their field, and ``gone`` are blocks that it must not show.
+    ``values`` are by the position of their field: what was acknowledged, and what was sent since and may be there.
+    ``gone`` are blocks that it must not show.
     """
 
     blocks: dict[Any, int]
-    values: dict[int, tuple[Any, int]]
+    values: dict[int, tuple[frozenset[Any], int]]
     gone: dict[Any, int]
 
 
-def _owed_and_promised(requests: Iterable[Request]) -> tuple[Blocks, _Promised]:
+def _owed_and_promised(place: Place) -> tuple[Blocks, _Promised]:
     """The blocks that a delete-all of ours took and that were not put back, and what was acknowledged since."""
-    owed: set[Any] = set()
+    owed: set[Any] = set(place.owed)
     blocks: dict[Any, int] = {}
-    values: dict[int, tuple[Any, int]] = {}
+    values: dict[int, tuple[frozenset[Any], int]] = {}
     gone: dict[Any, int] = {}
-    for request in requests:
+    for request in place.requests:
         match request.what:
             case "create" if request.known:
-                values = {at: (value, request.upto) for at, value in enumerate(request.values)}
+                values = {at: (frozenset({value}), request.upto) for at, value in enumerate(request.values)}
             case "put":
                 for at, value in _touched(request).items():
-                    values.pop(at, None)
                     if request.known:
-                        values[at] = value, request.upto
+                        values[at] = frozenset({value}), request.upto
+                    elif at in values:
+                        values[at] = values[at][0] | {value}, values[at][1]
             case "clear":
                 assert request.before is not None
                 owed |= request.before.blocks
@@ -188,14 +191,14 @@ def _owed_and_promised(requests: Iterable[Request]) -> tuple[Blocks, _Promised]:
     return frozenset(owed), _Promised(blocks, values, gone)
 
 
-def owed_blocks(requests: Iterable[Request]) -> Blocks:
+def owed_blocks(place: Place) -> Blocks:
     """The blocks that a delete-all of ours took, and that must be put back unless an intent takes them."""
-    return _owed_and_promised(requests)[0]
+    return _owed_and_promised(place)[0]
 
 
-def promised_blocks(requests: Iterable[Request]) -> Blocks:
+def promised_blocks(place: Place) -> Blocks:
     """The blocks that the service acknowledged, and has not been told to delete since."""
-    return frozenset(_owed_and_promised(requests)[1].blocks)
+    return frozenset(_owed_and_promised(place)[1].blocks)
 
 
 def _touched(request: Request) -> dict[int, Any]:
@@ -205,7 +208,7 @@ def _touched(request: Request) -> dict[int, Any]:
 
 def lacking(place: Place, theirs: Content) -> bool:
     """True if a conclusive list lacks what was acknowledged, and no later intent takes it back."""
-    promised = _owed_and_promised(place.requests)[1]
+    promised = _owed_and_promised(place)[1]
     for block, upto in promised.blocks.items():
         if block not in theirs.blocks and not any(block in each.takes for each in place.intents if each.id > upto):
             return True
@@ -218,8 +221,8 @@ def lacking(place: Place, theirs: Content) -> bool:
             and not _gives(place, block, taken[block])
         ):
             return True
-    for at, (value, upto) in promised.values.items():
-        if theirs.values[at] != value and not any(at in each.touched for each in place.intents if each.id > upto):
+    for at, (values, upto) in promised.values.items():
+        if theirs.values[at] not in values and not any(at in each.touched for each in place.intents if each.id > upto):
             return True
     return False
 
@@ -232,11 +235,14 @@ def _gives(place: Place, block: Block, after: int) -> bool:
 def conflicting(place: Place, theirs: Content) -> list[Intent]:
     """The intents that would change or delete what somebody has changed since the person saw it."""
     ours: dict[int, set[Any]] = {at: set() for at in range(len(theirs.values))}
+    acknowledged: dict[int, int] = {}
     blocks: set[Any] = set()
     found = []
     for request in place.requests:
         sent = dict(enumerate(request.values)) if request.what == "create" else {}
         for at, value in (_touched(request) if request.what == "put" else sent).items():
+            if request.known and request.what == "put":  # if what was before is there, somebody took ours back
+                ours[at], acknowledged[at] = set(), request.upto
             ours[at].add(value)
         blocks |= {request.old, request.new}
     for intent in place.intents:
@@ -244,7 +250,8 @@ def conflicting(place: Place, theirs: Content) -> list[Intent]:
         touched = dict(enumerate(intent.values)) if intent.what == "create" else intent.touched
         if intent.base is not None:
             for at in ours if intent.what == "delete" else touched:
-                ours[at].add(intent.base.values[at])
+                if intent.id > acknowledged.get(at, -1):
+                    ours[at].add(intent.base.values[at])
                 if theirs.values[at] not in ours[at] | {touched.get(at, intent.base.values[at])}:
                     found.append(intent)
                     break
@@ -262,7 +269,7 @@ def _seen(intents: Iterable[Intent]) -> Blocks:
 
 def strange_blocks(place: Place, theirs: Content) -> Blocks:
     """The blocks that neither the person who edited has seen, nor anything of ours has given."""
-    known: set[Any] = set()
+    known: set[Any] = set(place.owed)
     for intent in place.intents:
         known |= intent.takes | {intent.new}
     known |= _seen(place.intents)

@@ -14,6 +14,7 @@ from geolookup.model.fields import DEGREES, FIELD_NAMES
 from geolookup.model.types import PROVISIONAL_LOCID
 from geolookup.state.base.sqlite import QUESTION_WAIT_S
 from geolookup.state.edits.outbox.outbox import Outbox
+from geolookup.state.edits.places.place import Content
 from geolookup.state.publishing.directory import StateDirectory
 from tests.cli.edits.test_custom import CREATE, Command
 from tests.support.data.states import place, publish
@@ -134,7 +135,8 @@ def test_others_read_edits_db_however_much_an_edit_writes_before_it_is_committed
     directory = StateDirectory(home)
     with directory.edits.transaction() as database:
         outbox = Outbox(database)
-        base = {"fields": {**outbox.row(1).payload["fields"], "city": "x" * 20_000}, "blocks": []}
+        values = {**outbox.row(1).payload["fields"], "city": "x" * 20_000}.values()
+        base = Content(tuple(values))
         for _ in range(300):  # more than SQLite keeps in its cache
             outbox.add(outbox.row(1).edit, FIRST, base=base)
         with directory.edits.reading(wait_s=0.0) as reading:

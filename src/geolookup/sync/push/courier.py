@@ -66,9 +66,10 @@ OnConflict: TypeAlias = Literal["hold", "mine", "theirs"]
 #: A counter above those of all marks: what is read now.
 _NEWEST = 1 << 53
 _FIRST_LOT = 8
-_MOST_IN_LOT = 64
+#: Two lots may be without their durable answers at once: of so many in all a kill leaves the outcome unknown.
+_MOST_IN_LOT = 64 // 2
 #: How long the requests of a lot may take: what is answered is not durable before the end.
-_MOST_S = 0.25
+_MOST_S = 0.25 / 2
 
 
 @dataclass(slots=True)

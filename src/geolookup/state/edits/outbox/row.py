@@ -50,7 +50,7 @@ class OutboxRow:
     """One edit.
 
     ``locid`` is the number that the geolocation has on this machine (provisional for one created here, for ever).
-    ``edit`` is what shall be done; ``against`` what it was made against, None for a create.
+    ``edit`` is what shall be done; ``base`` what it was made against (``fields`` and ``blocks``), None for a create.
     ``state`` follows from what was sent for its geolocation, and ``attempts`` counts the requests for it.
     Moments are texts of `clock.now_text`, None if not reached. ``problem`` says in words what stands in the way.
 

@@ -37,7 +37,7 @@ def test_of_several_that_are_equal_none_is_taken_until_a_person_says_which(perso
     person("push", exits=3)
     assert "held: edit 1: create geolocation" in person.said
     assert "the service has something new that may be Berlin" in person.said
-    assert "-1, -2, Berlin, DE; `geolookup outbox adopt 1 -1` says that this is it" in person.said
+    assert "-1 (Berlin, DE), or -2 (Berlin, DE); `geolookup outbox adopt 1 -1` says that -1 is it" in person.said
     person("outbox", "adopt", 1, -1)
     person("custom", "add-block", locid, "10.1.0.0/24")
     person("push")

@@ -136,10 +136,12 @@ def count_left_over(directory: StateDirectory, report: PushReport) -> None:
         of_lines = {row.id: row for row in outbox.where("id IN (SELECT value FROM json_each(?))", (among,))}
         for line in report.edits:
             line["what"] = named.describe(of_lines[line["edit"]])
-        cleared = ledger.read("id IN (SELECT place FROM requests WHERE what = 'clear' AND NOT over)")
+        where = "owed IS NOT NULL OR id IN (SELECT place FROM requests WHERE what = 'clear' AND NOT over)"
+        cleared = ledger.read(where)
         half_done = {intent.id for kept in cleared.values() for intent in half_taken(kept.place)}
     for state in (State.QUEUED, State.UNKNOWN, State.HELD, State.REJECTED):
         setattr(report, state.value, sum(row.state == state for row in rows))
+    report.unknown += sum(row.state == State.SENDING for row in rows)  # nobody noted an answer
     report.half_done = [
         f"edit {row.id} is half done ({named.describe(row)}): lookups have all other blocks, and the service lacks "
         "some until a push goes through"

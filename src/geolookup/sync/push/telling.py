@@ -42,8 +42,9 @@ def words_of(content: Content | None) -> str:
     return f"{place.place_text() or 'a geolocation without a name'}" + (f" with {blocks}{more}" if blocks else "")
 
 
-def _listed(hold: Hold) -> str:
-    return ", ".join(str(number) for number in (hold.number, *(each for each, _ in hold.also)))
+def _candidates(hold: Hold) -> list[tuple[int | None, Content | None]]:
+    """What may be meant, by number: no more than a person compares at a glance."""
+    return [(hold.number, hold.theirs), *hold.also][:_MOST_NAMED]
 
 
 def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -> str:
@@ -64,7 +65,8 @@ def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -
         "gone": gone,
         "another": f"the service has given the number {number} to something else ({theirs}): {who} has none there now",
         "not shown": f"the service said yes to edits of {who}, and does not show them: it has {theirs}",
-        "unclear": f"the service has something new that may be {who}: {_listed(hold)}, {theirs}",
+        "unclear": f"the service has something new that may be {who}: "
+        + ", or ".join(f"{each} ({words_of(content)})" for each, content in _candidates(hold)),
         "refused": f"the service refuses this edit of {who}: {said}",
         "doubted": f"an older copy of the edits was put back, and {who} may have been pushed and changed since: "
         f"the service has {theirs}",
@@ -73,7 +75,9 @@ def why_held(kept: Kept, hold: Hold, names: Names, *, said: str | None = None) -
         "mine": f"`geolookup outbox retry {EDIT}` sends yours all the same",
         "theirs": f"`geolookup outbox drop {EDIT}` keeps theirs",
         "anew": f"`geolookup outbox retry {EDIT}` creates it anew",
-        "same": f"`geolookup outbox adopt {EDIT} {number}` says that this is it",
+        "same": ", ".join(
+            f"`geolookup outbox adopt {EDIT} {each}` says that {each} is it" for each, _ in _candidates(hold)
+        ),
         "retry": f"`geolookup outbox retry {EDIT}` sends it again",
         "drop": f"`geolookup outbox drop {EDIT}` gives it up",
     }

@@ -43,7 +43,7 @@ class IndexBuilder:
 
     def __init__(
         self,
-        layer: Literal["custom", "default"],
+        layer: Literal["custom", "default", "network"],
         *,
         source: str = "",
         later_wins: bool = False,
@@ -52,7 +52,8 @@ class IndexBuilder:
     ) -> None:
         """An empty builder. Locids are below zero in the layer ``custom``, above zero in ``default``.
 
-        With ``records``, blocks are of records, of which a location may have several: see `add_record`.
+        With ``records``, blocks are of records, of which a location may have several: see `add_record`. The layer
+        ``network`` has records alone, whose parts are facts.
 
         ``source`` names what the layer was made from. With ``later_wins``, of two blocks of one size the later added
         wins, for a source whose locids mean nothing; else the one whose locid is further from zero. In ``folder``
@@ -68,7 +69,7 @@ class IndexBuilder:
         self._folder = folder
         self._seen: Seen | set[int] = set() if folder is None else Seen()
         self._count = 0
-        self._records = RecordColumns(folder) if records else None
+        self._records = RecordColumns(folder) if records or layer == "network" else None
         kinds = {
             "locid": "q",
             **{field.name: "i" if field.limit is None else "d" for field in FIELDS},
@@ -372,7 +373,10 @@ class IndexBuilder:
             records: dict[str, flatten.Array | Column] = {}
             weak = EMPTY
             if self._records is not None:
-                renumbered, weak, records = self._records.sections(renumbered, self._count)
+                if self._layer == "network":
+                    records = self._records.facts()
+                else:
+                    renumbered, weak, records = self._records.sections(renumbered, self._count)
             sections, counts = self._flatten(renumbered, weak)
             counts["locations"] = self._count
             sections |= records

@@ -20,6 +20,11 @@ MAJOR: "Final" = 1
 #: The slot of a gap: no geolocation of this layer covers the segment.
 EMPTY: "Final" = 0xFFFFFFFF
 
+#: The layers that a file may hold. The file of the layer ``network`` has no locations: its segments have records, whose
+#: keys are the facts of their networks. ``record.said`` has for each record the number of a part, which is a map from
+#: each of its keys to the number of the source that said it; it is left out if the file has one source.
+LAYERS: "Final" = ("custom", "default", "network")
+
 #: One start for each value of an address's upper 16 bits, and one past the last.
 TABLE_LENGTH: "Final" = 65_537
 
@@ -34,6 +39,7 @@ SECTIONS: "Final" = {
     "v6.table": "U32",
     **{f"loc.{name}": "I32" for name in TEXT_NAMES},
     "record.slot": "U32",
+    "record.said": "U32",
     "parts.offsets": "I32",
     "v4.low": "U16",
     "v4.slot": "U16",
@@ -50,7 +56,7 @@ SECTIONS: "Final" = {
 #: if all have the same, and what has to do with records if there are none, or if each location has one.
 OPTIONAL_SECTIONS: "Final" = (
     *("v6.lo", "v4.slot_high", "v6.slot_high", "loc.pending", "loc.source"),
-    *("record.slot", "record.source", "parts.offsets", "parts.bytes"),
+    *("record.slot", "record.said", "record.source", "parts.offsets", "parts.bytes"),
 )
 #: Before the name of a key of records: such a section has for each record the number of the key's part, 0 for none.
 #: There may be any of them, each of the narrowest of these types.

@@ -17,6 +17,7 @@ from geolookup.index.layout import (
     FORMAT,
     HEADER_CHECK,
     ITEM_FORMATS,
+    LAYERS,
     MAJOR,
     MAX_HEADER_BYTES,
     NARROW_EMPTY,
@@ -166,15 +167,15 @@ def read_header(data: memoryview, path: str) -> Header:
         raise IndexDamagedError(f"{path}: the header is damaged: its checksum is not {metadata.get(HEADER_CHECK)}")
     if not all(isinstance(value, str) for value in metadata.values()):
         raise IndexDamagedError(f"{path}: __metadata__ has something that is not text")
-    if metadata.get("layer") not in ("custom", "default"):
-        raise IndexDamagedError(f"{path}: the layer is neither custom nor default, but {metadata.get('layer')!r:.80}")
+    if metadata.get("layer") not in LAYERS:
+        raise IndexDamagedError(f"{path}: the layer is not one of {', '.join(LAYERS)}: {metadata.get('layer')!r:.80}")
     counts = {name: _count(metadata.get(name), name, path) for name in COUNT_NAMES}
     sections = {
         name: _section(name, entry, start, size, path) for name, entry in tree.items() if name != "__metadata__"
     }
     if max((section.end for section in sections.values()), default=start) != size:
         raise IndexDamagedError(f"{path}: the sections do not end where the file ends: it is truncated, or has more")
-    _check_shapes(sections, counts, path)
+    _check_shapes(sections, counts, metadata["layer"], path)
     _check_ends(data, sections, path)
     return Header(raw, tree, metadata, counts, sections, size)
 
@@ -224,13 +225,22 @@ def _whole_numbers(value: "Any") -> bool:
     return isinstance(value, list) and all(type(item) is int and item >= 0 for item in value)
 
 
-def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: str) -> None:
+def record_count(sections: dict[str, Section], counts: dict[str, int], layer: str) -> int:
+    """The number of a file's records: as many as locations, if no location has several."""
+    if "record.slot" in sections:
+        return sections["record.slot"].length
+    if layer == "network":
+        return max([section.length for name, section in sections.items() if name.startswith(PART)], default=0)
+    return counts["locations"]
+
+
+def _check_shapes(sections: dict[str, Section], counts: dict[str, int], layer: str, path: str) -> None:
     missing = [name for name in SECTIONS if name not in sections and name not in OPTIONAL_SECTIONS]
     if missing:
         raise IndexDamagedError(f"{path}: the section {missing[0]} is missing")
     length = {name: section.length for name, section in sections.items()}
     is_wide = "v4.slot_high" in sections
-    records = length.get("record.slot", counts["locations"])
+    records = record_count(sections, counts, layer)
     if is_wide != ("v6.slot_high" in sections) or records > (WIDE_EMPTY if is_wide else NARROW_EMPTY):
         raise IndexDamagedError(f"{path}: the slots do not fit {records} locations or records")
     if ("parts.offsets" in sections) != ("parts.bytes" in sections):
@@ -247,7 +257,7 @@ def _check_shapes(sections: dict[str, Section], counts: dict[str, int], path: st
             right = length[name] == counts["locations"] <= WIDE_EMPTY
         elif name.startswith(PART):
             right = length[name] == records and "parts.offsets" in sections
-        elif name == "record.source":
+        elif name in ("record.source", "record.said"):
             right = length[name] == records
         else:
             right = column != "offsets" or length[name] >= 2

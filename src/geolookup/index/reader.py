@@ -15,7 +15,16 @@ from geolookup.index.layout import (
     WIDE_EMPTY,
 )
 from geolookup.index.locations import Locations
-from geolookup.index.mapped import advise_many, damaged, failed, let_go, map_file, read_header, section_arrays
+from geolookup.index.mapped import (
+    advise_many,
+    damaged,
+    failed,
+    let_go,
+    map_file,
+    read_header,
+    record_count,
+    section_arrays,
+)
 from geolookup.model.addresses import IPV4_MAX, IPV6_MAX, held_in, holding
 
 TYPE_CHECKING = False
@@ -47,8 +56,8 @@ _CHUNK = 4096
 class IndexReader:
     """One open index file: which slot an address has, and what stands in that slot.
 
-    ``layer`` is ``"custom"`` or ``"default"``; ``metadata`` has the header's strings, the caller's own among them;
-    ``counts`` the whole numbers in it, by the names of `layout.COUNT_NAMES`; ``segment_count_v4`` and
+    ``layer`` is ``"custom"``, ``"default"`` or ``"network"``; ``metadata`` has the header's strings, the caller's own
+    among them; ``counts`` the whole numbers in it, by the names of `layout.COUNT_NAMES`; ``segment_count_v4`` and
     ``segment_count_v6`` count segments without gaps; ``size_bytes`` is the file's size; ``sources`` names what
     the layer was made from, nothing if its writer named none. A slot is a number below ``location_count``, or `EMPTY`
     if no geolocation of this layer covers the address.
@@ -91,7 +100,7 @@ class IndexReader:
         header = read_header(whole, path)
         self.path = path
         self.header = header
-        self.layer: Literal["custom", "default"] = header.layer  # type: ignore[assignment] # read_header saw to it
+        self.layer: Literal["custom", "default", "network"] = header.layer  # type: ignore[assignment] # read_header saw to it
         self.metadata = header.metadata
         self.counts = header.counts
         self.segment_count_v4 = header.counts["segments_v4"]
@@ -257,10 +266,17 @@ class IndexReader:
         """
         return self._opened_records().parts(record)
 
+    def said(self, record: int) -> dict[str, str]:
+        """The name of the source that said each fact of a record, by the facts' keys, in the layer ``network``.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        return self._opened_records().said(record, self.sources)
+
     @property
     def record_count(self) -> int:
         """The number of records: as many as locations, if no location has several."""
-        return self.location_count if self._of_record is None else len(self._of_record)
+        return record_count(self.header.sections, self.counts, self.layer)
 
     @property
     def record_keys(self) -> tuple[str, ...]:

@@ -57,6 +57,18 @@ class RecordColumns:
         self._count += len(slots)
         return first
 
+    def facts(self) -> dict[str, "Array | Column"]:
+        """The sections of records that are all of no location: those of a layer of networks.
+
+        :raises IndexFileError: if the parts are longer than offsets can say
+        :raises OSError: if the disk is full, or fails
+        """
+        self._slots.close()
+        return part_sections(self._numbers(), self._folder)
+
+    def _numbers(self) -> dict[str, tuple[Texts, Array]]:
+        return {PART + name: (key.parts, key.numbers.whole()) for name, key in self._keys.items()}
+
     def sections(
         self, renumbered: Array | None, locations: int
     ) -> tuple[Array | None, int, dict[str, "Array | Column"]]:
@@ -79,8 +91,7 @@ class RecordColumns:
         sections: dict[str, Array | Column] = {}
         if len(slots) != locations:
             sections["record.slot"] = slots.astype(np.uint32)
-        keys = {name: (key.parts, key.numbers.whole()) for name, key in self._keys.items()}
-        sections |= _part_sections(keys, order, self._folder)
+        sections |= part_sections(self._numbers(), self._folder, order)
         changed = None
         if order is not None:
             changed = np.empty(len(order), np.uint32)
@@ -121,9 +132,9 @@ def stacked(
     keys = {}
     for name in dict.fromkeys(name for reader in readers for name in reader.record_keys):
         table = Texts(folder)
-        columns = [_renumbered(name, each, table)[keep] for each, keep in zip(arrays, kept, strict=True)]
-        keys[name] = table, np.concatenate(columns)
-    sections |= _part_sections(keys, order, folder)
+        columns = [renumbered_parts(name, each, table)[keep] for each, keep in zip(arrays, kept, strict=True)]
+        keys[PART + name] = table, np.concatenate(columns)
+    sections |= part_sections(keys, folder, order)
     changed = np.empty(len(order), np.int64)
     changed[order] = np.arange(len(order))
     numbers, begin = [], 0
@@ -136,7 +147,7 @@ def stacked(
     return sections, numbers, weak
 
 
-def _renumbered(name: str, arrays: Mapping[str, Array], table: Texts) -> Array:
+def renumbered_parts(name: str, arrays: Mapping[str, Array], table: Texts) -> Array:
     """The numbers of one file's parts of a key in a table, which grows."""
     if PART + name not in arrays:
         records = arrays["record.slot"] if "record.slot" in arrays else arrays["loc.locid"]
@@ -150,10 +161,15 @@ def _renumbered(name: str, arrays: Mapping[str, Array], table: Texts) -> Array:
     return np.array(new, np.uint32)[which.reshape(-1)]
 
 
-def _part_sections(
-    keys: Mapping[str, tuple[Texts, Array]], order: Array | None, folder: str | None
+def part_sections(
+    keys: Mapping[str, tuple[Texts, Array]], folder: str | None, order: Array | None = None
 ) -> dict[str, "Array | Column"]:
-    """The sections of parts: for each key its distinct parts, and the number among them of each record's."""
+    """The sections of parts: of each key, by its section, the distinct parts, and the number of each record's.
+
+    :param order: the records in the order that they get, or None if they stay
+    :raises IndexFileError: if the parts are longer than offsets can say
+    :raises OSError: if the disk is full, or fails
+    """
     sections: dict[str, Array | Column] = {}
     offsets, octets = Column("i4", folder), Column("u1", folder)
     offsets.append(np.zeros(2, np.int32))  # part 0 is none
@@ -162,7 +178,7 @@ def _part_sections(
         first, most = len(offsets) - 2, len(offsets) - 2 + len(parts)
         column = numbers if order is None else numbers[order]
         column = np.where(column, column + np.uint32(first), np.uint32(0))
-        sections[PART + name] = column.astype(np.uint8 if most <= 0xFF else np.uint16 if most <= 0xFFFF else np.uint32)
+        sections[name] = column.astype(np.uint8 if most <= 0xFF else np.uint16 if most <= 0xFFFF else np.uint32)
         own_offsets, own_octets = parts.sections()
         shift = len(octets)
         if shift + len(own_octets) > _LARGEST_I32:

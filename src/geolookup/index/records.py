@@ -5,7 +5,7 @@ from geolookup.index.mapped import damaged, failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from geolookup.index.mapped import Header
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Records:
     """The columns of one open file's records; ``keys`` names them."""
 
-    __slots__ = ("_bytes", "_columns", "_offsets", "_path", "keys")
+    __slots__ = ("_bytes", "_columns", "_offsets", "_path", "_said", "keys")
 
     def __init__(self, path: str, header: "Header", sections: "Mapping[str, memoryview[Any]]") -> None:
         """``sections`` are those of the file at ``path``, by name, each in its type."""
@@ -27,6 +27,7 @@ class Records:
         self.keys = tuple(self._columns)
         self._offsets = sections.get("parts.offsets")
         self._bytes = sections.get("parts.bytes")
+        self._said = sections.get("record.said")
 
     def parts(self, record: int) -> dict[str, bytes]:
         """The parts of a record by their keys: self-contained values of `mmdb`. What it lacks is left out.
@@ -42,6 +43,21 @@ class Records:
         except (IndexError, ValueError) as error:
             raise failed(self._path, error) from error
         return found
+
+    def said(self, record: int, sources: "Sequence[str]") -> dict[str, str]:
+        """The one of the ``sources`` that said each part of a record, by their keys.
+
+        :raises IndexDamagedError: if the file is damaged there
+        """
+        if self._said is None:
+            return dict.fromkeys(self.parts(record), sources[0] if sources else "")
+        from geolookup.index import mmdb  # late: a plain lookup needs none
+
+        try:
+            found = mmdb.plain(self._part(self._said[record]))
+            return {key: sources[number] for key, number in found.items()}
+        except (IndexError, ValueError, AttributeError, TypeError) as error:
+            raise damaged(self._path, f"record.said: entry {record} names no sources") from error
 
     def _part(self, number: int) -> bytes:
         assert self._offsets is not None

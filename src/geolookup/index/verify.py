@@ -162,6 +162,8 @@ class _Check:
         if "record.source" in arrays:
             self.require("record.source", arrays["record.source"] < len(self.reader.sources), "names no source")
         if "parts.offsets" not in arrays:
+            if "record.said" in arrays:
+                self.fail("record.said: it is there, and there are no parts")
             return
         offsets = arrays["parts.offsets"]
         self.require("parts.offsets", np.append(offsets[0] == 0, offsets[1:] >= offsets[:-1]), "is out of order")
@@ -175,6 +177,13 @@ class _Check:
                 self.fail(f"parts.bytes: part {number}, at {begin}: {error}")
         for name in sorted(name for name in arrays if name.startswith(PART)):
             self.require(name, arrays[name] < len(offsets) - 1, "names no part")
+        if "record.said" in arrays:
+            self.require("record.said", arrays["record.said"] < len(offsets) - 1, "names no part")
+            _, first, which = np.unique(arrays["record.said"], return_index=True, return_inverse=True)
+            keys = [self.reader.said(record) for record in first.tolist()]
+            for key in self.reader.record_keys:
+                says = np.array([key in each for each in keys])[which.reshape(-1)]
+                self.require("record.said", says == (arrays[PART + key] != 0), f"does not fit {PART}{key}")
 
     def counts(self) -> None:
         v4, v6 = segments_v4(self.reader), segments_v6(self.reader)

@@ -14,7 +14,22 @@ if TYPE_CHECKING:
     from typing import Final, Literal, NoReturn
 
 
-class Field:
+class Entry:
+    """An entry of a table, named by its ``name``: once made it does not change."""
+
+    __slots__: "tuple[str, ...]" = ()
+
+    name: str
+
+    def _fill(self, *values: object) -> None:
+        for slot, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, slot, value)
+
+    def __setattr__(self, name: str, value: object) -> "NoReturn":
+        raise AttributeError(f"the table does not change: {self.name}.{name}")
+
+
+class Field(Entry):
     """One field of a geolocation.
 
     ``kind`` is "text" ("" if nothing is known) or "degrees" (None if nothing is known). Degrees lie between
@@ -40,12 +55,7 @@ class Field:
         filtered: bool = False,
     ) -> None:
         """A field of degrees if it has a limit, else one of text."""
-        values = (filtered, "text" if limit is None else "degrees", label, limit, name)
-        for slot, value in zip(self.__slots__, values, strict=True):
-            object.__setattr__(self, slot, value)
-
-    def __setattr__(self, name: str, value: object) -> "NoReturn":
-        raise AttributeError(f"the table of fields does not change: {self.name}.{name}")
+        self._fill(filtered, "text" if limit is None else "degrees", label, limit, name)
 
     @property
     def unknown(self) -> str | None:
